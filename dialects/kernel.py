@@ -1,0 +1,224 @@
+"""The conventions of a kernel module: which function is the kernel, what its arguments are.
+
+A Mosaic module holds one kernel `func.func` whose attributes describe grid, windows and argument
+groups (spec/tpu_dialect.md section 4). The module itself does not say how the program calls it;
+the full shapes of operands and results travel in our discardable module attribute `tpu.call`,
+which readers of StableHLO set and which every pass keeps:
+
+    module attributes {tpu.call = {operands = [tensor<512x512xf32>], results = [tensor<512x512xf32>],
+                                   aliases = array<i64: 0, 0>, settings = "{...}"}}
+
+`aliases` is a flat list of (operand index, result index) pairs; `settings` is the JSON text of the
+call's configuration. `tpu.form` names the form a pass left the module in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument
+
+CALL = "tpu.call"
+FORM = "tpu.form"
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+DYNAMIC = -(1 << 63)
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the surrounding program calls the kernel: full array types, aliases, settings."""
+
+    operands: tuple[TensorType[Attribute], ...]
+    results: tuple[TensorType[Attribute], ...]
+    aliases: tuple[tuple[int, int], ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
+
+
+def call_of(module: ModuleOp) -> Call | None:
+    """The call recorded on `module`, or None for a bare module."""
+    entry = module.attributes.get(CALL)
+    if not isinstance(entry, DictionaryAttr):
+        return None
+    operands = cast(ArrayAttr[TensorType[Attribute]], entry.data["operands"])
+    results = cast(ArrayAttr[TensorType[Attribute]], entry.data["results"])
+    flat = cast(DenseArrayBase[Any], entry.data["aliases"]).get_values()
+    settings = cast(StringAttr, entry.data["settings"]).data
+    return Call(
+        tuple(operands),
+        tuple(results),
+        tuple(zip(flat[::2], flat[1::2], strict=True)),
+        json.loads(settings),
+    )
+
+
+def set_call(module: ModuleOp, call: Call) -> None:
+    """Records `call` on `module`."""
+    flat = [index for pair in call.aliases for index in pair]
+    module.attributes[CALL] = DictionaryAttr(
+        {
+            "operands": ArrayAttr(call.operands),
+            "results": ArrayAttr(call.results),
+            "aliases": DenseArrayBase.from_list(i64, flat),
+            "settings": StringAttr(json.dumps(call.settings)),
+        }
+    )
+
+
+def form_of(module: ModuleOp) -> str:
+    """The form `module` is in: what a pass recorded, else what its operations and types show."""
+    recorded = module.attributes.get(FORM)
+    if isinstance(recorded, StringAttr):
+        return recorded.data
+    for op in module.walk():
+        if op.name == "pallas.kernel":
+            return "pallas"
+        if op.dialect_name() == "grid":
+            return "tiles"
+        if op.name in ("tpu.load", "tpu.store", "tpu.roll_vectors", "tpu.unroll_vectors"):
+            return "vreg"
+    return "mosaic"
+
+
+def set_form(module: ModuleOp, form: str) -> None:
+    """Records that `module` is now in `form`."""
+    module.attributes[FORM] = StringAttr(form)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How one operand of a gridded kernel is cut into blocks.
+
+    `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
+    both are None for an operand that the kernel sees whole. `low` and `high` are the padding of an
+    element window, None for a blocked one. `buffers` is 1, 2, or None for the default.
+    """
+
+    bounds: tuple[int, ...] | None = None
+    transform: str | None = None
+    low: tuple[int, ...] | None = None
+    high: tuple[int, ...] | None = None
+    buffers: int | None = None
+    revisits: bool = False
+
+    @property
+    def windowed(self) -> bool:
+        return self.transform is not None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The kernel function of a module with its arguments sorted into the groups of the spec."""
+
+    func: FuncOp
+    grid: tuple[int, ...] | None
+    """Iteration bounds (DYNAMIC where unknown), None for a kernel without a grid."""
+    semantics: tuple[str, ...]
+    indices: tuple[BlockArgument, ...]
+    prefetch: tuple[BlockArgument, ...]
+    operands: tuple[BlockArgument, ...]
+    """Inputs, then outputs."""
+    windows: tuple[Window, ...]
+    scratch: tuple[BlockArgument, ...]
+
+
+def kernel_function(module: ModuleOp) -> FuncOp | None:
+    """The function that runs on the TensorCore: by its core type, else the one called `main`."""
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    for func in functions:
+        core = func.attributes.get("tpu.core_type")
+        if core is not None and "<tc>" in str(core):
+            return func
+    for func in functions:
+        if func.sym_name.data == "main":
+            return func
+    return None
+
+
+def describe_kernel(func: FuncOp) -> Kernel:
+    """Sorts the arguments of kernel function `func`; raises ValueError naming a broken convention."""
+    attributes = func.attributes
+    bounds = attributes.get("iteration_bounds")
+    grid = tuple(_integers(bounds)) if bounds is not None else None
+    semantics = attributes.get("dimension_semantics")
+    names = tuple(
+        str(s).split("<")[-1].rstrip(">") for s in (semantics if isinstance(semantics, ArrayAttr) else ())
+    )
+    arguments = tuple(func.body.block.args) if func.body.blocks else ()
+    steps = len(grid or ())
+    prefetch = _count(attributes.get("scalar_prefetch"))
+    scratch = _count(attributes.get("scratch_operands"))
+    first = steps + prefetch
+    last = len(arguments) - scratch
+    if first > last:
+        raise ValueError(
+            f"kernel has {len(arguments)} arguments, fewer than its {steps} grid indices, "
+            f"{prefetch} scalar-prefetch and {scratch} scratch arguments"
+        )
+    operands = arguments[first:last]
+    entries = attributes.get("window_params")
+    if isinstance(entries, ArrayAttr):
+        windows = tuple(_window(cast(DictionaryAttr, e)) for e in entries)
+        if len(windows) != len(operands):
+            raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
+    else:
+        windows = (Window(),) * len(operands)
+    return Kernel(
+        func, grid, names, arguments[:steps], arguments[steps:first], operands, windows,
+        arguments[last:],
+    )  # fmt: skip
+
+
+def element_type(value: BlockArgument) -> Attribute:
+    """The element type of a memref argument."""
+    return cast(MemRefType[Attribute], value.type).element_type
+
+
+def _integers(attribute: Attribute) -> Sequence[int]:
+    return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
+
+
+def _count(attribute: Attribute | None) -> int:
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
+
+
+def _window(entry: DictionaryAttr) -> Window:
+    transform = entry.data.get("transform_indices")
+    bounds = entry.data.get("window_bounds")
+    if not isinstance(transform, SymbolRefAttr) or bounds is None:
+        return Window()
+    kind = entry.data.get("window_kind")
+    mode = str(entry.data.get("pipeline_mode", ""))
+    low: tuple[int, ...] | None = None
+    high: tuple[int, ...] | None = None
+    if kind is not None:
+        low, high = (tuple(_element_padding(kind, side)) for side in ("low", "high"))
+    return Window(
+        tuple(_integers(bounds)),
+        transform.root_reference.data,
+        low,
+        high,
+        1 if "synchronous" in mode else 2 if "double_buffered" in mode else None,
+        "any" in str(entry.data.get("revisit_mode", "")),
+    )
+
+
+def _element_padding(kind: Attribute, side: str) -> Sequence[int]:
+    # `#tpu.element_window` has the parameters `low` and `high`, both arrays of integers.
+    values = cast(ArrayAttr[IntegerAttr], getattr(kind, side))
+    return [v.value.data for v in values]

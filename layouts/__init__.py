@@ -1,0 +1,1 @@
+"""Plain arithmetic on layouts of memory and registers; imports no IR."""

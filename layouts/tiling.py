@@ -1,0 +1,157 @@
+"""Tiled layouts of memory: where the elements of an array lie, and which tiling the compiler picks.
+
+`Tiling` is the arithmetic behind `#tpu.tiled<(8,128)(2,1),[4,1]>` (spec/tpu_dialect.md section
+2.2); `infer_tiling` is the rule by which the TPU compiler tiles a memref that has no layout yet
+(spec/vreg_lowering.md section 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Nested tiles, outermost first, and one stride per dimension.
+
+    A stride counts whole first-level tiles (single elements when there are no tiles).
+    """
+
+    tiles: tuple[tuple[int, ...], ...]
+    strides: tuple[int, ...]
+
+    def __str__(self) -> str:
+        tiles = "".join("(" + ",".join(map(str, t)) + ")" for t in self.tiles)
+        return f"{tiles},[{','.join(map(str, self.strides))}]"
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The first tile level, () if there is none."""
+        return self.tiles[0] if self.tiles else ()
+
+    def tile_of(self, dim: int) -> int:
+        """Elements of dimension `dim` inside one first-level tile; 1 for dimensions outside it."""
+        inner = dim - (len(self.strides) - len(self.first))
+        return self.first[inner] if inner >= 0 else 1
+
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """`shape` rounded up to whole first-level tiles."""
+        return tuple(-(-n // self.tile_of(d)) * self.tile_of(d) for d, n in enumerate(shape))
+
+    def elements(self, shape: Sequence[int]) -> int:
+        """Elements that an array of `shape` spans in memory, padding included."""
+        if any(n == 0 for n in shape):
+            return 0
+        last = sum(
+            (-(-n // self.tile_of(d)) - 1) * s
+            for d, (n, s) in enumerate(zip(shape, self.strides, strict=True))
+        )
+        return (last + 1) * math.prod(self.first)
+
+    def factors(self, dim: int) -> list[tuple[int, int]]:
+        """Dimension `dim` as digits: (extent, stride in elements), slowest digit first.
+
+        The slowest digit has extent 0, meaning unbounded; element index i of the dimension lies at
+        the sum of its mixed-radix digits times their strides.
+        """
+        return _digits(self, dim)
+
+    def offset(self, index: Sequence[int]) -> int:
+        """Linear element offset of the element at `index`."""
+        return sum(self.dim_offset(d, i) for d, i in enumerate(index))
+
+    def dim_offset(self, dim: int, index: int) -> int:
+        """What coordinate `index` of dimension `dim` adds to the linear element offset."""
+        total = 0
+        digits = self.factors(dim)
+        for extent, stride in reversed(digits[1:]):
+            index, digit = divmod(index, extent)
+            total += digit * stride
+        return total + index * digits[0][1]
+
+
+@lru_cache(maxsize=4096)
+def _digits(tiling: Tiling, dim: int) -> list[tuple[int, int]]:
+    # Each tile level splits the trailing entries of the expanded index into a quotient, which
+    # keeps its place, and a remainder, which is appended; exactly as the layout's affine map does.
+    # `significance` remembers, per dimension, which entries are its digits, slowest first.
+    rank = len(tiling.strides)
+    extents: list[int] = [0] * rank
+    significance: list[list[int]] = [[d] for d in range(rank)]
+    order = list(range(rank))
+    for tile in tiling.tiles:
+        remainders: list[int] = []
+        for entry, size in zip(order[len(order) - len(tile) :], tile, strict=True):
+            extents[entry] //= size
+            extents.append(size)
+            remainders.append(len(extents) - 1)
+            owner = next(digits for digits in significance if entry in digits)
+            owner.insert(owner.index(entry) + 1, len(extents) - 1)
+        order += remainders
+    outer = math.prod(tiling.first)
+    strides: dict[int, int] = {d: tiling.strides[d] * outer for d in range(rank)}
+    running = 1
+    for entry in reversed(order[rank:]):
+        strides[entry] = running
+        running *= extents[entry]
+    return [(extents[e], strides[e]) for e in significance[dim]]
+
+
+def contiguous_strides(shape: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in first-level tiles, of an array of `shape` (None entries not allowed)."""
+    strides: list[int] = []
+    running = 1
+    for back, size in enumerate(reversed(shape), start=1):
+        strides.append(running)
+        running *= -(-size // tile[-back]) if back <= len(tile) else size
+    return tuple(reversed(strides))
+
+
+def native_tiling(shape: Sequence[int], bits: int) -> Tiling:
+    """The layout whose every first-level tile is one register: (8 x packing, 128) blocks.
+
+    One-dimensional arrays are laid out as a row of whole registers.
+    """
+    p = packing(bits)
+    if len(shape) <= 1:
+        return _with_packing(shape, (SUBLANES * LANES * p,), bits)
+    return _with_packing(shape, (SUBLANES * p, LANES), bits)
+
+
+def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: bool) -> Tiling:
+    """The tiling that the TPU compiler gives an untiled memref (spec/vreg_lowering.md 3.2, 3.3)."""
+    if not shape:
+        return Tiling((), ())
+    p = packing(bits)
+    rows = -(-shape[-1] // LANES) if len(shape) == 1 else shape[-2]
+    smallest = p * (2 if generation < 4 else 1)
+    normal = max(SUBLANES, p)
+    large = normal
+    if len(shape) > 1 and bits == 2:
+        large = 8 * 16
+    elif len(shape) > 1 and bits == 16 and not argument and generation >= 6:
+        large = 8 * 2
+    if rows % large:
+        large = normal
+    if large <= rows:
+        factor = large
+    else:
+        factor = smallest
+        while factor < min(rows, normal):
+            factor *= 2
+    if len(shape) == 1:
+        return _with_packing(shape, (factor * LANES,), bits)
+    return _with_packing(shape, (factor, LANES), bits)
+
+
+def _with_packing(shape: Sequence[int], tile: tuple[int, ...], bits: int) -> Tiling:
+    p = packing(bits)
+    tiles: tuple[tuple[int, ...], ...] = (tile,)
+    if p > 1:
+        tiles = (tile, (p, 1)) if len(tile) == 2 else (tile, (LANES,), (p, 1))
+    return Tiling(tiles, contiguous_strides(shape, tile))

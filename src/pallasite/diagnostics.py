@@ -1,0 +1,94 @@
+"""What the user is told when something cannot be done, and where.
+
+Every refusal of the library is a `Diagnostic`: a stable code, one sentence that states the rule
+and the value, the source location of the kernel line that caused it, and notes (the hardware
+reason, the culprit, what to write instead).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """A place in a file; lines and columns count from 1, 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        parts = [self.file]
+        if self.line:
+            parts.append(str(self.line))
+            if self.column:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence that explains a diagnostic, with the place it speaks of, if any."""
+
+    message: str
+    location: SourceLocation | None = None
+
+
+@dataclass
+class Diagnostic(Exception):
+    """An error of the user's input or kernel; never a bug of ours.
+
+    `code` is kebab-case and stable (`vmem-exhausted`), `message` is lower case without a full
+    stop. Subclasses say which stage refused.
+    """
+
+    code: str
+    message: str
+    location: SourceLocation | None = None
+    notes: list[Note] = field(default_factory=list[Note])
+    severity: str = "error"
+
+    def __post_init__(self) -> None:
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location else ""
+        lines = [f"{where}{self.severity}: {self.message} [{self.code}]"]
+        for note in self.notes:
+            where = f"{note.location}: " if note.location else ""
+            lines.append(f"{where}note: {note.message}")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, object]:
+        """The object that `--format json` prints for this diagnostic."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "location": str(self.location) if self.location else None,
+            "notes": [
+                {"message": n.message, "location": str(n.location) if n.location else None}
+                for n in self.notes
+            ],
+        }
+
+
+class ReadError(Diagnostic):
+    """The input is not a module that we can read (syntax, truncated bytes, unknown versions)."""
+
+
+class VerifyError(Diagnostic):
+    """The module breaks a rule of its form."""
+
+
+class Unsupported(Diagnostic):
+    """The kernel asks for what the target, or this version of Pallasite, cannot do."""
+
+
+class ExecutionError(Diagnostic):
+    """The kernel did something illegal while running (out of bounds, deadlock, exhausted memory)."""
+
+
+class UsageError(Diagnostic):
+    """The caller's arguments do not fit the kernel (wrong number of inputs, unknown target)."""

@@ -1,0 +1,146 @@
+"""The `Target` record and the five generations that Pallasite models.
+
+Element types are named as MLIR spells them (`f32`, `bf16`, `i8`, `f8E5M2`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one TPU core (and its chip) offers. Sizes are bytes, per core unless named otherwise."""
+
+    name: str
+    generation: int
+    topology: str
+    """What JAX's ahead-of-time compiler calls a small slice of this chip."""
+    cores: int = 1
+    """TensorCores that one device shows to a kernel."""
+    sublanes: int = 8
+    lanes: int = 128
+    vmem_bytes: int = 128 * MIB
+    smem_bytes: int = 1 * MIB
+    hbm_bytes: int = 16 * GIB
+    semaphores: int = 1024
+
+    mxu_contracting: int = 128
+    """Rows of the stationary operand that one MXU pass contracts."""
+    mxu_columns: int = 128
+    """Columns of the stationary operand of one MXU pass."""
+    matmul_pairs: frozenset[tuple[str, str]] = frozenset()
+    """Operand element types (left, right) that the MXU takes as they are."""
+
+    bf16_vpu: bool = False
+    """The vector unit adds, multiplies and compares bf16 without widening to f32."""
+    bf16_eup: bool = False
+    """The transcendental unit takes bf16."""
+    bf16_divide: bool = False
+    bf16_compare: bool = False
+    i16_add: bool = False
+    narrowest_select_bits: int = 32
+    """Narrowest element that a select takes without widening."""
+    max_mask_subelements: int = 1
+    """Mask bits per 32-bit word that the mask registers hold."""
+    sublane_gather: bool = False
+    """`dynamic_gather` along sublanes."""
+    two_source_shuffle: bool = False
+    """A sublane shuffle of two registers is one instruction."""
+    strided_lane_rotate: bool = False
+    stochastic_round: bool = False
+    shuffled_store: bool = False
+    interleaved_pack_bits: int = 16
+    """Narrowest packed element for interleaved pack and unpack; 32 means none."""
+    transpose_bits: frozenset[int] = frozenset({32})
+    """Element widths that the cross-lane unit transposes."""
+    direct_casts: frozenset[tuple[str, str]] = frozenset()
+    """(from, to) conversions that need no detour through 32 bits."""
+
+    clock_hz: float = 940e6
+    hbm_bytes_per_second: float = 820e9
+    unit_latency: dict[str, int] = field(default_factory=dict[str, int], hash=False, compare=False)
+
+
+def _square(*types: str) -> set[tuple[str, str]]:
+    return {(a, b) for a in types for b in types}
+
+
+_FLOAT_V5 = _square("f32", "bf16", "f8E5M2", "f8E4M3B11FNUZ")
+_INT_V5 = _square("i8") | _square("i4")
+_V7_NARROW = ("f8E5M2", "f8E4M3FN")
+_V7_PAIRS = (
+    _square("f32", "bf16")
+    | {(left, right) for left in ("f32", "bf16", *_V7_NARROW) for right in _V7_NARROW}
+)
+_V6_CASTS = {("bf16", "i8"), ("bf16", "i4"), ("i8", "bf16"), ("i4", "bf16")}
+_V7_CASTS = _V6_CASTS | {
+    ("f8E5M2", "bf16"), ("f8E4M3FN", "bf16"), ("bf16", "f8E5M2"), ("bf16", "f8E4M3FN"),
+    ("f4E2M1FN", "f8E5M2"), ("f4E2M1FN", "f8E4M3FN"), ("f32", "i8"), ("f32", "i4"),
+    ("i8", "f8E5M2"), ("i8", "f8E4M3FN"),
+}  # fmt: skip
+
+_V4 = Target(
+    name="v4", generation=4, topology="v4:2x2x1", cores=2,
+    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB,
+    matmul_pairs=frozenset({(a, b) for a in ("f32", "bf16") for b in ("f32", "bf16", "i8")}),
+    bf16_divide=True, max_mask_subelements=2, interleaved_pack_bits=32,
+    transpose_bits=frozenset({16, 32}),
+    clock_hz=1050e6, hbm_bytes_per_second=615e9,
+)  # fmt: skip
+_V5E = Target(
+    name="v5e", generation=5, topology="v5e:2x2",
+    vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    bf16_divide=True, bf16_compare=True, narrowest_select_bits=8, max_mask_subelements=4,
+    sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
+    transpose_bits=frozenset({16, 32}),
+    clock_hz=1500e6, hbm_bytes_per_second=820e9,
+)  # fmt: skip
+_V5P = Target(
+    name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
+    vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    bf16_divide=True, bf16_compare=True, narrowest_select_bits=8, max_mask_subelements=4,
+    sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
+    transpose_bits=frozenset({16, 32}),
+    clock_hz=1750e6, hbm_bytes_per_second=1230e9,
+)  # fmt: skip
+_V6E = Target(
+    name="v6e", generation=6, topology="v6e:2x2",
+    vmem_bytes=128 * MIB, hbm_bytes=32 * GIB,
+    mxu_contracting=256, mxu_columns=256,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    bf16_vpu=True, bf16_eup=True, bf16_divide=True, bf16_compare=True, i16_add=True,
+    narrowest_select_bits=8, max_mask_subelements=4,
+    sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
+    stochastic_round=True, shuffled_store=True,
+    transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
+    clock_hz=1750e6, hbm_bytes_per_second=1640e9,
+)  # fmt: skip
+_V7X = Target(
+    name="v7x", generation=7, topology="tpu7x:2x2x1",
+    vmem_bytes=64 * MIB, hbm_bytes=96 * GIB,
+    mxu_contracting=256, mxu_columns=256,
+    matmul_pairs=frozenset(_V7_PAIRS),
+    bf16_vpu=True, bf16_eup=True, bf16_divide=True, bf16_compare=True, i16_add=True,
+    narrowest_select_bits=8, max_mask_subelements=4,
+    sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
+    stochastic_round=True, shuffled_store=True,
+    transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
+    clock_hz=1750e6, hbm_bytes_per_second=3700e9,
+)  # fmt: skip
+
+TargetName = Literal["v4", "v5e", "v5p", "v6e", "v7x"]
+TARGETS: dict[str, Target] = {t.name: t for t in (_V4, _V5E, _V5P, _V6E, _V7X)}
+
+
+def get_target(name: str) -> Target:
+    """The record of target `name`; raises `KeyError` naming the known targets."""
+    if name not in TARGETS:
+        raise KeyError(f"unknown target {name!r}, expected one of {', '.join(TARGETS)}")
+    return TARGETS[name]
