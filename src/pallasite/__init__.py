@@ -1,6 +1,21 @@
 """Pallasite: an open TPU kernel compiler middle-end and simulator for Pallas kernels."""
 
-from pallasite.api import lower, parse, run
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from pallasite.diagnostics import Diagnostic
 
+if TYPE_CHECKING:
+    from pallasite.api import lower, parse, run
+
 __all__ = ["Diagnostic", "lower", "parse", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: a tool that only prints its help should not load the interpreter.
+    if name in ("lower", "parse", "run"):
+        from pallasite import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'pallasite' has no attribute {name!r}")
