@@ -1,0 +1,1 @@
+"""What modules mean: the modelled machine, the meaning of each op, and the drivers."""

@@ -1,0 +1,83 @@
+"""The registry of what ops mean when they run: one factory per op class, for every driver.
+
+A *meaning* is pure: `factory(op, facts) -> fn` and `fn(*operands)` computes on carriers
+(`pallasite.interpreter.values`). An *effect* also touches the machine: its
+`fn(core, *operands)` gets the core first. Everything static about `op` is decided in the factory,
+so `fn` is what a driver calls on its fast path. Floating-point exceptions never warn: whoever calls
+`fn` does so inside `values.quiet()`, entered once per run rather than once per op.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from xdsl.ir import Operation
+
+from pallasite.interpreter.facts import Facts
+
+__all__ = ["Factory", "Facts", "Function", "Meaning", "effect", "lookup", "meaning"]
+
+Function = Callable[..., Any]
+Factory = Callable[[Any, Facts], Function]
+_AnyFactory = TypeVar("_AnyFactory", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How one op class runs. `effect`: `fn` takes the core first. `blocking`: `fn` is a generator
+    function that yields a wait request wherever the core must suspend."""
+
+    factory: Factory
+    effect: bool = False
+    blocking: bool = False
+
+
+_MEANINGS: dict[type[Operation], Meaning] = {}
+
+
+def _register(classes: tuple[type[Operation], ...], entry: Meaning) -> None:
+    for cls in classes:
+        if cls in _MEANINGS:
+            raise ValueError(f"{cls.name} has a meaning already")
+        _MEANINGS[cls] = entry
+
+
+def meaning(*classes: type[Operation]) -> Callable[[_AnyFactory], _AnyFactory]:
+    """Registers the decorated factory as the pure meaning of `classes`."""
+
+    def decorate(factory: _AnyFactory) -> _AnyFactory:
+        _register(classes, Meaning(factory))
+        return factory
+
+    return decorate
+
+
+def effect(
+    *classes: type[Operation], blocking: bool = False
+) -> Callable[[_AnyFactory], _AnyFactory]:
+    """Registers the decorated factory as the effect of `classes` on the machine."""
+
+    def decorate(factory: _AnyFactory) -> _AnyFactory:
+        _register(classes, Meaning(factory, effect=True, blocking=blocking))
+        return factory
+
+    return decorate
+
+
+@cache
+def _load() -> None:
+    """Imports every module of `pallasite.interpreter.ops`, each of which registers its family."""
+    package = importlib.import_module("pallasite.interpreter.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def lookup(op: Operation) -> Meaning | None:
+    """The meaning of `op`, or None for structure (`scf`, `func`, regions) and unknown ops."""
+    _load()
+    return _MEANINGS.get(type(op))

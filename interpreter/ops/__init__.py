@@ -1,0 +1,1 @@
+"""What each op means, one module per family; `pallasite.interpreter.meanings` imports them all."""
