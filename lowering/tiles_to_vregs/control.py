@@ -1,0 +1,28 @@
+"""Regions and what they carry: one value per register, by one rule for every structured operation."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, Region
+
+from pallasite.dialects import func, scf, tpu
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
+
+
+@rule(
+    scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, scf.IndexSwitchOp,
+    tpu.RegionOp, tpu.TraceOp, tpu.YieldOp, func.ReturnOp,
+)  # fmt: skip
+def unroll_structured(op: Operation, u: Unroller) -> None:
+    """Operands, results and block arguments expand one to many; nothing else changes."""
+    operands = u.expanded(op.operands)
+    regions = [Region([u.block(b) for b in list(r.blocks)]) for r in op.regions]
+    made = type(op).create(
+        operands=operands,
+        result_types=u.expanded_types([r.type for r in op.results]),
+        properties=op.properties,
+        attributes=op.attributes,
+        location=op.location,
+        regions=regions,
+    )
+    u.emit(made)
+    u.define_all(op.results, made.results)

@@ -1,0 +1,69 @@
+"""Loads and stores of registers: one access per grid position, `grid.steps` elements apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import tpu
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+
+STEPS = "grid.steps"
+
+
+def _steps(op: Operation, rank: int) -> list[int]:
+    steps = op.attributes.get(STEPS)
+    if steps is None:
+        return [0] * rank
+    return [int(s) for s in cast(DenseArrayBase[Any], steps).get_values()]
+
+
+def _indices(
+    base: Sequence[SSAValue], steps: list[int], position: tuple[int, ...], u: Unroller
+) -> list[SSAValue]:
+    moves = [p * s for p, s in zip(position, steps, strict=True)] if position else [0] * len(base)
+    return [u.offset(b, m) for b, m in zip(base, moves, strict=True)]
+
+
+@rule(tpu.LoadOp, tpu.ShuffledLoadOp)
+def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
+    """Position g of the grid reads at `index + g * steps`."""
+    grid = (split(op.results[0].type) or ((), ()))[0]
+    kind = u.register_type(op.results[0].type)
+    base = list(op.indices)
+    steps = _steps(op, len(base))
+    memory = u.scalar(op.base)
+    loaded: list[SSAValue | None] = []
+    for position in np.ndindex(*grid):
+        made = type(op).create(
+            operands=[memory, *_indices(base, steps, position, u)],
+            result_types=(kind,),
+            properties=op.properties,
+            location=op.location,
+        )
+        loaded.append(u.emit(made).results[0])
+    u.define(op.results[0], as_grid(loaded, grid))
+
+
+@rule(tpu.StoreOp, tpu.ShuffledStoreOp)
+def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
+    """Position g of the grid writes at `index + g * steps`; poison is not written."""
+    stored = (op.valueToStore if hasattr(op, "valueToStore") else op.operands[0])
+    values = u.registers(stored)
+    base = list(op.indices)
+    steps = _steps(op, len(base))
+    mask = getattr(op, "mask", None)
+    masks = u.registers(mask) if mask is not None else None
+    memory = u.scalar(op.base)
+    for position in np.ndindex(*values.shape):
+        value = values[position]
+        if value is None:
+            continue
+        operands = [value, memory, *_indices(base, steps, position, u)]
+        if masks is not None:
+            operands.append(masks[position])
+        u.emit(type(op).create(operands=operands, properties=op.properties, location=op.location))

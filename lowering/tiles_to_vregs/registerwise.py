@@ -1,0 +1,216 @@
+"""Operations that treat every register alike: one operation per distinct set of operands."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.types import splat_constant, splat_value
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+
+_GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
+               tpu.CreateSubelementMaskOp)  # fmt: skip
+
+
+def _elementwise(module: Any) -> list[type[Operation]]:
+    kinds = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Operation)]
+    return [k for k in kinds if getattr(k, "name", None) and k not in _GENERATORS]
+
+
+def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
+    """The properties of `op` with dimensions counted in a register instead of in the grid."""
+    properties = dict(op.properties)
+    if not rank:
+        return properties
+    for name in ("dimension", "stride_dimension", "dim"):
+        value = properties.get(name)
+        if isinstance(value, IntegerAttr):
+            properties[name] = IntegerAttr(value.value.data - rank, value.type)
+    value = properties.get("dimensions")
+    if isinstance(value, DenseArrayBase):
+        dims = [int(d) - rank for d in cast(DenseArrayBase[Any], value).get_values()]
+        properties["dimensions"] = DenseArrayBase.from_list(value.elt_type, dims)
+    return properties
+
+
+@rule(
+    *_elementwise(arith), *_elementwise(math),
+    tpu.DynamicRotateOp, tpu.RotateOp, tpu.GatherOp, tpu.DynamicGatherOp, tpu.AllReduceOp,
+    tpu.BroadcastInSublanesOp, tpu.BitcastVregOp, tpu.MaskCastOp, tpu.PackVmskOp,
+    tpu.UnpackSubelementsOp, tpu.PackElementwiseOp, tpu.UnpackElementwiseOp, tpu.ReciprocalOp,
+    tpu.WeirdOp, tpu.StochasticConvertElementwiseOp, tpu.FPToSIOp, tpu.SIToFPOp, tpu.FPToUIOp,
+    tpu.UIToFPOp, tpu.ExtFOp, tpu.TruncFOp, tpu.LogisticOp, tpu.PRNGRandomBitsOp,
+)  # fmt: skip
+def unroll_registerwise(op: Operation, u: Unroller) -> None:
+    """One copy of `op` per register; positions with equal operands share one copy."""
+    shapes = split(op.results[0].type) if op.results else None
+    if shapes is None:
+        op.operands = [u.scalar(v) for v in op.operands]
+        u.emit(op)
+        return
+    grid = shapes[0]
+    properties = _shift_dimensions(op, len(grid))
+    kind = u.register_type(op.results[0].type)
+    columns = [
+        u.registers(v).reshape(-1) if isinstance(v.type, VectorType) else None for v in op.operands
+    ]
+    scalars = [u.scalar(v) for v in op.operands]
+    shared = not isinstance(op, tpu.PRNGRandomBitsOp)
+    seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
+    results: list[SSAValue | None] = []
+    for position in range(int(np.prod(grid))):
+        operands = tuple(
+            s if c is None else c[position] for c, s in zip(columns, scalars, strict=True)
+        )
+        if not shared or operands not in seen:
+            seen[operands] = _one(op, operands, kind, properties, u)
+        results.append(seen[operands])
+    u.define(op.results[0], as_grid(results, grid))
+
+
+def _one(
+    op: Operation,
+    operands: tuple[SSAValue | None, ...],
+    kind: Attribute,
+    properties: dict[str, Attribute],
+    u: Unroller,
+) -> SSAValue | None:
+    if isinstance(op, arith.SelectOp):
+        mask, chosen, other = operands
+        if chosen is None or other is None or mask is None or chosen is other:
+            return other if chosen is None else chosen
+    if None in operands:
+        return None
+    present = cast(tuple[SSAValue, ...], operands)
+    made = type(op).create(
+        operands=present,
+        result_types=(kind,),
+        properties=properties,
+        attributes=op.attributes,
+        location=op.location,
+    )
+    return u.emit(made).results[0]
+
+
+@rule(tpu.SublaneShuffleOp)
+def unroll_shuffle(op: tpu.SublaneShuffleOp, u: Unroller) -> None:
+    """A shuffle that copies one of its sources costs nothing; a poison source is not read."""
+    grid = (split(op.results[0].type) or ((), ()))[0]
+    kind = u.register_type(op.results[0].type)
+    pattern = [int(p) for p in op.pattern.get_values()]
+    rows = len(pattern)
+    sources = [u.registers(v).reshape(-1) for v in op.operands]
+    seen: dict[tuple[SSAValue | None, SSAValue | None], SSAValue | None] = {}
+    results: list[SSAValue | None] = []
+    for pair in zip(*sources, strict=True):
+        if pair not in seen:
+            seen[pair] = _shuffle(op, pair, pattern, rows, kind, u)
+        results.append(seen[pair])
+    u.define(op.results[0], as_grid(results, grid))
+
+
+def _shuffle(
+    op: tpu.SublaneShuffleOp,
+    pair: tuple[SSAValue | None, SSAValue | None],
+    pattern: list[int],
+    rows: int,
+    kind: Attribute,
+    u: Unroller,
+) -> SSAValue | None:
+    left, right = pair
+    if left is right:
+        pattern = [p % rows for p in pattern]
+    used = {p // rows for p in pattern if pair[p // rows] is not None}
+    if not used:
+        return None
+    if used == {0}:
+        right = left
+        pattern = [p % rows for p in pattern]
+    elif used == {1}:
+        left = right
+        pattern = [p % rows for p in pattern]
+    if pattern == list(range(rows)):
+        return left
+    made = tpu.SublaneShuffleOp.create(
+        operands=(u.present(left, kind), u.present(right, kind)),
+        result_types=(kind,),
+        properties={**op.properties, "pattern": DenseArrayBase.from_list(op.pattern.elt_type, pattern)},
+        location=op.location,
+    )
+    return u.emit(made).results[0]
+
+
+@rule(tpu.PackSubelementsOp)
+def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
+    """Poison sources are left out of a pack; their positions stay undefined."""
+    grid = (split(op.results[0].type) or ((), ()))[0]
+    kind = u.register_type(op.results[0].type)
+    positions = [int(p) for p in op.positions.get_values()]
+    columns = [u.registers(v).reshape(-1) for v in op.operands]
+    seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
+    results: list[SSAValue | None] = []
+    for operands in zip(*columns, strict=True):
+        if operands not in seen:
+            kept = [(v, p) for v, p in zip(operands, positions, strict=True) if v is not None]
+            seen[operands] = None
+            if kept:
+                where = DenseArrayBase.from_list(op.positions.elt_type, [p for _, p in kept])
+                made = tpu.PackSubelementsOp.create(
+                    operands=[v for v, _ in kept],
+                    result_types=(kind,),
+                    properties={**op.properties, "positions": where},
+                    location=op.location,
+                )
+                seen[operands] = u.emit(made).results[0]
+        results.append(seen[operands])
+    u.define(op.results[0], as_grid(results, grid))
+
+
+@rule(*_GENERATORS)
+def unroll_generator(op: Operation, u: Unroller) -> None:
+    """An operation without vector operands makes one register that all positions share."""
+    shapes = split(op.results[0].type)
+    if shapes is None:
+        op.operands = [u.scalar(v) for v in op.operands]
+        u.emit(op)
+        return
+    grid = shapes[0]
+    properties = _shift_dimensions(op, len(grid))
+    kind = u.register_type(op.results[0].type)
+    value = properties.get("value")
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        properties["value"] = splat_constant(cast(VectorType[Attribute], kind), splat_value(value))
+    made = type(op).create(
+        operands=[u.scalar(v) for v in op.operands],
+        result_types=(kind,),
+        properties=properties,
+        attributes=op.attributes,
+        location=op.location,
+    )
+    register = u.emit(made).results[0]
+    u.define(op.results[0], np.broadcast_to(as_grid([register], ()), grid))
+
+
+@rule(vector.ExtractOp)
+def unroll_extract(op: vector.ExtractOp, u: Unroller) -> None:
+    """A scalar comes out of the one register of a grid of rank 0."""
+    source = u.registers(op.operands[0])
+    kind = u.register_type(op.operands[0].type)
+    operands = [u.present(source.reshape(-1)[0], kind), *map(u.scalar, op.operands[1:])]
+    made = vector.ExtractOp.create(
+        operands=operands,
+        result_types=[op.results[0].type],
+        properties=op.properties,
+        location=op.location,
+    )
+    u.emit(made)
+    u.define_all(op.results, made.results)

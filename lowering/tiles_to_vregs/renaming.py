@@ -1,0 +1,61 @@
+"""Operations that only say which register is which: indexing, no instruction."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import grid
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+
+
+def _integers(attribute: Attribute) -> list[int]:
+    return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
+
+
+def _result_grid(op: Operation) -> tuple[int, ...]:
+    shapes = split(op.results[0].type)
+    return shapes[0] if shapes else ()
+
+
+@rule(grid.SliceOp)
+def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
+    boxes = zip(_integers(op.offsets), _integers(op.sizes), _integers(op.strides), strict=True)
+    index = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
+    u.define(op.results[0], u.registers(op.operands[0])[index])
+
+
+@rule(grid.ConcatOp)
+def unroll_concat(op: grid.ConcatOp, u: Unroller) -> None:
+    parts = [u.registers(v) for v in op.operands]
+    u.define(op.results[0], np.concatenate(parts, axis=op.dim.value.data))
+
+
+@rule(grid.ReshapeOp)
+def unroll_reshape(op: grid.ReshapeOp, u: Unroller) -> None:
+    u.define(op.results[0], u.registers(op.operands[0]).reshape(_result_grid(op)))
+
+
+@rule(grid.TransposeOp)
+def unroll_transpose(op: grid.TransposeOp, u: Unroller) -> None:
+    u.define(op.results[0], u.registers(op.operands[0]).transpose(_integers(op.permutation)))
+
+
+@rule(grid.BroadcastOp)
+def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
+    u.define(op.results[0], np.broadcast_to(u.registers(op.operands[0]), _result_grid(op)))
+
+
+@rule(grid.PoisonOp)
+def unroll_poison(op: grid.PoisonOp, u: Unroller) -> None:
+    u.define(op.results[0], np.full(_result_grid(op), None, dtype=object))
+
+
+@rule(grid.TakeOp)
+def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
+    source = u.registers(op.operands[0]).reshape(-1)
+    taken = [None if i < 0 else source[i] for i in _integers(op.indices)]
+    u.define(op.results[0], as_grid(taken, _result_grid(op)))

@@ -1,0 +1,244 @@
+"""`tiles-to-vregs`: unrolls grids mechanically, with one rule per kind of operation.
+
+    %s = arith.addf %a, %b : vector<2x1x8x128xf32>
+becomes
+    %s0 = arith.addf %a0, %b0 : vector<8x128xf32>
+    %s1 = arith.addf %a1, %b1 : vector<8x128xf32>
+
+Needs the `tiles` form; leaves the `vreg` form, which the TPU compiler takes with its own layout
+passes switched off. A grid is a NumPy array of SSA values, so slicing, concatenating and
+transposing registers is plain indexing and costs no operation; a register that several positions
+share is computed once. Poison registers are None and vanish with what depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import arith, func
+from pallasite.dialects.kernel import set_form
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width, splat_constant
+from pallasite.layouts.registers import split_shape
+from pallasite.passes.dead_code import remove_dead_code
+
+Registers = NDArray[np.object_]
+"""A grid: SSA values of registers (None where poison), of the grid's shape."""
+
+Rule = Callable[[Operation, "Unroller"], None]
+
+_RULES: dict[type[Operation], Rule] = {}
+
+
+def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
+    """Registers the unrolling rule of the operations `kinds`."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            _RULES[kind] = function
+        return function
+
+    return register
+
+
+def split(kind: Attribute) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(grid, register) shapes of a vector type, None if it is not a grid of registers."""
+    if not isinstance(kind, VectorType):
+        return None
+    return split_shape(kind.get_shape(), bit_width(kind.element_type))
+
+
+def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Registers:
+    """An object array of `shape` that holds `values` in row-major order."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array.reshape(tuple(shape))
+
+
+class Unroller:
+    """Unrolls one function; rules read operands with `registers` and record results with `define`."""
+
+    def __init__(self) -> None:
+        self._grids: dict[SSAValue, Registers] = {}
+        self._scalars: dict[SSAValue, SSAValue] = {}
+        self._types: dict[Attribute, Attribute] = {}
+        self._indices: dict[int, SSAValue] = {}
+        self._zeros: dict[Attribute, SSAValue] = {}
+        self._entry: list[Operation] = []
+        self._sums: list[dict[tuple[SSAValue, int], SSAValue]] = []
+        self._out: list[Operation] = []
+
+    def run(self, function: func.FuncOp) -> None:
+        """Replaces the body of `function` by its unrolled form."""
+        bodies = [self.block(old) for old in list(function.body.blocks)]
+        if not bodies:
+            return
+        first = bodies[0].first_op
+        if first is not None:
+            bodies[0].insert_ops_before(self._entry, first)
+        old = function.body
+        function.detach_region(old)
+        old.drop_all_references()
+        function.add_region(Region(bodies))
+        for body in bodies:
+            remove_dead_code(body)
+
+    def block(self, old: Block) -> Block:
+        """A new block with the unrolled operations of `old`, which loses its operations."""
+        outer, self._out = self._out, []
+        self._sums.append({})
+        new = Block(arg_types=self.expanded_types([a.type for a in old.args]))
+        self.define_all(old.args, new.args)
+        for op in list(old.ops):
+            op.detach()
+            self._operation(op)
+        new.add_ops(self._out)
+        self._sums.pop()
+        self._out = outer
+        return new
+
+    def _operation(self, op: Operation) -> None:
+        chosen = _RULES.get(type(op))
+        vectors = any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results))
+        if chosen is not None:
+            chosen(op, self)
+        elif not vectors and not op.regions:
+            op.operands = [self.scalar(v) for v in op.operands]
+            self._out.append(op)
+        else:
+            raise Unsupported(
+                "no-unroll-rule",
+                f"{op.name} has no meaning on single registers",
+                source_location(op),
+            )
+
+    # What rules use.
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        """What stands for the scalar or memref `value` in the new function."""
+        return self._scalars.get(value, value)
+
+    def registers(self, value: SSAValue) -> Registers:
+        """The registers of grid `value`."""
+        return self._grids[value]
+
+    def define(self, value: SSAValue, registers: Registers) -> None:
+        """Records the registers of grid `value`."""
+        self._grids[value] = registers
+
+    def emit(self, op: Operation) -> Operation:
+        """Appends `op` to the block under construction."""
+        self._out.append(op)
+        return op
+
+    def expanded_types(self, types: Sequence[Attribute]) -> list[Attribute]:
+        """`types` with every grid type repeated once per register."""
+        expanded: list[Attribute] = []
+        for kind in types:
+            shapes = split(kind)
+            count = int(np.prod(shapes[0])) if shapes else 1
+            expanded += [self.register_type(kind)] * count
+        return expanded
+
+    def expanded(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The new values for `values`, grids register by register; poison becomes zeros."""
+        expanded: list[SSAValue] = []
+        for value in values:
+            if value in self._grids:
+                kind = self.register_type(value.type)
+                expanded += [self.present(r, kind) for r in self._grids[value].flat]
+            else:
+                expanded.append(self.scalar(value))
+        return expanded
+
+    def define_all(self, old: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
+        """Records `new`, expanded as `expanded_types` does, as what stands for `old`."""
+        position = 0
+        for value in old:
+            shapes = split(value.type)
+            if shapes is None:
+                self._scalars[value] = new[position]
+                position += 1
+                continue
+            count = int(np.prod(shapes[0]))
+            self.define(value, as_grid(new[position : position + count], shapes[0]))
+            position += count
+
+    def register_type(self, kind: Attribute) -> Attribute:
+        """The type of one register of grid type `kind`; other types as they are."""
+        known = self._types.get(kind)
+        if known is None:
+            shapes = split(kind)
+            known = kind
+            if shapes is not None and shapes[0]:
+                known = VectorType(cast(VectorType[Attribute], kind).element_type, shapes[1])
+            self._types[kind] = known
+        return known
+
+    def index(self, value: int) -> SSAValue:
+        """The index constant `value`, defined once at the function's entry."""
+        if value not in self._indices:
+            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            self._entry.append(op)
+            self._indices[value] = op.results[0]
+        return self._indices[value]
+
+    def offset(self, base: SSAValue, amount: int) -> SSAValue:
+        """The index `base + amount`, computed once per block and never for constants."""
+        base = self.scalar(base)
+        constant = base.owner
+        if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, IntegerAttr):
+            return self.index(constant.value.value.data + amount)
+        if not amount:
+            return base
+        for known in self._sums:
+            if (base, amount) in known:
+                return known[base, amount]
+        total = self.emit(arith.AddiOp(base, self.index(amount))).results[0]
+        self._sums[-1][base, amount] = total
+        return total
+
+    def zeros(self, kind: Attribute) -> SSAValue:
+        """A register of zeros, defined once at the function's entry."""
+        if kind not in self._zeros:
+            op = arith.ConstantOp(splat_constant(cast(VectorType[Attribute], kind), 0))
+            self._entry.append(op)
+            self._zeros[kind] = op.results[0]
+        return self._zeros[kind]
+
+    def present(self, register: SSAValue | None, kind: Attribute) -> SSAValue:
+        """`register`, or zeros of register type `kind` where poison must become a value."""
+        return self.zeros(kind) if register is None else register
+
+
+@dataclass(frozen=True)
+class TilesToVregsPass(ModulePass):
+    """Unrolls grids of registers: one SSA value per register."""
+
+    name = "tiles-to-vregs"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from pallasite.lowering.tiles_to_vregs import (  # noqa: F401  (they register their rules)
+            control,
+            groups,
+            memory,
+            registerwise,
+            renaming,
+        )
+
+        for function in list(op.body.block.ops):
+            if isinstance(function, func.FuncOp):
+                Unroller().run(function)
+        set_form(op, "vreg")

@@ -1,0 +1,32 @@
+"""Removes operations whose results nobody uses and that do nothing else."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
+
+_UNDECLARED = frozenset({"tpu.sublane_shuffle", "tpu.iteration_bound"})
+"""Operations that do not declare their effects, as in the reference dialect, but have none."""
+
+
+def is_removable(op: Operation) -> bool:
+    """True if `op` may go when its results are unused: it computes, or only reads memory."""
+    if op.has_trait(IsTerminator):
+        return False
+    if op.name in _UNDECLARED:
+        return True
+    effects = get_effects(op)
+    return effects is not None and all(e.kind is MemoryEffectKind.READ for e in effects)
+
+
+def remove_dead_code(block: Block) -> None:
+    """Erases the dead operations of `block` and of the regions in it, in one backward sweep."""
+    for op in reversed(list(block.ops)):
+        for region in op.regions:
+            for inner in region.blocks:
+                remove_dead_code(inner)
+        if op.results and not any(r.first_use for r in op.results) and is_removable(op):
+            op.detach()
+            op.erase()
+        elif not op.results and op.name == "arith.constant":
+            op.erase()
