@@ -171,7 +171,11 @@ class VectorLayout:
         A replicated axis answers index 0. Indices of padding are out of the logical range.
         """
         rows, columns = self.extents(shape)
-        grid = np.unravel_index(register, self.grid_shape(shape))
+        # Not np.unravel_index: NumPy 2.4 returns wrong digits for arrays above its buffer size.
+        grid: list[Indices] = []
+        for stride in self.strides(shape):
+            digit, register = np.divmod(register, stride)
+            grid.append(digit)
         index: list[Indices] = [np.zeros((), np.int64)] * len(shape)
         for dim, number in zip(self.leading_dims(len(shape)), grid, strict=False):
             index[dim] = number

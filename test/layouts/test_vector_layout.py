@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pallasite.diagnostics import UsageError
@@ -64,6 +64,7 @@ def placed(draw: st.DrawFn) -> tuple[tuple[int, ...], VectorLayout]:
     return shape, VectorLayout(bits, sublane, lane, row, column, tile)
 
 
+@settings(deadline=None, max_examples=60)
 @given(placed())
 def test_elements_inverts_locate(case: tuple[tuple[int, ...], VectorLayout]):
     shape, layout = case
