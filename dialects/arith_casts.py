@@ -1,0 +1,327 @@
+"""Casts of `arith` between scalars or vectors of one shape; part of `pallasite.dialects.arith`."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
+from xdsl.dialects.builtin import (
+    I32,
+    AnyFloat,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ShapedType,
+    UnitAttr,
+    VectorType,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.type import get_element_type_or_self
+
+from pallasite.dialects.directives import RoundingMode
+from pallasite.dialects.types import bit_width
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "float": (AnyFloat,),
+    "integer": (IntegerType,),
+    "integer or index": (IntegerType, IndexType),
+}
+
+
+def verify_same_shape(first: Attribute, second: Attribute) -> None:
+    """Both types are scalars, or both are containers of one shape."""
+    one = first.get_shape() if isinstance(first, ShapedType) else None
+    two = second.get_shape() if isinstance(second, ShapedType) else None
+    if one != two or (
+        isinstance(first, VectorType)
+        and isinstance(second, VectorType)
+        and first.scalable_dims != second.scalable_dims
+    ):
+        raise VerifyException(f"expected types of one shape, got {first} and {second}")
+
+
+def verify_kind(type: Attribute, kind: str) -> None:
+    """`type`, or its elements, are of `kind`."""
+    if not isinstance(get_element_type_or_self(type), KINDS[kind]):
+        raise VerifyException(f"expected a {kind}-like type, got {type}")
+
+
+class Cast(IRDLOperation, ABC):
+    """One value of one kind made into another kind, elementwise."""
+
+    input = operand_def()
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$input attr-dict `:` type($input) `to` type($result)"
+
+    FROM_KIND: ClassVar[str] = "integer"
+    TO_KIND: ClassVar[str] = "integer"
+    WIDENS: ClassVar[bool | None] = None
+
+    def __init__(self, input_arg: SSAValue | Operation, target_type: Attribute) -> None:
+        super().__init__(operands=[input_arg], result_types=[target_type])
+
+    def verify_(self) -> None:
+        source, target = self.input.type, self.result.type
+        verify_same_shape(source, target)
+        verify_kind(source, self.FROM_KIND)
+        verify_kind(target, self.TO_KIND)
+        widens = self.WIDENS
+        if widens is None:
+            return
+        before, after = bit_width(source), bit_width(target)
+        if (after <= before) if widens else (after >= before):
+            order = "wider" if widens else "narrower"
+            raise VerifyException(f"expected a result {order} than {source}, got {target}")
+
+
+class IntegerCast(Cast, HasFolderInterface, ABC):
+    """A cast between integers; of a constant it is a constant."""
+
+    SIGNED: ClassVar[bool] = True
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        value = ConstantLike.get_constant_value(self.input)
+        target = self.result.type
+        if not isinstance(value, IntegerAttr) or not isinstance(target, IntegerType | IndexType):
+            return None
+        data = value.value.data
+        source = value.type
+        if isinstance(source, IntegerType):
+            data &= (1 << source.bitwidth) - 1
+            if self.SIGNED and data >> (source.bitwidth - 1):
+                data -= 1 << source.bitwidth
+        return (IntegerAttr(data, target, truncate_bits=True),)
+
+
+@irdl_op_definition
+class IndexCastOp(IntegerCast):
+    """Converts between `index` and a signed integer."""
+
+    name = "arith.index_cast"
+
+    def verify_(self) -> None:
+        _verify_index_cast(self.input.type, self.result.type)
+
+
+@irdl_op_definition
+class IndexCastUIOp(IntegerCast):
+    """Converts between `index` and an unsigned integer."""
+
+    name = "arith.index_castui"
+
+    SIGNED: ClassVar[bool] = False
+    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
+    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
+
+    def verify_(self) -> None:
+        _verify_index_cast(self.input.type, self.result.type)
+
+
+def _verify_index_cast(source: Attribute, target: Attribute) -> None:
+    verify_same_shape(source, target)
+    verify_kind(source, "integer or index")
+    verify_kind(target, "integer or index")
+    index = [isinstance(get_element_type_or_self(t), IndexType) for t in (source, target)]
+    if index[0] == index[1]:
+        raise VerifyException(f"expected exactly one index type, got {source} and {target}")
+
+
+@irdl_op_definition
+class FPToSIOp(Cast):
+    """Rounds a float towards zero to a signed integer."""
+
+    name = "arith.fptosi"
+    FROM_KIND: ClassVar[str] = "float"
+
+
+@irdl_op_definition
+class FPToUIOp(Cast):
+    """Rounds a float towards zero to an unsigned integer."""
+
+    name = "arith.fptoui"
+    FROM_KIND: ClassVar[str] = "float"
+
+
+@irdl_op_definition
+class SIToFPOp(Cast):
+    """The float nearest to a signed integer."""
+
+    name = "arith.sitofp"
+    TO_KIND: ClassVar[str] = "float"
+
+
+@irdl_op_definition
+class UIToFPOp(Cast):
+    """The float nearest to an unsigned integer."""
+
+    name = "arith.uitofp"
+    TO_KIND: ClassVar[str] = "float"
+    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
+    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
+
+
+@irdl_op_definition
+class ExtSIOp(IntegerCast):
+    """A wider integer with the sign bit repeated."""
+
+    name = "arith.extsi"
+    WIDENS: ClassVar[bool | None] = True
+
+
+@irdl_op_definition
+class ExtUIOp(IntegerCast):
+    """A wider integer with zeros above."""
+
+    name = "arith.extui"
+    SIGNED: ClassVar[bool] = False
+    WIDENS: ClassVar[bool | None] = True
+    non_neg = opt_prop_def(UnitAttr, prop_name="nonNeg")
+    assembly_format = "$input (`nneg` $nonNeg^)? attr-dict `:` type($input) `to` type($result)"
+
+
+@irdl_op_definition
+class TruncIOp(IntegerCast):
+    """The low bits of an integer."""
+
+    name = "arith.trunci"
+    WIDENS: ClassVar[bool | None] = False
+    overflow_flags = opt_prop_def(IntegerOverflowAttr, prop_name="overflowFlags")
+    assembly_format = (
+        "$input (`overflow` `` $overflowFlags^)? attr-dict `:` type($input) `to` type($result)"
+    )
+
+
+@irdl_op_definition
+class ExtFOp(Cast):
+    """A wider float of the same value."""
+
+    name = "arith.extf"
+    FROM_KIND: ClassVar[str] = "float"
+    TO_KIND: ClassVar[str] = "float"
+    WIDENS: ClassVar[bool | None] = True
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    assembly_format = (
+        "$input (`fastmath` `` $fastmath^)? attr-dict `:` type($input) `to` type($result)"
+    )
+
+
+@irdl_op_definition
+class TruncFOp(Cast):
+    """A narrower float, rounded to nearest even unless `roundingmode` says otherwise."""
+
+    name = "arith.truncf"
+    FROM_KIND: ClassVar[str] = "float"
+    TO_KIND: ClassVar[str] = "float"
+    WIDENS: ClassVar[bool | None] = False
+    roundingmode = opt_prop_def(IntegerAttr[I32])
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    custom_directives = (RoundingMode,)
+    assembly_format = (
+        "$input custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)? attr-dict"
+        " `:` type($input) `to` type($result)"
+    )
+
+    def __init__(
+        self,
+        input_arg: SSAValue | Operation,
+        target_type: Attribute,
+        roundingmode: IntegerAttr | None = None,
+    ) -> None:
+        IRDLOperation.__init__(
+            self,
+            operands=[input_arg],
+            result_types=[target_type],
+            properties={"roundingmode": roundingmode},
+        )
+
+
+@irdl_op_definition
+class ConvertFOp(Cast):
+    """A float of the same width in another format."""
+
+    name = "arith.convertf"
+    FROM_KIND: ClassVar[str] = "float"
+    TO_KIND: ClassVar[str] = "float"
+    roundingmode = opt_prop_def(IntegerAttr[I32])
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    custom_directives = (RoundingMode,)
+    assembly_format = (
+        "$input custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)? attr-dict"
+        " `:` type($input) `to` type($result)"
+    )
+
+
+class _ScalingCast(IRDLOperation, ABC):
+    """A conversion of block-scaled numbers: the scale has a power of two per element."""
+
+    input = operand_def()
+    scale = operand_def()
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        for type in (self.input.type, self.scale.type, self.result.type):
+            verify_kind(type, "float")
+        verify_same_shape(self.input.type, self.result.type)
+        verify_same_shape(self.input.type, self.scale.type)
+
+
+@irdl_op_definition
+class ScalingExtFOp(_ScalingCast):
+    """Widens a float and multiplies it by its scale."""
+
+    name = "arith.scaling_extf"
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    assembly_format = (
+        "$input `,` $scale (`fastmath` `` $fastmath^)? attr-dict"
+        " `:` type($input) `,` type($scale) `to` type($result)"
+    )
+
+
+@irdl_op_definition
+class ScalingTruncFOp(_ScalingCast):
+    """Divides a float by its scale and narrows it."""
+
+    name = "arith.scaling_truncf"
+    roundingmode = opt_prop_def(IntegerAttr[I32])
+    fastmath = opt_prop_def(FastMathFlagsAttr)
+    custom_directives = (RoundingMode,)
+    assembly_format = (
+        "$input `,` $scale custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)?"
+        " attr-dict `:` type($input) `,` type($scale) `to` type($result)"
+    )
+
+
+CASTS = (
+    IndexCastOp,
+    IndexCastUIOp,
+    FPToSIOp,
+    FPToUIOp,
+    SIToFPOp,
+    UIToFPOp,
+    ExtSIOp,
+    ExtUIOp,
+    TruncIOp,
+    ExtFOp,
+    TruncFOp,
+    ConvertFOp,
+    ScalingExtFOp,
+    ScalingTruncFOp,
+)

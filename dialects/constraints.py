@@ -1,0 +1,60 @@
+"""Type constraints that the constraint language of xDSL lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from typing_extensions import TypeVar
+from xdsl.dialects.builtin import TensorType, UnrankedTensorType, VectorType, i1
+from xdsl.ir import Attribute
+from xdsl.irdl import (
+    AttrConstraint,
+    InferenceContext,
+    IntConstraint,
+    VarConstraint,
+    VerificationContext,
+)
+from xdsl.utils.exceptions import VerifyException
+
+
+@dataclass(frozen=True)
+class DerivedFrom(AttrConstraint[Attribute]):
+    """The type that `rule` makes of the type bound to `source`; formats need not spell it."""
+
+    source: VarConstraint[Attribute]
+    rule: Callable[[Attribute], Attribute]
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        bound = constraint_context.get_variable(self.source.name)
+        if bound is None:
+            return
+        expected = self.rule(bound)
+        if attr != expected:
+            raise VerifyException(f"expected type {expected}, got {attr}")
+
+    def can_infer(self, var_constraint_names: AbstractSet[str]) -> bool:
+        return self.source.name in var_constraint_names
+
+    def infer(self, context: InferenceContext) -> Attribute:
+        bound = context.get_variable(self.source.name)
+        if bound is None:
+            raise VerifyException(f"type {self.source.name} is unknown")
+        return self.rule(bound)
+
+    def mapping_type_vars(
+        self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
+    ) -> AttrConstraint[Attribute]:
+        return self
+
+
+def boolean_like(type: Attribute) -> Attribute:
+    """The type of a comparison of two values of `type`."""
+    if isinstance(type, VectorType):
+        return VectorType(i1, type.shape, type.scalable_dims)
+    if isinstance(type, TensorType):
+        return TensorType(i1, type.shape, type.encoding)
+    if isinstance(type, UnrankedTensorType):
+        return UnrankedTensorType(i1)
+    return i1

@@ -1,0 +1,50 @@
+"""Where in the user's source an operation comes from.
+
+Mosaic's locations nest: a name around a call site around a file position ("add:" in "_kernel" at
+kernel.py:12:4). The innermost file position is the line the user wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects.builtin import FileLineColLoc, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from pallasite.diagnostics import SourceLocation
+
+
+def _children(location: Attribute) -> Iterable[Attribute]:
+    # Call sites hold (callee, caller): the callee is the kernel's own line. Fused and named
+    # locations hold theirs in parameters too, whatever class spells them.
+    for value in vars(location).values():
+        if isinstance(value, Attribute):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (v for v in cast(tuple[object, ...], value) if isinstance(v, Attribute))
+
+
+def position_of(location: Attribute) -> SourceLocation | None:
+    """The innermost file position of a location attribute, None if it has none."""
+    if isinstance(location, FileLineColLoc):
+        file, line, column = location.filename, location.line, location.column
+        return SourceLocation(file.data, line.data, column.data)
+    for child in _children(location):
+        if isinstance(child, StringAttr):
+            continue
+        position = position_of(child)
+        if position is not None:
+            return position
+    return None
+
+
+def source_location(op: Operation) -> SourceLocation | None:
+    """The file position of `op`, or of the nearest operation around it that has one."""
+    current: Operation | None = op
+    while current is not None:
+        position = position_of(current.location)
+        if position is not None:
+            return position
+        current = current.parent_op()
+    return None

@@ -1,0 +1,187 @@
+"""Questions that every part asks about types and constants: widths, registers, tilings, splats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyDenseElement,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    RankedStructure,
+    StringAttr,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute
+
+if TYPE_CHECKING:
+    from pallasite.layouts.tiling import Tiling
+
+SUBLANES, LANES = 8, 128
+INDEX_WIDTH = 32
+"""The scalar core computes indices in 32 bits."""
+
+Shaped = VectorType[Attribute] | MemRefType[Attribute]
+
+
+def bit_width(type: Attribute) -> int:
+    """The bits of one element of `type` (of `type` itself if it is not shaped)."""
+    if isinstance(type, VectorType | MemRefType):
+        return bit_width(cast(Shaped, type).element_type)
+    if isinstance(type, FixedBitwidthType):
+        return type.bitwidth
+    if isinstance(type, IndexType):
+        return INDEX_WIDTH
+    # Semaphores are counted in words (spec/tpu_dialect.md section 1).
+    return 32
+
+
+def element_type(type: Attribute) -> Attribute:
+    """The element type of a vector or memref, else `type` itself."""
+    return cast(Shaped, type).element_type if isinstance(type, VectorType | MemRefType) else type
+
+
+def shape_of(type: Attribute) -> tuple[int, ...]:
+    """The shape of a vector or memref; a scalar has none."""
+    return cast(Shaped, type).get_shape() if isinstance(type, VectorType | MemRefType) else ()
+
+
+def register_shape(element: Attribute) -> tuple[int, ...]:
+    """The shape of one register of `element`: 8x128, with packed elements in a third dimension.
+
+    A mask (i1) is 8x128 here; a mask of packed data has the shape of that data's register.
+    """
+    width = bit_width(element)
+    packing = 1 if width in (1, 32) else 32 // width
+    return (SUBLANES, LANES) if packing == 1 else (SUBLANES, LANES, packing)
+
+
+def register_type(element: Attribute) -> VectorType[Attribute]:
+    """The type of one register of `element` (layouts of the `vreg` form)."""
+    return VectorType(element, register_shape(element))
+
+
+def register_rank(type: VectorType[Attribute]) -> int:
+    """How many trailing dimensions of a grid's type are within one register: 2, or 3 if packed.
+
+    A packed register is 8x128xp with p = 2, 4, 8, ...; a mask may be of either kind.
+    """
+    shape = type.get_shape()
+    width = bit_width(type)
+    if width not in (1, 32):
+        return 3
+    packed_mask = width == 1 and len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES)
+    return 3 if packed_mask and shape[-1] in (2, 4, 8, 16, 32) else 2
+
+
+def grid_shape(type: VectorType[Attribute]) -> tuple[int, ...]:
+    """The register-grid dimensions of a grid's type: everything before the register itself."""
+    shape = type.get_shape()
+    return shape[: len(shape) - register_rank(type)]
+
+
+def with_grid(type: VectorType[Attribute], grid: Sequence[int]) -> VectorType[Attribute]:
+    """`type` with its register grid replaced."""
+    shape = type.get_shape()
+    return VectorType(type.element_type, (*grid, *shape[len(shape) - register_rank(type) :]))
+
+
+def mask_type(type: VectorType[Attribute]) -> VectorType[Attribute]:
+    """The i1 vector of the same shape."""
+    return VectorType(i1, type.get_shape())
+
+
+def memory_space(type: Attribute) -> str | None:
+    """The memory space of a memref as text (`vmem`, `smem`, `any`, ...), None without one."""
+    if not isinstance(type, MemRefType):
+        return None
+    space = cast(MemRefType[Attribute], type).memory_space
+    value = getattr(space, "data", None)
+    return str(value) if value is not None else None
+
+
+def tiling_of(type: Attribute) -> Tiling | None:
+    """The tiling of a memref with a `#tpu.tiled` layout, else None."""
+    if not isinstance(type, MemRefType):
+        return None
+    layout = cast(MemRefType[Attribute], type).layout
+    return cast("Tiling | None", getattr(layout, "tiling", None))
+
+
+# Constants. A splat of any shape holds one element's bytes: `dense<0.0> : vector<1024x1024xf32>`
+# is four bytes. Upstream expands splats, so both representations are understood here.
+
+Dense = DenseIntOrFPElementsAttr[Any]
+
+
+def splat(type: Attribute, value: int | float) -> Dense:
+    """`dense<value> : type`, holding one element."""
+    shaped = cast(RankedStructure[AnyDenseElement], type)
+    element = cast(Any, shaped.get_element_type())
+    if isinstance(element, IntegerType):
+        value = element.get_normalized_value(int(value))
+    return cast(Dense, DenseIntOrFPElementsAttr(shaped, BytesAttr(element.pack((value,)))))
+
+
+def compact(attribute: Dense) -> Dense:
+    """`attribute` with a splat held as one element."""
+    data = attribute.data.data
+    size = cast(Any, attribute.get_element_type()).compile_time_size
+    if len(data) <= size or data != data[:size] * (len(data) // size):
+        return attribute
+    return cast(Dense, DenseIntOrFPElementsAttr(attribute.type, BytesAttr(data[:size])))
+
+
+def splat_value(attribute: Attribute | None) -> int | float | None:
+    """The value of a constant that has the same element everywhere, None for any other attribute.
+
+    Integers are signed as the attribute prints them; i1 gives 0 or 1.
+    """
+    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+        return None
+    attribute = compact(cast(Dense, attribute))
+    if len(attribute) != 1:
+        return None
+    value = attribute.get_values()[0]
+    if attribute.get_element_type() == i1:
+        return int(value) & 1
+    return cast("int | float", value)
+
+
+def dense_array(attribute: Attribute) -> np.ndarray[Any, np.dtype[Any]]:
+    """The elements of a dense constant as a carrier array (docs/internals.md, "Carriers")."""
+    dense = cast(Dense, attribute)
+    element = dense.get_element_type()
+    shape = dense.get_shape()
+    values = np.asarray(dense.get_values())
+    if isinstance(element, IndexType):
+        array = values.astype(np.int64)
+    elif isinstance(element, IntegerType):
+        array = _integers(values, element.bitwidth)
+    else:
+        array = values.astype(np.float64 if element.bitwidth == 64 else np.float32)
+    if array.size == 1 and prod(shape) != 1:
+        return np.full(shape, array.reshape(())[()], array.dtype)
+    return array.reshape(shape)
+
+
+def _integers(values: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+    if width == 1:
+        return (values & 1).astype(np.bool_)
+    carrier = next(w for w in (8, 16, 32, 64) if width <= w)
+    wrapped = values & ((1 << width) - 1) if width < 64 else values
+    signed = np.where(wrapped >> (width - 1) & 1, wrapped - (1 << width), wrapped)
+    return signed.astype(np.dtype(f"int{carrier}"))
+
+
+def text_of(attribute: Attribute | None) -> str | None:
+    """The text of a string attribute, None for any other."""
+    return attribute.data if isinstance(attribute, StringAttr) else None
