@@ -1,0 +1,202 @@
+"""What every `tpu` operation shares: the base class, constraints on types, small checks.
+
+Constraints are bound once here: verifying runs them for every operand of every operation, so they
+are plain `isinstance` checks (and sets of types where the element type matters).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, get_args
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    VectorType,
+    bf16,
+    f32,
+    i1,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    AttrConstraint,
+    BaseAttr,
+    EqAttrConstraint,
+    IRDLOperation,
+    ParamAttrConstraint,
+)
+from xdsl.irdl.constraints import VerificationContext
+from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
+
+AnyVector: TypeAlias = VectorType[Attribute]
+AnyMemRef: TypeAlias = MemRefType[Attribute]
+
+si32 = IntegerType(32, Signedness.SIGNED)
+
+FLOAT_TYPES: tuple[type[Attribute], ...] = (
+    *get_args(AnyFloat),
+    Float8EXMYType,
+)
+
+
+class TpuOp(IRDLOperation, ABC):
+    """An operation of the dialect; its properties are kept sorted by name, as MLIR prints them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        properties = self.properties
+        if len(properties) > 1:
+            self.properties = dict(sorted(properties.items()))
+
+
+def is_float(type: Attribute) -> bool:
+    """Whether `type` is a floating-point type."""
+    return isinstance(type, FLOAT_TYPES)
+
+
+def is_signless(type: Attribute) -> bool:
+    """Whether `type` is a signless integer, the only kind that computes."""
+    return isinstance(type, IntegerType) and type.signedness.data is Signedness.SIGNLESS
+
+
+@dataclass(frozen=True)
+class VectorOf(AttrConstraint[AnyVector]):
+    """A vector of rank at least `rank` whose element type is one of `elements`, if any are given.
+
+    `integers` admits all integer types besides.
+    """
+
+    elements: tuple[Attribute, ...] = ()
+    rank: int = 1
+    integers: bool = False
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, VectorType):
+            raise VerifyException(f"expected a vector, got {attr}")
+        if len(attr.shape.data) < self.rank:
+            raise VerifyException(f"expected a vector of rank at least {self.rank}, got {attr}")
+        if not self.elements and not self.integers:
+            return
+        element = attr.element_type
+        if (self.integers and isinstance(element, IntegerType)) or element in self.elements:
+            return
+        names = [str(e) for e in self.elements] + (["any integer"] if self.integers else [])
+        raise VerifyException(f"expected a vector of {' or '.join(names)}, got {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> VectorOf:
+        return self
+
+
+@dataclass(frozen=True)
+class MemRefOf(AttrConstraint[AnyMemRef]):
+    """A memref whose element type is one of `elements`."""
+
+    elements: tuple[Attribute, ...]
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, MemRefType):
+            raise VerifyException(f"expected a memref, got {attr}")
+        if attr.element_type not in self.elements:
+            names = " or ".join(str(e) for e in self.elements)
+            raise VerifyException(f"expected a memref of {names}, got {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> MemRefOf:
+        return self
+
+
+@dataclass(frozen=True)
+class ScalarOrVector(AttrConstraint[Attribute]):
+    """A float or signless integer type, or a vector or tensor of one."""
+
+    kind: str
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        element = attr.element_type if isinstance(attr, VectorType | TensorType) else attr
+        if not (is_float(element) if self.kind == "float" else is_signless(element)):
+            raise VerifyException(f"expected a {self.kind} or a vector of such, got {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> ScalarOrVector:
+        return self
+
+
+VECTOR = VectorOf()
+ANY_RANK_VECTOR = VectorOf(rank=0)
+MASK = VectorOf((i1,))
+VECTOR_I32 = VectorOf((i32,))
+VECTOR_F32 = VectorOf((f32,))
+VECTOR_32 = VectorOf((i32, f32))
+VECTOR_INTEGER = VectorOf(integers=True)
+VECTOR_F32_OR_INTEGER = VectorOf((f32,), integers=True)
+SCAN_INPUT = VectorOf((i1, i16, i32, bf16, f32))
+SCAN_OUTPUT = VectorOf((i16, i32, bf16, f32))
+FLOAT_LIKE = ScalarOrVector("float")
+SIGNLESS_LIKE = ScalarOrVector("signless integer")
+MEMREF: AttrConstraint[AnyMemRef] = BaseAttr(MemRefType)
+MEMREF_I32 = MemRefOf((i32,))
+MEMREF_32 = MemRefOf((i32, f32))
+SEMAPHORE = MemRefOf((SemaphoreType(),))
+DMA_SEMAPHORE = MemRefOf((DMASemaphoreType(),))
+ANY_SEMAPHORE = MemRefOf((SemaphoreType(), DMASemaphoreType()))
+ANY = AnyAttr()
+
+I32_ATTR = IntegerAttr.constr(EqAttrConstraint(i32))
+SI32_ATTR = IntegerAttr.constr(EqAttrConstraint(si32))
+BOOL_ATTR = IntegerAttr.constr(EqAttrConstraint(i1))
+STRING_ATTR = BaseAttr(StringAttr)
+
+
+def array_of(element: IntegerType) -> AttrConstraint[DenseArrayBase[IntegerType]]:
+    """The constraint of a property `array<element: ...>`."""
+    return ParamAttrConstraint.get(DenseArrayBase, EqAttrConstraint(element), AnyAttr())
+
+
+TRUE = IntegerAttr.from_bool(True)
+FALSE = IntegerAttr.from_bool(False)
+
+
+class Elementwise(OpTrait):
+    """All operands and results that are not scalars have one shape (MLIR's ElementwiseMappable)."""
+
+    def verify(self, op: Operation) -> None:
+        operands = [v.type for v in op.operands if isinstance(v.type, VectorType | TensorType)]
+        results = [v.type for v in op.results if isinstance(v.type, VectorType | TensorType)]
+        if operands and not results:
+            raise VerifyException(
+                "if an operand is non-scalar, then there must be at least one non-scalar result"
+            )
+        if results and not operands:
+            raise VerifyException(
+                "if a result is non-scalar, then at least one operand must be non-scalar"
+            )
+        if not operands:
+            return
+        first = operands[0]
+        for other in (*operands[1:], *results):
+            if type(other) is not type(first) or other.shape != first.shape:
+                raise VerifyException(
+                    "all non-scalar operands/results must have the same shape and base type, "
+                    f"got {first} and {other}"
+                )
+
+
+def check_same_types(values: Sequence[SSAValue], what: str) -> None:
+    """Raises unless all `values` have the same type."""
+    for value in values[1:]:
+        if value.type != values[0].type:
+            raise VerifyException(
+                f"expected {what} of the same type, got {values[0].type} and {value.type}"
+            )

@@ -1,0 +1,117 @@
+"""Regions, traces and delays. Regions and traces have no custom form, only the generic one."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import f32, i32
+from xdsl.irdl import (
+    EqAttrConstraint,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import (
+    IsTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+    ReturnLike,
+    SingleBlockImplicitTerminator,
+)
+
+from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp
+
+
+@irdl_op_definition
+class YieldOp(TpuOp):
+    """Ends a region and gives its results."""
+
+    name = "tpu.yield"
+
+    arguments = var_operand_def(ANY)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure(), IsTerminator(), ReturnLike())
+    assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
+
+
+@irdl_op_definition
+class RegionOp(TpuOp):
+    """A scope for the memory and semaphores that its body allocates."""
+
+    name = "tpu.region"
+
+    outputs = var_result_def(ANY)
+    body = region_def()
+
+    traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+
+@irdl_op_definition
+class TraceOp(TpuOp):
+    """Runs its body under a name that profiles show."""
+
+    name = "tpu.trace"
+
+    message = prop_def(STRING_ATTR)
+    level = prop_def(I32_ATTR)
+    outputs = var_result_def(ANY)
+    body = region_def()
+
+    traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+
+@irdl_op_definition
+class TraceStartOp(TpuOp):
+    """Opens a named span of profiles; the next unmatched `tpu.trace_stop` closes it."""
+
+    name = "tpu.trace_start"
+
+    message = prop_def(STRING_ATTR)
+    level = prop_def(I32_ATTR)
+
+
+@irdl_op_definition
+class TraceStopOp(TpuOp):
+    """Closes the innermost open span."""
+
+    name = "tpu.trace_stop"
+
+
+@irdl_op_definition
+class TraceValueOp(TpuOp):
+    """Shows a scalar in profiles."""
+
+    name = "tpu.trace_value"
+
+    value = operand_def(EqAttrConstraint(i32) | EqAttrConstraint(f32))
+    label = prop_def(STRING_ATTR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$value `,` $label attr-dict `:` type($value)"
+
+
+@irdl_op_definition
+class DelayOp(TpuOp):
+    """Waits for some nanoseconds."""
+
+    name = "tpu.delay"
+
+    nanos = operand_def(i32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$nanos attr-dict"
+
+
+OPERATIONS = (
+    RegionOp,
+    YieldOp,
+    TraceOp,
+    TraceStartOp,
+    TraceStopOp,
+    TraceValueOp,
+    DelayOp,
+)

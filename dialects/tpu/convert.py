@@ -1,0 +1,302 @@
+"""Elementwise operations, conversions, and the packing of narrow elements into words."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i32
+from xdsl.irdl import (
+    BaseAttr,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from pallasite.dialects.tpu.attrs import PackFormatAttr, RoundingModeAttr
+from pallasite.dialects.tpu.base import (
+    ANY,
+    BOOL_ATTR,
+    FALSE,
+    FLOAT_LIKE,
+    I32_ATTR,
+    SIGNLESS_LIKE,
+    TRUE,
+    VECTOR,
+    VECTOR_F32,
+    VECTOR_F32_OR_INTEGER,
+    VECTOR_I32,
+    VECTOR_INTEGER,
+    Elementwise,
+    TpuOp,
+    array_of,
+)
+
+I32_ARRAY = array_of(i32)
+ROUNDING_MODE = BaseAttr(RoundingModeAttr)
+PACK_FORMAT = BaseAttr(PackFormatAttr)
+ELEMENTWISE = (Pure(), Elementwise())
+UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
+
+
+@irdl_op_definition
+class WeirdOp(TpuOp):
+    """Whether a float is infinite or NaN."""
+
+    name = "tpu.weird"
+
+    input = operand_def(ANY)
+    result = result_def(ANY)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class ReciprocalOp(TpuOp):
+    """1/x, if `approx` only roughly."""
+
+    name = "tpu.reciprocal"
+
+    input = operand_def(VECTOR)
+    approx = prop_def(BOOL_ATTR, default_value=FALSE)
+    full_range = prop_def(BOOL_ATTR, default_value=TRUE)
+    result = result_def(VECTOR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class LogisticOp(TpuOp):
+    """1/(1+exp(-x))."""
+
+    name = "tpu.logistic"
+
+    input = operand_def(VECTOR)
+    result = result_def(VECTOR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class FPToSIOp(TpuOp):
+    """A float rounded to a signed integer."""
+
+    name = "tpu.fptosi"
+
+    input = operand_def(FLOAT_LIKE)
+    rounding_mode = prop_def(ROUNDING_MODE)
+    result = result_def(SIGNLESS_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class FPToUIOp(TpuOp):
+    """A float rounded to an unsigned integer."""
+
+    name = "tpu.fptoui"
+
+    input = operand_def(FLOAT_LIKE)
+    rounding_mode = prop_def(ROUNDING_MODE)
+    result = result_def(SIGNLESS_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class SIToFPOp(TpuOp):
+    """A signed integer as a float."""
+
+    name = "tpu.sitofp"
+
+    input = operand_def(SIGNLESS_LIKE)
+    rounding_mode = prop_def(ROUNDING_MODE)
+    result = result_def(FLOAT_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class UIToFPOp(TpuOp):
+    """An unsigned integer as a float."""
+
+    name = "tpu.uitofp"
+
+    input = operand_def(SIGNLESS_LIKE)
+    rounding_mode = prop_def(ROUNDING_MODE)
+    result = result_def(FLOAT_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class ExtFOp(TpuOp):
+    """A float as a wider float."""
+
+    name = "tpu.extf"
+
+    input = operand_def(FLOAT_LIKE)
+    result = result_def(FLOAT_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class TruncFOp(TpuOp):
+    """A float rounded to a narrower float."""
+
+    name = "tpu.truncf"
+
+    input = operand_def(FLOAT_LIKE)
+    rounding_mode = prop_def(ROUNDING_MODE)
+    result = result_def(FLOAT_LIKE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = UNARY_FORMAT
+
+
+@irdl_op_definition
+class StochasticConvertOp(TpuOp):
+    """A float rounded up or down at random, with odds by distance."""
+
+    name = "tpu.stochastic_convert"
+
+    input = operand_def(VECTOR_F32)
+    random = operand_def(VECTOR_I32)
+    result = result_def(VECTOR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$input `,` $random attr-dict `:` type($input) `,` type($random) `->` type($result)"
+    )
+
+
+@irdl_op_definition
+class StochasticConvertElementwiseOp(TpuOp):
+    """A float rounded at random to `dst_type`, in the low bits of an i32."""
+
+    name = "tpu.stochastic_convert_elementwise"
+
+    input = operand_def(VECTOR_F32)
+    random = operand_def(VECTOR_I32)
+    dst_type = prop_def(ANY)
+    result = result_def(VECTOR_I32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = (
+        "$input `,` $random attr-dict `:` type($input) `,` type($random) `->` type($result)"
+    )
+
+
+@irdl_op_definition
+class PackElementwiseOp(TpuOp):
+    """Elements of several vectors in one word each, source 0 in the lowest bits."""
+
+    name = "tpu.pack_elementwise"
+
+    sources = var_operand_def(VECTOR_F32_OR_INTEGER)
+    target_type = prop_def(ANY)
+    result = result_def(VECTOR_INTEGER)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+
+@irdl_op_definition
+class UnpackElementwiseOp(TpuOp):
+    """Field `index` of each word, widened; index 0 is in the lowest bits."""
+
+    name = "tpu.unpack_elementwise"
+
+    source = operand_def(VECTOR_INTEGER)
+    source_type = prop_def(ANY)
+    index = prop_def(I32_ATTR)
+    result = result_def(VECTOR_F32_OR_INTEGER)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(*ELEMENTWISE)
+    assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
+
+
+@irdl_op_definition
+class PackSubelementsOp(TpuOp):
+    """Registers of wide elements packed into one of narrow elements at the given positions."""
+
+    name = "tpu.pack_subelements"
+
+    sources = var_operand_def(VECTOR)
+    positions = prop_def(I32_ARRAY)
+    pack_format = prop_def(PACK_FORMAT)
+    unsigned_integers = opt_prop_def(BOOL_ATTR, default_value=FALSE)
+    result = result_def(VECTOR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
+
+
+@irdl_op_definition
+class UnpackSubelementsOp(TpuOp):
+    """Part `index` of a register of narrow elements, widened."""
+
+    name = "tpu.unpack_subelements"
+
+    source = operand_def(VECTOR)
+    index = prop_def(I32_ATTR)
+    pack_format = prop_def(PACK_FORMAT)
+    integer_extended = prop_def(BOOL_ATTR, default_value=TRUE)
+    unsigned_integers = prop_def(BOOL_ATTR, default_value=FALSE)
+    result = result_def(VECTOR)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
+
+    def __post_init__(self) -> None:
+        # The old C++ passes called the property `sign_extended`.
+        for data in (self.properties, self.attributes):
+            if (old := data.pop("sign_extended", None)) is not None:
+                self.properties["integer_extended"] = old
+        super().__post_init__()
+
+
+OPERATIONS = (
+    WeirdOp,
+    ReciprocalOp,
+    LogisticOp,
+    FPToSIOp,
+    FPToUIOp,
+    SIToFPOp,
+    UIToFPOp,
+    ExtFOp,
+    TruncFOp,
+    StochasticConvertOp,
+    StochasticConvertElementwiseOp,
+    PackElementwiseOp,
+    UnpackElementwiseOp,
+    PackSubelementsOp,
+    UnpackSubelementsOp,
+)

@@ -1,0 +1,121 @@
+"""Operations that make and reshape masks of registers."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i32
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    SameVariadicOperandSize,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    VariadicOperandVariable,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from pallasite.dialects.tpu.base import ANY, I32_ATTR, MASK, TpuOp, VectorOf, array_of
+
+INDEX = IndexType()
+REGISTER_MASK = VectorOf((i1,), rank=2)
+
+
+@irdl_op_definition
+class CreateMaskOp(TpuOp):
+    """True in the box from `low` to `high`, the latter excluded."""
+
+    name = "tpu.create_mask"
+
+    low = var_operand_def(INDEX)
+    high = var_operand_def(INDEX)
+    result = result_def(ANY)
+
+    irdl_options = (SameVariadicOperandSize(), ParsePropInAttrDict())
+    traits = traits_def(Pure())
+    assembly_format = "`[` $low `]` `[` $high `]` attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class CreateSubelementMaskOp(TpuOp):
+    """True in rows `from` to `to`, counted in sub-elements; if from > to, false in [to, from)."""
+
+    name = "tpu.create_subelement_mask"
+
+    from_ = prop_def(I32_ATTR, prop_name="from")
+    to = prop_def(I32_ATTR)
+    result = result_def(ANY)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$from `,` $to attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class MaskCastOp(TpuOp):
+    """A mask of registers of one packing as a mask of another."""
+
+    name = "tpu.mask_cast"
+
+    input = operand_def(MASK)
+    result = result_def(MASK)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+
+@irdl_custom_directive
+class MaskSources(CustomDirective):
+    """Operands, after which the old C++ passes printed one more comma."""
+
+    sources: VariadicOperandVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        operands: list[UnresolvedOperand] = []
+        while (operand := parser.parse_optional_unresolved_operand()) is not None:
+            operands.append(operand)
+            if parser.parse_optional_punctuation(",") is None:
+                break
+        self.sources.set(state, operands)
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        self.sources.print(printer, state, op)
+
+
+@irdl_op_definition
+class PackVmskOp(TpuOp):
+    """Masks of wide registers packed into one of a narrow register at the given positions."""
+
+    name = "tpu.pack_vmsk"
+
+    sources = var_operand_def(REGISTER_MASK)
+    positions = prop_def(array_of(i32))
+    result = result_def(REGISTER_MASK)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    custom_directives = (MaskSources,)
+    assembly_format = (
+        "custom<MaskSources>($sources) attr-dict `:` type($sources) `->` type($result)"
+    )
+
+    def __post_init__(self) -> None:
+        # The operation of the old C++ passes had no positions: low half, high half.
+        if "positions" not in self.properties:
+            order = range(len(self.operands))
+            self.properties["positions"] = DenseArrayBase.from_list(i32, list(order))
+        super().__post_init__()
+
+
+OPERATIONS = (CreateMaskOp, CreateSubelementMaskOp, MaskCastOp, PackVmskOp)

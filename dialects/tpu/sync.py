@@ -1,0 +1,132 @@
+"""Semaphores and barriers. A semaphore operand is a memref, nearly always of rank 0."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IndexType, i32
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from pallasite.dialects.tpu.base import ANY_SEMAPHORE, MEMREF_I32, SEMAPHORE, TpuOp
+
+INDEX = IndexType()
+
+
+@irdl_op_definition
+class SemAllocOp(TpuOp):
+    """Fresh semaphores, with count zero, for the enclosing `tpu.region`."""
+
+    name = "tpu.sem_alloc"
+
+    result = result_def(ANY_SEMAPHORE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class SemBarrierOp(TpuOp):
+    """The chip's barrier semaphore."""
+
+    name = "tpu.sem_barrier"
+
+    result = result_def(SEMAPHORE)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class SemReadOp(TpuOp):
+    """The present count of a semaphore."""
+
+    name = "tpu.sem_read"
+
+    semaphore = operand_def(ANY_SEMAPHORE)
+    result = result_def(i32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$semaphore attr-dict `:` type($semaphore) `->` type($result)"
+
+
+@irdl_op_definition
+class SemWaitOp(TpuOp):
+    """Blocks until the count reaches `amount`, then takes that much from it."""
+
+    name = "tpu.sem_wait"
+
+    semaphore = operand_def(SEMAPHORE)
+    amount = operand_def(i32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$semaphore `,` $amount attr-dict `:` type($semaphore)"
+
+
+@irdl_op_definition
+class SemSignalOp(TpuOp):
+    """Adds `amount` to a semaphore here, or on another device or core."""
+
+    name = "tpu.sem_signal"
+
+    semaphore = operand_def(SEMAPHORE)
+    amount = operand_def(i32)
+    device_id = opt_operand_def(i32)
+    core_id = opt_operand_def(i32)
+    subcore_id = opt_operand_def(i32)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$semaphore `,` $amount (`device_id` $device_id^)? (`core_id` $core_id^)?"
+        " (`subcore_id` $subcore_id^)? attr-dict `:` type($semaphore)"
+    )
+
+
+@irdl_op_definition
+class BarrierOp(TpuOp):
+    """Waits for all vector subcores of a SparseCore."""
+
+    name = "tpu.barrier"
+
+    barrier_id = operand_def(INDEX)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "`barrier_id` `(` $barrier_id `)` attr-dict"
+
+
+@irdl_op_definition
+class FetchAndAddSyncOp(TpuOp):
+    """Adds to a word of another core's memory and returns the old value."""
+
+    name = "tpu.fetch_and_add_sync"
+
+    base = operand_def(MEMREF_I32)
+    indices = var_operand_def(i32)
+    value = operand_def(i32)
+    core_id = operand_def(i32)
+    result = result_def(i32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$base `[` $indices `]` `,` $value `,` $core_id attr-dict"
+        " `:` type($base) `,` type($value) `->` type($result)"
+    )
+
+
+OPERATIONS = (
+    SemAllocOp,
+    SemBarrierOp,
+    SemReadOp,
+    SemWaitOp,
+    SemSignalOp,
+    BarrierOp,
+    FetchAndAddSyncOp,
+)
