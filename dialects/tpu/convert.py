@@ -87,7 +87,7 @@ class LogisticOp(TpuOp):
 
 
 @irdl_op_definition
-class FPToSIOp(TpuOp):
+class FptosiOp(TpuOp):
     """A float rounded to a signed integer."""
 
     name = "tpu.fptosi"
@@ -102,7 +102,7 @@ class FPToSIOp(TpuOp):
 
 
 @irdl_op_definition
-class FPToUIOp(TpuOp):
+class FptouiOp(TpuOp):
     """A float rounded to an unsigned integer."""
 
     name = "tpu.fptoui"
@@ -117,7 +117,7 @@ class FPToUIOp(TpuOp):
 
 
 @irdl_op_definition
-class SIToFPOp(TpuOp):
+class SitofpOp(TpuOp):
     """A signed integer as a float."""
 
     name = "tpu.sitofp"
@@ -132,7 +132,7 @@ class SIToFPOp(TpuOp):
 
 
 @irdl_op_definition
-class UIToFPOp(TpuOp):
+class UitofpOp(TpuOp):
     """An unsigned integer as a float."""
 
     name = "tpu.uitofp"
@@ -147,7 +147,7 @@ class UIToFPOp(TpuOp):
 
 
 @irdl_op_definition
-class ExtFOp(TpuOp):
+class ExtfOp(TpuOp):
     """A float as a wider float."""
 
     name = "tpu.extf"
@@ -161,7 +161,7 @@ class ExtFOp(TpuOp):
 
 
 @irdl_op_definition
-class TruncFOp(TpuOp):
+class TruncfOp(TpuOp):
     """A float rounded to a narrower float."""
 
     name = "tpu.truncf"
@@ -287,12 +287,12 @@ OPERATIONS = (
     WeirdOp,
     ReciprocalOp,
     LogisticOp,
-    FPToSIOp,
-    FPToUIOp,
-    SIToFPOp,
-    UIToFPOp,
-    ExtFOp,
-    TruncFOp,
+    FptosiOp,
+    FptouiOp,
+    SitofpOp,
+    UitofpOp,
+    ExtfOp,
+    TruncfOp,
     StochasticConvertOp,
     StochasticConvertElementwiseOp,
     PackElementwiseOp,

@@ -34,7 +34,7 @@ _TRANSFER_FORMAT = (
 
 
 @irdl_op_definition
-class EnqueueDMAOp(TpuOp):
+class EnqueueDmaOp(TpuOp):
     """Starts a copy; its end credits the target semaphore, and the source one if it is remote."""
 
     name = "tpu.enqueue_dma"
@@ -54,7 +54,7 @@ class EnqueueDMAOp(TpuOp):
 
 
 @irdl_op_definition
-class WaitDMA2Op(TpuOp):
+class WaitDma2Op(TpuOp):
     """Waits until the bytes of `dst` have arrived, and takes them from the semaphore."""
 
     name = "tpu.wait_dma2"
@@ -75,7 +75,7 @@ class WaitDMA2Op(TpuOp):
 
 
 @irdl_op_definition
-class WaitDMAOp(TpuOp):
+class WaitDmaOp(TpuOp):
     """Waits for one end of the copy that an `enqueue_dma` with the same operands started."""
 
     name = "tpu.wait_dma"
@@ -96,7 +96,7 @@ class WaitDMAOp(TpuOp):
 
 
 @irdl_op_definition
-class EnqueueIndirectDMAOp(TpuOp):
+class EnqueueIndirectDmaOp(TpuOp):
     """Starts a gather or scatter of slices that `offsets` name; only on vector subcores."""
 
     name = "tpu.enqueue_indirect_dma"
@@ -117,7 +117,7 @@ class EnqueueIndirectDMAOp(TpuOp):
 
 
 @irdl_op_definition
-class WaitIndirectDMAOp(TpuOp):
+class WaitIndirectDmaOp(TpuOp):
     """Waits for a gather or scatter."""
 
     name = "tpu.wait_indirect_dma"
@@ -134,9 +134,9 @@ class WaitIndirectDMAOp(TpuOp):
 
 
 OPERATIONS = (
-    EnqueueDMAOp,
-    WaitDMA2Op,
-    WaitDMAOp,
-    EnqueueIndirectDMAOp,
-    WaitIndirectDMAOp,
+    EnqueueDmaOp,
+    WaitDma2Op,
+    WaitDmaOp,
+    EnqueueIndirectDmaOp,
+    WaitIndirectDmaOp,
 )

@@ -69,7 +69,7 @@ class IterationBoundOp(TpuOp):
 
 
 @irdl_op_definition
-class PRNGSeed32Op(TpuOp):
+class PrngSetSeed32Op(TpuOp):
     """Seeds the hardware generator."""
 
     name = "tpu.prng_set_seed_32"
@@ -78,7 +78,7 @@ class PRNGSeed32Op(TpuOp):
 
 
 @irdl_op_definition
-class PRNGRandomBitsOp(TpuOp):
+class PrngRandomBitsOp(TpuOp):
     """Random bits of the hardware generator."""
 
     name = "tpu.prng_random_bits"
@@ -91,6 +91,6 @@ OPERATIONS = (
     CoreIdOp,
     SubcoreIdOp,
     IterationBoundOp,
-    PRNGSeed32Op,
-    PRNGRandomBitsOp,
+    PrngSetSeed32Op,
+    PrngRandomBitsOp,
 )

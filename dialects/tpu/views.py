@@ -19,7 +19,7 @@ from pallasite.dialects.tpu.base import ANY, MEMREF, TpuOp
 
 
 @irdl_op_definition
-class MemRefSliceOp(TpuOp):
+class MemrefSliceOp(TpuOp):
     """The box of a memref that starts at the given element offsets.
 
     `tpu.memref_slice %m[%i, %j] <%n> : memref<64x128xf32> -> memref<?x128xf32>`; one dynamic size
@@ -42,7 +42,7 @@ class MemRefSliceOp(TpuOp):
 
 
 @irdl_op_definition
-class MemRefSqueezeOp(TpuOp):
+class MemrefSqueezeOp(TpuOp):
     """The same memory without some dimensions of size 1."""
 
     name = "tpu.memref_squeeze"
@@ -56,7 +56,7 @@ class MemRefSqueezeOp(TpuOp):
 
 
 @irdl_op_definition
-class MemRefReshapeOp(TpuOp):
+class MemrefReshapeOp(TpuOp):
     """The same memory under another shape of as many elements."""
 
     name = "tpu.memref_reshape"
@@ -70,7 +70,7 @@ class MemRefReshapeOp(TpuOp):
 
 
 @irdl_op_definition
-class MemRefBitcastOp(TpuOp):
+class MemrefBitcastOp(TpuOp):
     """The same memory read as another element type, which scales the second minor dimension."""
 
     name = "tpu.memref_bitcast"
@@ -103,7 +103,7 @@ class ReinterpretCastOp(TpuOp):
 
 
 @irdl_op_definition
-class EraseMemRefLayoutOp(TpuOp):
+class EraseMemrefLayoutOp(TpuOp):
     """The same memref with the layout left out of its type; readers look through it."""
 
     name = "tpu.erase_memref_layout"
@@ -143,12 +143,12 @@ class InternalScratchOp(TpuOp):
 
 
 OPERATIONS = (
-    MemRefSliceOp,
-    MemRefSqueezeOp,
-    MemRefReshapeOp,
-    MemRefBitcastOp,
+    MemrefSliceOp,
+    MemrefSqueezeOp,
+    MemrefReshapeOp,
+    MemrefBitcastOp,
     ReinterpretCastOp,
-    EraseMemRefLayoutOp,
+    EraseMemrefLayoutOp,
     AssumeLayoutOp,
     InternalScratchOp,
 )
