@@ -1,0 +1,1 @@
+"""The modelled machine: memories, refs, semaphores, DMA, cores and their scheduler."""

@@ -1,0 +1,198 @@
+"""Address arithmetic of boxes: which bytes a rectangle of a tiled array occupies.
+
+An array's address is a sum over its dimensions, and what one dimension adds is a mixed-radix number
+(`layouts.tiling.Tiling.factors`): digits, slowest first, each with an extent and a stride. A box is
+therefore cut, dimension by dimension, into runs whose digits are all complete; every combination of
+runs is a `Piece`, one strided NumPy view of memory. Boxes along tile borders are one piece, unaligned
+ones at most three per dimension and tile level. Pure arithmetic; nothing here knows about buffers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Digits = tuple[tuple[int, int], ...]
+"""(extent, stride in elements) of each digit, slowest first; the first extent counts as unbounded."""
+
+
+class Run(NamedTuple):
+    """Consecutive coordinates of one dimension: from position `first` of the box on, `size` of them,
+    at element offset `base` with the axes (extent, stride)."""
+
+    first: int
+    size: int
+    base: int
+    axes: tuple[tuple[int, int], ...]
+
+
+class Piece(NamedTuple):
+    """One strided view: `part` of the box (None: all of it), split to `shape`, at element `base`.
+
+    `strides` are elements; `pair` is the axis whose positions share a 32-bit word, -1 without one.
+    """
+
+    part: tuple[slice, ...] | None
+    shape: tuple[int, ...]
+    base: int
+    strides: tuple[int, ...]
+    pair: int
+
+
+def simplify(digits: Digits) -> Digits:
+    """`digits` with neighbours that form one regular progression merged."""
+    merged: list[tuple[int, int]] = []
+    for extent, stride in reversed(digits):
+        if extent == 1 and merged:
+            continue
+        if merged and merged[-1][0] * merged[-1][1] == stride:
+            merged[-1] = (extent * merged[-1][0], merged[-1][1])
+        else:
+            merged.append((extent, stride))
+    if merged[-1][0] != 0:
+        # The slowest digit is unbounded, whatever was merged into it.
+        merged[-1] = (0, merged[-1][1])
+    return tuple(reversed(merged))
+
+
+def block_of(digits: Digits) -> int:
+    """How many coordinates all digits but the slowest span."""
+    return math.prod(extent for extent, _ in digits[1:])
+
+
+def offset_of(digits: Digits, coordinate: int) -> int:
+    """What `coordinate` adds to the element offset; negative ones continue the pattern downwards."""
+    total = 0
+    for extent, stride in reversed(digits[1:]):
+        coordinate, digit = divmod(coordinate, extent)
+        total += digit * stride
+    return total + coordinate * digits[0][1]
+
+
+def offsets_of(digits: Digits, coordinates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`offset_of` for an array of coordinates."""
+    total = np.zeros_like(coordinates)
+    for extent, stride in reversed(digits[1:]):
+        coordinates, digit = np.divmod(coordinates, extent)
+        total += digit * stride
+    return total + coordinates * digits[0][1]
+
+
+def split(digits: Digits, start: int, size: int) -> list[Run]:
+    """Coordinates start .. start+size as runs of complete digits, in order."""
+    slowest = digits[0][1]
+    if len(digits) == 1:
+        return [Run(0, size, start * slowest, ((size, slowest),))]
+    block = block_of(digits)
+    head, inside = divmod(start, block)
+    if inside + size <= block:
+        return _shifted(split(digits[1:], inside, size), 0, head * slowest)
+    runs: list[Run] = []
+    first = 0
+    if inside:
+        first = block - inside
+        runs += _shifted(split(digits[1:], inside, first), 0, head * slowest)
+        head += 1
+    whole = (size - first) // block
+    if whole:
+        axes = ((whole, slowest), *digits[1:])
+        runs.append(Run(first, whole * block, head * slowest, axes))
+        first += whole * block
+        head += whole
+    if first < size:
+        runs += _shifted(split(digits[1:], 0, size - first), first, head * slowest)
+    return runs
+
+
+def _shifted(runs: list[Run], first: int, base: int) -> list[Run]:
+    return [Run(run.first + first, run.size, run.base + base, run.axes) for run in runs]
+
+
+@lru_cache(maxsize=1 << 16)
+def pieces(
+    digits: tuple[Digits, ...],
+    starts: tuple[int, ...],
+    sizes: tuple[int, ...],
+    steps: tuple[int, ...] | None,
+    packing: int,
+) -> tuple[Piece, ...] | None:
+    """The strided views that cover a box, or None if its steps do not fit any (see `gather`)."""
+    if 0 in sizes:
+        return ()
+    runs: list[list[Run]] = []
+    for d, dim in enumerate(digits):
+        step = steps[d] if steps else 1
+        if step == 1 or sizes[d] == 1:
+            runs.append(split(dim, starts[d], sizes[d]))
+        elif step == 0:
+            runs.append([Run(0, sizes[d], offset_of(dim, starts[d]), ((sizes[d], 0),))])
+        elif len(dim) == 1:
+            stride = dim[0][1]
+            runs.append([Run(0, sizes[d], starts[d] * stride, ((sizes[d], stride * step),))])
+        else:
+            return None
+    found: list[Piece] = []
+    for chosen in itertools.product(*runs):
+        axes = [axis for run in chosen for axis in run.axes if axis[0] != 1]
+        whole = all(run.size == size for run, size in zip(chosen, sizes, strict=True))
+        part = None if whole else tuple(slice(r.first, r.first + r.size) for r in chosen)
+        shape = tuple(extent for extent, _ in axes)
+        strides = tuple(stride for _, stride in axes)
+        base = sum(run.base for run in chosen)
+        found.append(Piece(part, shape, base, strides, pair_axis(shape, strides, base, packing)))
+    return tuple(found)
+
+
+def pair_axis(
+    shape: Sequence[int], strides: Sequence[int], base: int, packing: int
+) -> int:
+    """The axis that runs through the elements of one 32-bit word, -1 if the words are not whole."""
+    if packing == 1 or base % packing:
+        return -1
+    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        if extent == packing and stride == 1:
+            others = (s for a, s in enumerate(strides) if a != axis)
+            return axis if all(s % packing == 0 for s in others) else -1
+    return -1
+
+
+def gather(
+    digits: Sequence[Digits], starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
+) -> NDArray[np.int64]:
+    """The element offset of every position of a box with arbitrary steps."""
+    total = np.zeros((), np.int64)
+    for dim, start, size, step in zip(digits, starts, sizes, steps, strict=True):
+        total = total[..., None] + offsets_of(dim, start + step * np.arange(size, dtype=np.int64))
+    return total
+
+
+def regroup(axes: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[Digits, ...] | None:
+    """Row-major `axes` (extent, stride) dealt out to dimensions of `shape`; None if they do not fit.
+
+    This is a reshape of a strided array: every dimension takes whole axes, or a factor of one.
+    """
+    rest = [axis for axis in axes if axis[0] != 1]
+    dims: list[Digits] = []
+    for size in reversed(shape):
+        taken: list[tuple[int, int]] = []
+        while size > 1:
+            if not rest:
+                return None
+            extent, stride = rest.pop()
+            if extent > size:
+                if extent % size:
+                    return None
+                rest.append((extent // size, stride * size))
+                extent = size
+            if size % extent:
+                return None
+            taken.append((extent, stride))
+            size //= extent
+        dims.append(simplify(tuple(reversed(taken))) if taken else ((0, 0),))
+    return tuple(reversed(dims)) if not rest else None

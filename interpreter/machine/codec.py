@@ -1,0 +1,240 @@
+"""Between bytes in memory and carriers: one `Codec` per element type.
+
+Memory is little endian and packed: elements narrower than 32 bits that share a word follow each
+other from the low bits up (spec/vreg_lowering.md 1.1). Types narrower than a byte are reached
+through whole words where a box covers them, else byte by byte. Masks (i1) take one byte each;
+arrays of booleans are i32 memrefs (spec/pallas_semantics.md 1.5).
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerType
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import Unsupported
+from pallasite.interpreter import values
+from pallasite.interpreter.machine.boxes import Piece
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+if sys.byteorder != "little":
+    raise ImportError("pallasite models little-endian memory and needs a little-endian host")
+
+_UNSIGNED: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+_HIGH = np.uint32(0xFFFF0000)
+
+
+def view(memory: Bytes, dtype: Any, base: int, piece: Piece, bits: int) -> Array:
+    """The elements of `piece` (its own base plus `base`, in elements) as an array over `memory`."""
+    size = bits >> 3
+    return np.ndarray(
+        piece.shape, dtype, memory, (base + piece.base) * size, [s * size for s in piece.strides]
+    )
+
+
+def words(memory: Bytes, base: int, piece: Piece, packing: int) -> NDArray[np.uint32]:
+    """The 32-bit words of `piece`, which has lost its `pair` axis."""
+    keep = [axis for axis in range(len(piece.shape)) if axis != piece.pair]
+    return np.ndarray(
+        [piece.shape[axis] for axis in keep],
+        np.uint32,
+        memory,
+        (base + piece.base) // packing * 4,
+        [piece.strides[axis] // packing * 4 for axis in keep],
+    )
+
+
+class Codec:
+    """Elements whose bytes are a NumPy type: f32, i32, i16, i8 and, through a cast, the others."""
+
+    def __init__(self, bits: int, carrier: Any, storage: Any) -> None:
+        self.bits = bits
+        self.packing = 32 // bits
+        self.carrier = np.dtype(carrier)
+        self.storage = np.dtype(storage)
+
+    def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
+        """Fills `out` (of the piece's shape) with what memory holds."""
+        out[...] = view(memory, self.storage, base, piece, self.bits)
+
+    def encode(
+        self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
+    ) -> None:
+        """Writes `array` (of the piece's shape) where `mask` is true, everywhere without one."""
+        target = view(memory, self.storage, base, piece, self.bits)
+        if mask is None:
+            target[...] = array
+        else:
+            np.copyto(target, array, where=mask, casting="unsafe")
+
+    def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
+        """The elements at arbitrary element offsets."""
+        return memory.view(self.storage)[offsets].astype(self.carrier)
+
+    def put(self, memory: Bytes, offsets: NDArray[np.int64], array: Array) -> None:
+        """Writes elements at arbitrary element offsets; of equal offsets the last one wins."""
+        memory.view(self.storage)[offsets] = array
+
+
+class BFloat16Codec(Codec):
+    """bf16 is carried as float32 with a zero low half, so a pair is a shift and a mask of its word."""
+
+    def __init__(self) -> None:
+        super().__init__(16, np.float32, np.uint16)
+
+    def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
+        wide = out.view(np.uint32)
+        if piece.pair < 0 or base & 1:
+            np.left_shift(
+                view(memory, np.uint16, base, piece, 16), 16, out=wide, dtype=np.uint32
+            )
+            return
+        source = words(memory, base, piece, 2)
+        before = (slice(None),) * piece.pair
+        np.left_shift(source, 16, out=wide[(*before, 0)])
+        np.bitwise_and(source, _HIGH, out=wide[(*before, 1)])
+
+    def encode(
+        self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
+    ) -> None:
+        wide = array.view(np.uint32)
+        if mask is not None or piece.pair < 0 or base & 1:
+            halves = (wide >> 16).astype(np.uint16)
+            super().encode(memory, base, piece, halves, mask)
+            return
+        target = words(memory, base, piece, 2)
+        before = (slice(None),) * piece.pair
+        np.bitwise_or(wide[(*before, 0)] >> 16, wide[(*before, 1)] & _HIGH, out=target)
+
+    def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
+        halves = memory.view(np.uint16)[offsets]
+        return (halves.astype(np.uint32) << 16).view(np.float32)
+
+    def put(self, memory: Bytes, offsets: NDArray[np.int64], array: Array) -> None:
+        memory.view(np.uint16)[offsets] = (array.view(np.uint32) >> 16).astype(np.uint16)
+
+
+class ByteCodec(Codec):
+    """Types of one byte that NumPy does not know (f8, i1): decoded by a table of all 256 bytes."""
+
+    def __init__(self, element: Attribute) -> None:
+        super().__init__(8, values.carrier(element), np.uint8)
+        self._bits_of = values.bits_of(element)
+        self._table = values.values_of(element)(np.arange(256, dtype=np.uint8))
+
+    def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
+        out[...] = self._table[view(memory, np.uint8, base, piece, 8)]
+
+    def encode(
+        self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
+    ) -> None:
+        super().encode(memory, base, piece, self._bits_of(array), mask)
+
+    def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
+        return self._table[memory[offsets]]
+
+    def put(self, memory: Bytes, offsets: NDArray[np.int64], array: Array) -> None:
+        memory[offsets] = self._bits_of(array)
+
+
+class PackedCodec(Codec):
+    """Elements of 4 or 2 bits, several to a byte. `element` None: carried as their own bits."""
+
+    def __init__(self, element: Attribute | None, bits: int) -> None:
+        super().__init__(bits, np.uint8 if element is None else values.carrier(element), np.uint8)
+        self._bits_of = None if element is None else values.bits_of(element)
+        self._values_of = None if element is None else values.values_of(element)
+        self._mask = np.uint8((1 << bits) - 1)
+
+    def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
+        if piece.pair < 0 or base % self.packing:
+            out[...] = self.take(memory, _offsets(base, piece))
+            return
+        source = words(memory, base, piece, self.packing)
+        before = (slice(None),) * piece.pair
+        for position in range(self.packing):
+            field = (source >> (position * self.bits)).astype(np.uint8) & self._mask
+            out[(*before, position)] = self._values_of(field) if self._values_of else field
+
+    def encode(
+        self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
+    ) -> None:
+        offsets = _offsets(base, piece)
+        if mask is not None:
+            where = np.broadcast_to(mask, piece.shape)
+            self.put(memory, offsets[where], np.broadcast_to(array, piece.shape)[where])
+            return
+        if piece.pair < 0 or base % self.packing:
+            self.put(memory, offsets, array)
+            return
+        fields = self._bits_of(array) if self._bits_of else array
+        target = words(memory, base, piece, self.packing)
+        before = (slice(None),) * piece.pair
+        packed = np.zeros(target.shape, np.uint32)
+        for position in range(self.packing):
+            packed |= fields[(*before, position)].astype(np.uint32) << (position * self.bits)
+        target[...] = packed
+
+    def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
+        per_byte = 8 // self.bits
+        shift = (offsets % per_byte * self.bits).astype(np.uint8)
+        field = memory[offsets // per_byte] >> shift & self._mask
+        return self._values_of(field) if self._values_of else field
+
+    def put(self, memory: Bytes, offsets: NDArray[np.int64], array: Array) -> None:
+        per_byte = 8 // self.bits
+        fields = self._bits_of(array) if self._bits_of else array
+        for position in range(per_byte):
+            here = offsets % per_byte == position
+            at = offsets[here] // per_byte
+            kept = memory[at] & ~np.uint8(int(self._mask) << (position * self.bits))
+            memory[at] = kept | fields[here] << np.uint8(position * self.bits)
+
+
+def _offsets(base: int, piece: Piece) -> NDArray[np.int64]:
+    total = np.full((), base + piece.base, np.int64)
+    for extent, stride in zip(piece.shape, piece.strides, strict=True):
+        total = total[..., None] + stride * np.arange(extent, dtype=np.int64)
+    return total
+
+
+def memory_bits(element: Attribute) -> int:
+    """Bits that one element takes in memory: its width, but 8 for i1, and 32 for index and semaphores."""
+    if element.name in ("tpu.semaphore", "tpu.dma_semaphore") or isinstance(element, IndexType):
+        return 32
+    return 8 if element == IntegerType(1) else values.width(element)
+
+
+@cache
+def codec(element: Attribute) -> Codec:
+    """How elements of type `element` lie in memory."""
+    bits = memory_bits(element)
+    if bits not in (2, 4, 8, 16, 32):
+        raise Unsupported(
+            "element-width",
+            f"memory holds elements of 2, 4, 8, 16 or 32 bits, got {element} ({bits} bits)",
+        )
+    if bits < 8:
+        return PackedCodec(element, bits)
+    if isinstance(element, BFloat16Type):
+        return BFloat16Codec()
+    if isinstance(element, IndexType):
+        return Codec(32, np.int64, np.int32)
+    if isinstance(element, Float16Type):
+        return Codec(16, np.float32, np.float16)
+    if element == IntegerType(1) or values.storage_float(element) is not None:
+        return ByteCodec(element)
+    return Codec(bits, values.carrier(element), values.carrier(element))
+
+
+@cache
+def raw_codec(bits: int) -> Codec:
+    """The codec that carries elements of `bits` bits as unsigned integers, unchanged."""
+    return PackedCodec(None, bits) if bits < 8 else Codec(bits, _UNSIGNED[bits], _UNSIGNED[bits])

@@ -1,0 +1,138 @@
+"""Memories with a capacity, and the buffers allocated in them.
+
+An allocation has an address, so exhaustion, fragmentation and "the same ref on another device" mean
+what they mean on the chip; its bytes exist only once touched. Scoped allocations are a stack
+(`mark`, `release`); what must outlive scopes (`pinned`) comes from the high end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter.values import POISON_WORDS
+
+ALIGNMENT = 512
+"""Bytes: one sublane of 128 words, the unit in which registers address memory."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A contiguous range of a memory, holding a tiled (and tile-padded) array."""
+
+    memory: Memory
+    address: int
+    size: int
+    name: str
+    location: SourceLocation | None
+    zero: bool = False
+    pinned: bool = False
+    freed: bool = False
+    shadow: NDArray[np.uint8] | None = None
+    """All-ones where a byte was written; None when nobody asks."""
+
+    @cached_property
+    def bytes(self) -> NDArray[np.uint8]:
+        """The contents: zero if asked for, else poison; whole words, so that words can be viewed."""
+        count = -(-self.size // 4)
+        if self.zero:
+            return np.zeros(count * 4, np.uint8)
+        return np.full(count, POISON_WORDS[self.memory.poison], np.uint32).view(np.uint8)
+
+    def track(self) -> None:
+        """Starts remembering which bytes were written."""
+        self.shadow = np.full(-(-self.size // 4) * 4, 0xFF if self.zero else 0, np.uint8)
+
+    def __str__(self) -> str:
+        where = f" ({self.location})" if self.location else ""
+        return f"{self.name or 'buffer'}{where}: {self.size} bytes at {self.address}"
+
+
+@dataclass(eq=False)
+class Memory:
+    """One memory of one core or device: allocates addresses, knows the peak."""
+
+    kind: str
+    capacity: int
+    owner: str = ""
+    poison: int = 0
+    tracked: bool = False
+    """Whether buffers remember which of their bytes were written."""
+    peak_bytes: int = 0
+    _stack: list[Buffer] = field(default_factory=list[Buffer])
+    _pinned: list[Buffer] = field(default_factory=list[Buffer])
+    _live: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
+    _low: int = 0
+    _high: int = 0
+
+    @property
+    def used_bytes(self) -> int:
+        return self._low + self._high
+
+    def allocate(
+        self,
+        size: int,
+        name: str = "",
+        location: SourceLocation | None = None,
+        *,
+        zero: bool = False,
+        pinned: bool = False,
+    ) -> Buffer:
+        """Reserves `size` bytes; raises `<kind>-exhausted` with a list of who holds the memory."""
+        unit = 4 if self.kind in ("smem", "semaphore_mem") else ALIGNMENT
+        span = max(1, -(-size // unit)) * unit
+        if self.used_bytes + span > self.capacity:
+            raise self._exhausted(span, name, location)
+        if pinned:
+            self._high += span
+            address = self.capacity - self._high
+        else:
+            address = self._low
+            self._low += span
+        buffer = Buffer(self, address, span, name, location, zero, pinned)
+        (self._pinned if pinned else self._stack).append(buffer)
+        self._live[address] = buffer
+        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        if self.tracked:
+            buffer.track()
+        return buffer
+
+    def _exhausted(self, span: int, name: str, location: SourceLocation | None) -> ExecutionError:
+        holders = sorted(self._stack + self._pinned, key=lambda b: -b.size)
+        notes = [Note(f"{b.name or 'buffer'} holds {b.size} bytes", b.location) for b in holders[:20]]
+        if len(holders) > 20:
+            rest = sum(b.size for b in holders[20:])
+            notes.append(Note(f"{len(holders) - 20} smaller buffers hold {rest} bytes"))
+        where = f" of {self.owner}" if self.owner else ""
+        return ExecutionError(
+            f"{self.kind.replace('_', '-')}-exhausted",
+            f"{self.kind}{where} has {self.capacity} bytes, {self.used_bytes} in use, "
+            f"cannot allocate {span} more for {name or 'a buffer'}",
+            location,
+            notes,
+        )
+
+    def mark(self) -> int:
+        """A token for `release`."""
+        return len(self._stack)
+
+    def release(self, token: int) -> None:
+        """Frees every buffer allocated since `mark` returned `token`, pinned ones excepted."""
+        for buffer in self._stack[token:]:
+            buffer.freed = True
+            del self._live[buffer.address]
+        del self._stack[token:]
+        last = self._stack[-1] if self._stack else None
+        self._low = last.address + last.size if last else 0
+
+    def at(self, address: int) -> Buffer | None:
+        """The live buffer that starts at `address`."""
+        return self._live.get(address)
+
+    def live(self) -> list[Buffer]:
+        """The buffers that are allocated now, in order of allocation."""
+        return [*self._stack, *self._pinned]

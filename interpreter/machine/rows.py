@@ -1,0 +1,228 @@
+"""Register accesses: `tpu.load`, `tpu.store` and their shuffled forms (spec/vreg_lowering.md 7.3, 10.4).
+
+A register is addressed by physical rows of 128 words: sublane s of the register is the row
+`row(index) + offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be
+negative; in a load they are poison. A grid of registers reads one register per grid position,
+`index[d] + g[d] * steps[d]`. Rows in the tile padding of the buffer are fair game.
+
+Loaded grids are held in the order of the logical matrix (design note "Form 4", 3.3): rows of the
+array are contiguous in the result's memory, whatever its shape says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter import values
+from pallasite.interpreter.machine import boxes
+from pallasite.interpreter.machine.boxes import Digits, Piece
+from pallasite.interpreter.machine.codec import raw_codec
+from pallasite.interpreter.machine.views import Ref, accumulate
+from pallasite.layouts.registers import LANES, SUBLANES
+
+Array = NDArray[Any]
+ALL = (True,) * SUBLANES
+CONSECUTIVE = tuple(range(SUBLANES))
+
+
+class Registers(NamedTuple):
+    """The pieces of a register access; element offsets count from the ref's base."""
+
+    pieces: tuple[Piece, ...]
+    lowest: int
+    highest: int
+    """First element, and one past the last element, that is touched."""
+    order: tuple[int, ...]
+    """Axes of the (grid..., 8, 128[, p]) value in the order of the logical matrix."""
+    complete: bool
+
+
+def load_rows(
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    steps: tuple[int, ...] = (),
+    sublanes: tuple[bool, ...] = ALL,
+    offsets: tuple[int, ...] = CONSECUTIVE,
+    at: SourceLocation | None = None,
+) -> Array:
+    """The grid of registers of `shape` (grid..., 8, 128[, p]) at `index`."""
+    plan = _plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+    out = np.empty([shape[axis] for axis in plan.order], ref.codec.carrier)
+    if not plan.complete:
+        out[...] = values.poison(ref.element, (), ref.buffer.memory.poison)
+    memory = ref.buffer.bytes
+    for piece in plan.pieces:
+        ref.codec.decode(memory, ref.base, piece, out if piece.part is None else out[piece.part])
+    return out.transpose(_inverse(plan.order))
+
+
+def store_rows(
+    ref: Ref,
+    index: Sequence[int],
+    array: Array,
+    steps: tuple[int, ...] = (),
+    sublanes: tuple[bool, ...] = ALL,
+    offsets: tuple[int, ...] = CONSECUTIVE,
+    mask: Array | None = None,
+    add: bool = False,
+    at: SourceLocation | None = None,
+) -> None:
+    """Writes a grid of registers; words where `mask` is false keep what they hold."""
+    shape = array.shape
+    plan = _plan(ref, "store", index, shape, steps, sublanes, offsets, at)
+    if add:
+        old = load_rows(ref, index, shape, steps, sublanes, offsets, at)
+        array = accumulate(ref.element, old, array)
+    ordered = array.transpose(plan.order)
+    where = None if mask is None else _word_mask(mask, shape).transpose(plan.order)
+    memory, shadow = ref.buffer.bytes, ref.buffer.shadow
+    raw = raw_codec(ref.codec.bits)
+    for piece in plan.pieces:
+        part: Any = ... if piece.part is None else piece.part
+        chosen = None if where is None else where[part]
+        ref.codec.encode(memory, ref.base, piece, ordered[part], chosen)
+        if shadow is not None:
+            ones = np.full(piece.shape, (1 << raw.bits) - 1, raw.carrier)
+            raw.encode(shadow, ref.base, piece, ones, chosen)
+
+
+def _word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
+    # A word mask ends in (8, 128): it covers all elements of a packed word.
+    if len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES) and mask.shape[-1] == LANES:
+        mask = mask[..., None]
+    return np.broadcast_to(mask, shape)
+
+
+@lru_cache(maxsize=256)
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def _plan(
+    ref: Ref,
+    what: str,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    steps: tuple[int, ...],
+    sublanes: tuple[bool, ...],
+    offsets: tuple[int, ...],
+    at: SourceLocation | None,
+) -> Registers:
+    if ref.buffer.freed:
+        ref.alive(at)
+    starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
+    packing = ref.codec.packing
+    plan = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing)
+    if plan is None or ref.base % (LANES * packing):
+        raise ExecutionError(
+            "unaligned-register-access",
+            f"register {what} at {[int(i) for i in index]} of memref of shape {list(ref.shape)} "
+            f"does not start at lane 0 of a sublane",
+            at,
+            [Note("registers are loaded in whole sublanes of 128 words; shift with a rotate")],
+        )
+    low, high = ref.base + plan.lowest, ref.base + plan.highest
+    if plan.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
+        row = LANES * packing
+        raise ExecutionError(
+            "out-of-bounds",
+            f"register {what} of {list(shape)} at {[int(i) for i in index]} touches sublanes "
+            f"{low // row} to {high // row - 1} of {ref.buffer.name or 'a buffer'}, which has "
+            f"{ref.buffer.size // 512}",
+            at,
+        )
+    return plan
+
+
+@lru_cache(maxsize=1 << 16)
+def registers(
+    digits: tuple[Digits, ...],
+    starts: tuple[int, ...],
+    shape: tuple[int, ...],
+    steps: tuple[int, ...],
+    sublanes: tuple[bool, ...],
+    offsets: tuple[int, ...],
+    packing: int,
+) -> Registers | None:
+    """How a register access splits into strided views, or None if it is not on lane 0."""
+    row = LANES * packing
+    rank = 2 if packing == 1 else 3
+    grid = shape[: len(shape) - rank]
+    origin = sum(boxes.offset_of(d, s) for d, s in zip(digits, starts, strict=True))
+    if origin % row:
+        return None
+    runs: list[list[tuple[int, int, int, int]]] = []
+    for d, extent in enumerate(grid):
+        here = boxes.offset_of(digits[d], starts[d])
+        moved = [
+            boxes.offset_of(digits[d], starts[d] + g * steps[d]) - here for g in range(extent)
+        ]
+        if any(m % row for m in moved):
+            return None
+        runs.append(_progressions(list(enumerate(moved))))
+    rows = [(s, offsets[s] * row) for s, valid in enumerate(sublanes) if valid]
+    order = _order(len(grid), rank)
+    pieces: list[Piece] = []
+    for combination in itertools.product(*runs, _progressions(rows)):
+        *blocks, sublane = combination
+        extents = [*((first, count) for first, count, _, _ in combination), (0, LANES)]
+        strides = [*(stride for *_, stride in combination), packing]
+        if packing > 1:
+            extents.append((0, packing))
+            strides.append(1)
+        base = origin + sublane[2] + sum(block[2] for block in blocks)
+        part = tuple(slice(extents[a][0], extents[a][0] + extents[a][1]) for a in order)
+        view = tuple(extents[a][1] for a in order)
+        whole = all(shape[axis] == count for axis, count in zip(order, view, strict=True))
+        pair = order.index(len(shape) - 1) if packing > 1 else -1
+        pieces.append(
+            Piece(None if whole else part, view, base, tuple(strides[a] for a in order), pair)
+        )
+    lows, highs = _span(pieces, row)
+    return Registers(tuple(pieces), lows, highs, order, len(rows) == SUBLANES)
+
+
+def _order(grid: int, rank: int) -> tuple[int, ...]:
+    sub, lane = grid, grid + 1
+    packed = (grid + 2,) if rank == 3 else ()
+    if grid < 2:
+        return (*range(grid), sub, *packed, lane)
+    return (*range(grid - 1), sub, *packed, grid - 1, lane)
+
+
+def _span(pieces: list[Piece], row: int) -> tuple[int, int]:
+    if not pieces:
+        return 0, 0
+    # Strides of 0 and negative strides (a shuffle that goes down) both occur.
+    lows: list[int] = []
+    highs: list[int] = []
+    for piece in pieces:
+        ends = [(n - 1) * s for n, s in zip(piece.shape, piece.strides, strict=True)]
+        lows.append(piece.base + sum(min(0, e) for e in ends))
+        highs.append(piece.base + sum(max(0, e) for e in ends))
+    return min(lows), max(highs) - max(highs) % row + row
+
+
+def _progressions(points: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Runs (first position, count, first offset, stride) of consecutive positions in progression."""
+    runs: list[tuple[int, int, int, int]] = []
+    for position, offset in points:
+        if runs:
+            first, count, base, stride = runs[-1]
+            if first + count == position:
+                if count == 1:
+                    runs[-1] = (first, 2, base, offset - base)
+                    continue
+                if base + count * stride == offset:
+                    runs[-1] = (first, count + 1, base, stride)
+                    continue
+        runs.append((position, 1, offset, 0))
+    return runs

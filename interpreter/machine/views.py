@@ -1,0 +1,418 @@
+"""Refs: the run-time values of memref type.
+
+A `Ref` is a buffer seen through an element type and, per visible dimension, an extent, a first
+coordinate and the digits of its address (`boxes`). Squeezed dimensions have gone into the base
+offset. A ref is immutable; slicing, squeezing, reshaping and bitcasting make new ones without
+touching memory. Logical accesses must stay within the ref's shape; register accesses are in `rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter import values
+from pallasite.interpreter.machine import boxes
+from pallasite.interpreter.machine.boxes import Digits, Piece
+from pallasite.interpreter.machine.codec import Codec, codec, raw_codec
+from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.layouts.tiling import Tiling
+
+Array = NDArray[Any]
+
+
+def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
+    """The address digits of every dimension of a tiled array."""
+    return tuple(
+        boxes.simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides))
+    )
+
+
+class Ref:
+    """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
+
+    __slots__ = ("base", "buffer", "codec", "digits", "element", "shape", "starts")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        element: Attribute,
+        shape: tuple[int, ...],
+        digits: tuple[Digits, ...],
+        starts: tuple[int, ...] | None = None,
+        base: int = 0,
+    ) -> None:
+        self.buffer = buffer
+        self.element = element
+        self.codec: Codec = codec(element)
+        self.shape = shape
+        self.digits = digits
+        self.starts = (0,) * len(shape) if starts is None else starts
+        self.base = base
+
+    def __repr__(self) -> str:
+        return f"<ref {list(self.shape)} of {self.element} in {self.buffer}>"
+
+    # --- where ------------------------------------------------------------------------------
+
+    def offset(self, index: Sequence[int]) -> int:
+        """The element offset of `index` from the start of the buffer."""
+        return self.base + sum(
+            boxes.offset_of(d, start + i)
+            for d, start, i in zip(self.digits, self.starts, index, strict=True)
+        )
+
+    @property
+    def address(self) -> int:
+        """The byte address of the first element in its memory."""
+        origin = self.offset((0,) * len(self.shape))
+        return self.buffer.address + origin * self.codec.bits // 8
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of the logical elements, which is what a DMA of this ref counts."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return -(-count * self.codec.bits // 8)
+
+    def on(self, memory: Memory, at: SourceLocation | None = None) -> Ref:
+        """The same ref in another core's memory: the allocation at the same address there."""
+        twin = memory.at(self.buffer.address)
+        if twin is None or twin.size != self.buffer.size:
+            raise ExecutionError(
+                "remote-not-allocated",
+                f"{memory.owner} has no buffer like {self.buffer.name or 'this one'} at address "
+                f"{self.buffer.address} of its {memory.kind}",
+                at,
+                [Note("both sides must allocate the same refs in the same order, and "
+                      "synchronise before the first access", self.buffer.location)],
+            )  # fmt: skip
+        return Ref(twin, self.element, self.shape, self.digits, self.starts, self.base)
+
+    # --- views ------------------------------------------------------------------------------
+
+    def slice(
+        self, starts: Sequence[int], sizes: Sequence[int], at: SourceLocation | None = None
+    ) -> Ref:
+        """The box of `sizes` at `starts`. It may end in the padding of the last tile."""
+        for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            if 0 <= start and size >= 0 and start + size <= self.shape[d]:
+                continue
+            block = boxes.block_of(self.digits[d])
+            first = self.starts[d] + start
+            padded = -(-(self.starts[d] + self.shape[d]) // block) * block
+            if start < 0 or size < 0 or first % block or first + size > padded:
+                raise self._outside("slice", starts, sizes, None, at)
+        moved = tuple(a + b for a, b in zip(self.starts, starts, strict=True))
+        return Ref(self.buffer, self.element, tuple(sizes), self.digits, moved, self.base)
+
+    def squeeze(self, shape: Sequence[int]) -> Ref:
+        """Without some dimensions of size 1; equal sizes are paired from the minor end."""
+        kept: list[int] = []
+        base, wanted = self.base, len(shape) - 1
+        for d in range(len(self.shape) - 1, -1, -1):
+            if wanted >= 0 and self.shape[d] == shape[wanted]:
+                kept.append(d)
+                wanted -= 1
+            elif self.shape[d] == 1:
+                base += boxes.offset_of(self.digits[d], self.starts[d])
+            else:
+                raise self._no_view("squeeze", shape)
+        if wanted >= 0:
+            raise self._no_view("squeeze", shape)
+        kept.reverse()
+        return Ref(
+            self.buffer,
+            self.element,
+            tuple(shape),
+            tuple(self.digits[d] for d in kept),
+            tuple(self.starts[d] for d in kept),
+            base,
+        )
+
+    def reshape(self, shape: Sequence[int], at: SourceLocation | None = None) -> Ref:
+        """The same elements, row-major, in another shape; tiles must not be cut across."""
+        shape = tuple(shape)
+        same = 0
+        while same < min(len(shape), len(self.shape)) and shape[-1 - same] == self.shape[-1 - same]:
+            same += 1
+        for keep in range(same, -1, -1):
+            # Keeping trailing dimensions as they are keeps their padding and offset, too; but
+            # sizes that only happen to agree must not stop a reshape that needs them.
+            rest = len(self.shape) - keep
+            grouped = self._regroup(rest, shape[: len(shape) - keep])
+            if grouped is not None:
+                digits, base = grouped
+                return Ref(
+                    self.buffer,
+                    self.element,
+                    shape,
+                    (*digits, *self.digits[rest:]),
+                    ((0,) * len(digits)) + self.starts[rest:],
+                    base,
+                )
+        raise self._no_view("reshape", shape, at)
+
+    def _regroup(self, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:
+        axes: list[tuple[int, int]] = []
+        base = self.base
+        for digits, start, size in zip(
+            self.digits[:rank], self.starts[:rank], self.shape[:rank], strict=True
+        ):
+            runs = boxes.split(digits, start, size)
+            if len(runs) != 1:
+                return None
+            base += runs[0].base
+            axes += runs[0].axes
+        digits = boxes.regroup(axes, shape)
+        return None if digits is None else (digits, base)
+
+    def bitcast(
+        self, shape: Sequence[int], element: Attribute, at: SourceLocation | None = None
+    ) -> Ref:
+        """The same bytes as another type; a change of width rescales the second-minor dimension."""
+        shape = tuple(shape)
+        old, new = self.codec.bits, codec(element).bits
+        if old == new:
+            return Ref(self.buffer, element, shape, self.digits, self.starts, self.base)
+        rows = len(shape) - 2
+        if rows < 0:
+            raise self._no_view("bitcast", shape, at)
+        if old > new:
+            k = old // new
+            scaled = [tuple((e, s * k) for e, s in digits) for digits in self.digits]
+            scaled[rows] = boxes.simplify((*scaled[rows], (k, 1)))
+            starts = [s * k if d == rows else s for d, s in enumerate(self.starts)]
+            base = self.base * k
+        else:
+            k = new // old
+            *slow, (extent, stride) = self.digits[rows]
+            fits = stride == 1 and extent % k == 0 and self.starts[rows] % k == 0
+            finest = [(extent // k, k)] if extent != k else []
+            others = [d for i, ds in enumerate(self.digits) if i != rows for d in ds]
+            if not fits or self.base % k or any(s % k for _, s in [*others, *slow]):
+                raise self._no_view("bitcast", shape, at)
+            scaled = [tuple((e, s // k) for e, s in digits) for digits in self.digits]
+            scaled[rows] = boxes.simplify(tuple((e, s // k) for e, s in [*slow, *finest]))
+            starts = [s // k if d == rows else s for d, s in enumerate(self.starts)]
+            base = self.base // k
+        return Ref(self.buffer, element, shape, tuple(scaled), tuple(starts), base)
+
+    def reinterpret(
+        self,
+        shape: Sequence[int],
+        element: Attribute,
+        tiling: Tiling,
+        offset: int = 0,
+        at: SourceLocation | None = None,
+    ) -> Ref:
+        """Memory from the first element on as an array of another type, `offset` new elements on."""
+        bits = codec(element).bits
+        origin = self.offset((0,) * len(self.shape)) * self.codec.bits
+        if origin % bits:
+            raise self._no_view("reinterpret", shape, at)
+        first = origin // bits + offset
+        if first < 0 or (first + tiling.elements(shape)) * bits > self.buffer.size * 8:
+            raise self._no_view("reinterpret", shape, at)
+        return Ref(self.buffer, element, tuple(shape), digits_of(tiling), None, first)
+
+    # --- access -----------------------------------------------------------------------------
+
+    def read(self, at: SourceLocation | None = None) -> Array:
+        """All elements."""
+        return self.load((0,) * len(self.shape), self.shape, None, at)
+
+    def write(self, array: Array, at: SourceLocation | None = None) -> None:
+        """Sets all elements."""
+        self.store((0,) * len(self.shape), array, at=at)
+
+    def load(
+        self,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None = None,
+        at: SourceLocation | None = None,
+    ) -> Array:
+        """A row-major array of `shape` whose element k is at `index + k * strides`."""
+        starts = self._check("load", index, shape, strides, at)
+        return self._read(self.codec, self.buffer.bytes, starts, shape, strides)
+
+    def initialised(
+        self, index: Sequence[int], shape: tuple[int, ...], strides: Sequence[int] | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Which elements of a box were ever written; None where buffers do not track it."""
+        shadow = self.buffer.shadow
+        if shadow is None:
+            return None
+        starts = tuple(a + int(b) for a, b in zip(self.starts, index, strict=True))
+        raw = raw_codec(self.codec.bits)
+        return self._read(raw, shadow, starts, shape, strides) == (1 << raw.bits) - 1
+
+    def _read(
+        self,
+        codec: Codec,
+        memory: NDArray[np.uint8],
+        starts: tuple[int, ...],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+    ) -> Array:
+        steps = None if strides is None else tuple(strides)
+        found = boxes.pieces(self.digits, starts, shape, steps, codec.packing)
+        if found is None:
+            offsets = boxes.gather(self.digits, starts, shape, steps or ()) + self.base
+            return codec.take(memory, offsets)
+        out = np.empty(shape, codec.carrier)
+        for piece in found:
+            part = out if piece.part is None else out[piece.part]
+            codec.decode(memory, self.base, piece, part.reshape(piece.shape))
+        return out
+
+    def store(
+        self,
+        index: Sequence[int],
+        array: Array,
+        mask: Array | None = None,
+        strides: Sequence[int] | None = None,
+        add: bool = False,
+        at: SourceLocation | None = None,
+    ) -> None:
+        """Writes `array` where `mask` is true; with `add`, adds to what is there (and rounds)."""
+        shape = array.shape
+        starts = self._check("store", index, shape, strides, at)
+        if add:
+            old = self._read(self.codec, self.buffer.bytes, starts, shape, strides)
+            array = accumulate(self.element, old, array)
+        if mask is not None:
+            mask = np.broadcast_to(mask, shape)
+        self._write(self.codec, self.buffer.bytes, starts, array, mask, strides)
+        shadow = self.buffer.shadow
+        if shadow is not None:
+            raw = raw_codec(self.codec.bits)
+            ones = np.full(shape, (1 << raw.bits) - 1, raw.carrier)
+            self._write(raw, shadow, starts, ones, mask, strides)
+
+    def _write(
+        self,
+        codec: Codec,
+        memory: NDArray[np.uint8],
+        starts: tuple[int, ...],
+        array: Array,
+        mask: Array | None,
+        strides: Sequence[int] | None,
+    ) -> None:
+        steps = None if strides is None else tuple(strides)
+        found = boxes.pieces(self.digits, starts, array.shape, steps, codec.packing)
+        if found is None:
+            offsets = boxes.gather(self.digits, starts, array.shape, steps or ()) + self.base
+            keep: Any = ... if mask is None else mask
+            codec.put(memory, offsets[keep], array[keep])
+            return
+        for piece in found:
+            codec.encode(
+                memory, self.base, piece, _cut(array, piece), None if mask is None else _cut(mask, piece)
+            )
+
+    def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
+        """One element as a scalar carrier."""
+        return values.scalar(self.element, self.load(index, (1,) * len(self.shape), None, at).item())
+
+    def store_scalar(
+        self, index: Sequence[int], value: Any, at: SourceLocation | None = None
+    ) -> None:
+        """Writes one element."""
+        array = np.full((1,) * len(self.shape), value, self.codec.carrier)
+        self.store(index, array, at=at)
+
+    def element_offsets(
+        self, coordinates: Sequence[NDArray[np.int64]], at: SourceLocation | None = None
+    ) -> NDArray[np.int64]:
+        """Element offsets of scattered positions, one coordinate array per dimension."""
+        self.alive(at)
+        total = np.asarray(self.base, np.int64)
+        for d, where in enumerate(coordinates):
+            if where.size and (where.min() < 0 or where.max() >= self.shape[d]):
+                bad = int(where[(where < 0) | (where >= self.shape[d])][0])
+                raise ExecutionError(
+                    "out-of-bounds",
+                    f"index {bad} of dimension {d} is outside memref of shape {list(self.shape)}",
+                    at,
+                )
+            total = total + boxes.offsets_of(self.digits[d], where + self.starts[d])
+        return total
+
+    # --- errors -----------------------------------------------------------------------------
+
+    def alive(self, at: SourceLocation | None) -> None:
+        """Raises if the buffer's scope has ended."""
+        if self.buffer.freed:
+            raise ExecutionError(
+                "use-after-free",
+                f"access to {self.buffer.name or 'a buffer'} after the end of its scope",
+                at,
+                [Note("allocated here", self.buffer.location)],
+            )
+
+    def _check(
+        self,
+        what: str,
+        index: Sequence[int],
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> tuple[int, ...]:
+        if self.buffer.freed:
+            self.alive(at)
+        starts: list[int] = []
+        for d, (start, i, size, extent) in enumerate(
+            zip(self.starts, index, shape, self.shape, strict=True)
+        ):
+            last = i + (size - 1) * (1 if strides is None else strides[d])
+            if i < 0 or (size and last >= extent) or last < -1:
+                raise self._outside(what, index, shape, strides, at)
+            starts.append(start + int(i))
+        return tuple(starts)
+
+    def _outside(
+        self,
+        what: str,
+        index: Sequence[int],
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> ExecutionError:
+        stepped = f" with strides {list(strides)}" if strides and set(strides) != {1} else ""
+        return ExecutionError(
+            "out-of-bounds",
+            f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
+            f"memref of shape {list(self.shape)} ({self.buffer.name or self.buffer.memory.kind})",
+            at,
+        )
+
+    def _no_view(
+        self, what: str, shape: Sequence[int], at: SourceLocation | None = None
+    ) -> ExecutionError:
+        return ExecutionError(
+            "no-such-view",
+            f"memref of shape {list(self.shape)} and type {self.element} has no {what} to "
+            f"{list(shape)} without moving data",
+            at,
+            [Note(f"its address digits are {[list(d) for d in self.digits]}")],
+        )
+
+
+def _cut(array: Array, piece: Piece) -> Array:
+    part = array if piece.part is None else array[piece.part]
+    return part.reshape(piece.shape)
+
+
+def accumulate(element: Attribute, old: Array, new: Array) -> Array:
+    """`old + new` in carriers of `element`: floats round, integers wrap."""
+    add: Callable[[Array, Array], Array] = np.add
+    total = add(old, new)
+    return values.round_to(element, total) if values.is_float(element) else total
