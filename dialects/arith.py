@@ -140,7 +140,7 @@ class CmpiOp(_Comparison, HasFolderInterface):
     predicate = prop_def(IntegerAttr[I64])
     lhs = operand_def(T)
     rhs = operand_def(T)
-    result = result_def(DerivedFrom(T, boolean_like))
+    result = result_def(DerivedFrom((T,), boolean_like))
 
     custom_directives = (CmpiPredicate,)
     assembly_format = "custom<CmpiPredicate>($predicate) `,` $lhs `,` $rhs attr-dict `:` type($lhs)"
@@ -193,7 +193,7 @@ class CmpfOp(_Comparison):
     fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
     lhs = operand_def(T)
     rhs = operand_def(T)
-    result = result_def(DerivedFrom(T, boolean_like))
+    result = result_def(DerivedFrom((T,), boolean_like))
 
     custom_directives = (CmpfPredicate,)
     assembly_format = (
@@ -311,7 +311,7 @@ class SubUIExtendedOp(IRDLOperation):
     lhs = operand_def(T)
     rhs = operand_def(T)
     diff = result_def(T)
-    borrow = result_def(DerivedFrom(T, boolean_like))
+    borrow = result_def(DerivedFrom((T,), boolean_like))
 
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($diff) `,` type($borrow)"

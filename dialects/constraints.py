@@ -21,27 +21,25 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class DerivedFrom(AttrConstraint[Attribute]):
-    """The type that `rule` makes of the type bound to `source`; formats need not spell it."""
+    """The type that `rule` makes of the types bound to `sources`; formats need not spell it."""
 
-    source: VarConstraint[Attribute]
-    rule: Callable[[Attribute], Attribute]
+    sources: tuple[VarConstraint[Attribute], ...]
+    rule: Callable[..., Attribute]
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        bound = constraint_context.get_variable(self.source.name)
-        if bound is None:
+        bound = [constraint_context.get_variable(s.name) for s in self.sources]
+        # A source that comes later (or failed) has reported itself.
+        if None in bound:
             return
-        expected = self.rule(bound)
+        expected = self.rule(*bound)
         if attr != expected:
             raise VerifyException(f"expected type {expected}, got {attr}")
 
     def can_infer(self, var_constraint_names: AbstractSet[str]) -> bool:
-        return self.source.name in var_constraint_names
+        return all(s.name in var_constraint_names for s in self.sources)
 
     def infer(self, context: InferenceContext) -> Attribute:
-        bound = context.get_variable(self.source.name)
-        if bound is None:
-            raise VerifyException(f"type {self.source.name} is unknown")
-        return self.rule(bound)
+        return self.rule(*(context.get_variable(s.name) for s in self.sources))
 
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]

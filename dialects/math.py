@@ -76,7 +76,7 @@ class _Classification(IRDLOperation, ABC):
 
     operand = operand_def(T)
     fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
-    result = result_def(DerivedFrom(T, boolean_like))
+    result = result_def(DerivedFrom((T,), boolean_like))
 
     traits = traits_def(Pure())
     assembly_format = "$operand (`fastmath` `` $fastmath^)? attr-dict `:` type($operand)"

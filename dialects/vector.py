@@ -1,45 +1,95 @@
-"""`vector`; every class is found here under its upstream name."""
+"""`vector` with the operations of Mosaic's IR that upstream lacks.
+
+Upstream's classes serve the rest. `load`, `store` and `broadcast` are ours because upstream's
+verifiers are slow or too lenient. Every class is found here under its upstream name.
+"""
 
 from __future__ import annotations
 
 from xdsl.dialects.vector import (
     BitcastOp,
-    BroadcastOp,
     CombiningKindAttr,
     CombiningKindFlag,
     CreateMaskOp,
     ExtractOp,
     FMAOp,
     InsertOp,
-    LoadOp,
     MaskedLoadOp,
     MaskedStoreOp,
     PrintOp,
     ReductionOp,
     ShuffleOp,
-    StoreOp,
     TransferReadOp,
     TransferWriteOp,
-    Vector,
 )
+from xdsl.dialects.vector import Vector as UpstreamVector
+
+from pallasite.dialects.derive import derive
+from pallasite.dialects.vector_compute import (
+    COMPUTE_OPS,
+    ConstantMaskOp,
+    ContractOp,
+    GatherOp,
+    IteratorType,
+    IteratorTypeAttr,
+    LoadOp,
+    MultiReductionOp,
+    OuterProductOp,
+    ScanOp,
+    StepOp,
+    StoreOp,
+    YieldOp,
+)
+from pallasite.dialects.vector_shapes import (
+    SHAPE_OPS,
+    BroadcastOp,
+    DeinterleaveOp,
+    ExtractStridedSliceOp,
+    FromElementsOp,
+    InsertStridedSliceOp,
+    InterleaveOp,
+    ShapeCastOp,
+    ToElementsOp,
+    TransposeOp,
+)
+
+Vector = derive(UpstreamVector, [*SHAPE_OPS, *COMPUTE_OPS], [IteratorTypeAttr])
 
 __all__ = [
     "BitcastOp",
     "BroadcastOp",
     "CombiningKindAttr",
     "CombiningKindFlag",
+    "ConstantMaskOp",
+    "ContractOp",
     "CreateMaskOp",
+    "DeinterleaveOp",
     "ExtractOp",
+    "ExtractStridedSliceOp",
     "FMAOp",
+    "FromElementsOp",
+    "GatherOp",
     "InsertOp",
+    "InsertStridedSliceOp",
+    "InterleaveOp",
+    "IteratorType",
+    "IteratorTypeAttr",
     "LoadOp",
     "MaskedLoadOp",
     "MaskedStoreOp",
+    "MultiReductionOp",
+    "OuterProductOp",
     "PrintOp",
     "ReductionOp",
+    "ScanOp",
+    "ShapeCastOp",
     "ShuffleOp",
+    "StepOp",
     "StoreOp",
+    "ToElementsOp",
     "TransferReadOp",
     "TransferWriteOp",
+    "TransposeOp",
     "Vector",
+    "YieldOp",
 ]

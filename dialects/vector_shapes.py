@@ -1,0 +1,427 @@
+"""Operations of `vector` that move elements about; part of `pallasite.dialects.vector`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    VectorType,
+    i64,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.constraints import DerivedFrom
+
+Vector = VectorType[Attribute]
+Integers = ArrayAttr[IntegerAttr[I64]]
+
+
+def vector(value: SSAValue) -> Vector:
+    """The type of a value that the operation's definition makes a vector."""
+    return cast(Vector, value.type)
+
+
+def dense(values: Sequence[int]) -> DenseArrayBase[Any]:
+    """`array<i64: values>`"""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def integers(values: Sequence[int]) -> Integers:
+    """`[values]` of i64."""
+    return ArrayAttr([IntegerAttr(v, i64) for v in values])
+
+
+def values_of(attribute: Integers) -> tuple[int, ...]:
+    """The numbers of an array of integer attributes."""
+    return tuple(v.value.data for v in attribute)
+
+
+def verify_element_types(first: Attribute, second: Attribute) -> None:
+    """A value that only moves keeps its element type."""
+    one, two = (t.element_type if isinstance(t, VectorType) else t for t in (first, second))
+    if one != two:
+        raise VerifyException(f"expected one element type, got {first} and {second}")
+
+
+@irdl_op_definition
+class ShapeCastOp(IRDLOperation, HasFolderInterface):
+    """The same elements in row-major order under another shape.
+
+    Example: `%1 = vector.shape_cast %0 : vector<8x128xf32> to vector<1x8x128xf32>`
+    """
+
+    name = "vector.shape_cast"
+
+    source = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue | Operation, result_type: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[result_type])
+
+    def verify_(self) -> None:
+        source, result = vector(self.source), vector(self.result)
+        verify_element_types(source, result)
+        if prod(source.get_shape()) != prod(result.get_shape()):
+            raise VerifyException(f"expected as many elements in {result} as in {source}")
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        if self.source.type == self.result.type:
+            return (self.source,)
+        return None
+
+
+@irdl_op_definition
+class BroadcastOp(IRDLOperation, HasFolderInterface):
+    """Repeats a scalar or vector along leading dimensions and dimensions of size 1.
+
+    Example: `%1 = vector.broadcast %0 : vector<1x128xf32> to vector<8x128xf32>`
+    """
+
+    name = "vector.broadcast"
+
+    source = operand_def()
+    vector = result_def(VectorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($vector)"
+
+    def __init__(self, source: Operation | SSAValue, result_type: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[result_type])
+
+    def verify_(self) -> None:
+        source, result = self.source.type, vector(self.vector)
+        verify_element_types(source, result)
+        shape = cast(Vector, source).get_shape() if isinstance(source, VectorType) else ()
+        target = result.get_shape()
+        if len(shape) > len(target):
+            raise VerifyException(f"source rank {len(shape)} is above result rank {len(target)}")
+        for size, into in zip(reversed(shape), reversed(target), strict=False):
+            if size not in (1, into):
+                raise VerifyException(f"{source} does not broadcast to {result}")
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        if self.source.type == self.vector.type:
+            return (self.source,)
+        return None
+
+
+@irdl_op_definition
+class TransposeOp(IRDLOperation):
+    """Result dimension i is source dimension `permutation[i]`.
+
+    Example: `%1 = vector.transpose %0, [1, 0] : vector<8x128xf32> to vector<128x8xf32>`
+    """
+
+    name = "vector.transpose"
+
+    vector = operand_def(VectorType)
+    permutation = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$vector `,` $permutation attr-dict `:` type($vector) `to` type($result)"
+
+    def __init__(self, source: SSAValue | Operation, permutation: Sequence[int]) -> None:
+        value = SSAValue.get(source)
+        type = vector(value)
+        shape = [type.get_shape()[d] for d in permutation]
+        super().__init__(
+            operands=[value],
+            result_types=[VectorType(type.element_type, shape)],
+            properties={"permutation": dense(permutation)},
+        )
+
+    def verify_(self) -> None:
+        source, result = vector(self.vector), vector(self.result)
+        permutation = self.permutation.get_values()
+        verify_element_types(source, result)
+        if sorted(permutation) != list(range(source.get_num_dims())):
+            raise VerifyException(
+                f"{list(permutation)} is no permutation of the {source.get_num_dims()} dimensions"
+            )
+        expected = tuple(source.get_shape()[d] for d in permutation)
+        if expected != result.get_shape():
+            raise VerifyException(f"expected result shape {list(expected)}, got {result}")
+
+
+def _verify_box(
+    type: Vector, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> None:
+    if not len(offsets) == len(sizes) == len(strides) <= type.get_num_dims():
+        raise VerifyException(f"expected at most {type.get_num_dims()} offsets, sizes and strides")
+    for offset, size, stride, extent in zip(
+        offsets, sizes, strides, type.get_shape(), strict=False
+    ):
+        last = offset + (size - 1) * stride
+        if offset < 0 or size < 1 or stride < 1 or last >= extent:
+            raise VerifyException(
+                f"offset {offset}, size {size}, stride {stride} leave dimension of size {extent}"
+            )
+
+
+@irdl_op_definition
+class ExtractStridedSliceOp(IRDLOperation):
+    """A box of the source; dimensions that are not named are taken whole.
+
+    Example: `%1 = vector.extract_strided_slice %0 {offsets = [0, 64], sizes = [8, 64],
+    strides = [1, 1]} : vector<8x128xf32> to vector<8x64xf32>`
+    """
+
+    name = "vector.extract_strided_slice"
+
+    source = operand_def(VectorType)
+    offsets = prop_def(Integers)
+    sizes = prop_def(Integers)
+    strides = prop_def(Integers)
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(
+        self,
+        source: SSAValue | Operation,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> None:
+        value = SSAValue.get(source)
+        type = vector(value)
+        shape = (*sizes, *type.get_shape()[len(sizes) :])
+        super().__init__(
+            operands=[value],
+            result_types=[VectorType(type.element_type, shape)],
+            properties={
+                "offsets": integers(offsets),
+                "sizes": integers(sizes),
+                "strides": integers(strides or [1] * len(sizes)),
+            },
+        )
+
+    def verify_(self) -> None:
+        source, result = vector(self.source), vector(self.result)
+        verify_element_types(source, result)
+        sizes = values_of(self.sizes)
+        _verify_box(source, values_of(self.offsets), sizes, values_of(self.strides))
+        expected = (*sizes, *source.get_shape()[len(sizes) :])
+        if expected != result.get_shape():
+            raise VerifyException(f"expected result shape {list(expected)}, got {result}")
+
+
+@irdl_op_definition
+class InsertStridedSliceOp(IRDLOperation):
+    """The destination with a box of it replaced by the source.
+
+    Example: `%2 = vector.insert_strided_slice %0, %1 {offsets = [0, 64], strides = [1, 1]}
+    : vector<8x64xf32> into vector<8x128xf32>`
+    """
+
+    name = "vector.insert_strided_slice"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    source = operand_def(VectorType)
+    dest = operand_def(T)
+    offsets = prop_def(Integers)
+    strides = prop_def(Integers)
+    result = result_def(T)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $dest attr-dict `:` type($source) `into` type($dest)"
+
+    def __init__(
+        self,
+        source: SSAValue | Operation,
+        dest: SSAValue | Operation,
+        offsets: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> None:
+        target = SSAValue.get(dest)
+        rank = vector(SSAValue.get(source)).get_num_dims()
+        super().__init__(
+            operands=[source, target],
+            result_types=[target.type],
+            properties={
+                "offsets": integers(offsets),
+                "strides": integers(strides or [1] * rank),
+            },
+        )
+
+    def verify_(self) -> None:
+        source, dest = vector(self.source), vector(self.dest)
+        verify_element_types(source, dest)
+        offsets, strides = values_of(self.offsets), values_of(self.strides)
+        if len(offsets) != dest.get_num_dims() or len(strides) != source.get_num_dims():
+            raise VerifyException("expected an offset per result and a stride per source dimension")
+        added = len(offsets) - len(strides)
+        sizes = (*(1,) * added, *source.get_shape())
+        _verify_box(dest, offsets, sizes, (*(1,) * added, *strides))
+
+
+def _doubled(type: Attribute) -> Attribute:
+    shape = cast(Vector, type).get_shape()
+    return VectorType(cast(Vector, type).element_type, (*shape[:-1], shape[-1] * 2))
+
+
+def _halved(type: Attribute) -> Attribute:
+    shape = cast(Vector, type).get_shape()
+    return VectorType(cast(Vector, type).element_type, (*shape[:-1], shape[-1] // 2))
+
+
+@irdl_op_definition
+class InterleaveOp(IRDLOperation):
+    """Elements of two vectors alternately, along the last dimension."""
+
+    name = "vector.interleave"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(DerivedFrom((T,), _doubled))
+
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
+
+
+@irdl_op_definition
+class DeinterleaveOp(IRDLOperation):
+    """The elements of even and of odd position, along the last dimension."""
+
+    name = "vector.deinterleave"
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    source = operand_def(T)
+    res1 = result_def(DerivedFrom((T,), _halved))
+    res2 = result_def(DerivedFrom((T,), _halved))
+
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($res1)"
+
+
+@irdl_op_definition
+class ToElementsOp(IRDLOperation):
+    """Every element as a scalar, in row-major order."""
+
+    name = "vector.to_elements"
+
+    source = operand_def(VectorType)
+    elements = var_result_def()
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ToElementsOp:
+        name = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = _parse_vector(parser)
+        return cls.create(
+            operands=[parser.resolve_operand(name, type)],
+            result_types=[type.element_type] * prod(type.get_shape()),
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        _print_elements(printer, self, self.source.type)
+
+    def verify_(self) -> None:
+        _verify_elements(vector(self.source), [e.type for e in self.elements])
+
+
+@irdl_op_definition
+class FromElementsOp(IRDLOperation):
+    """A vector of scalars, in row-major order."""
+
+    name = "vector.from_elements"
+
+    elements = var_operand_def()
+    dest = result_def(VectorType)
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FromElementsOp:
+        names = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = _parse_vector(parser)
+        types = [type.element_type] * len(names or ())
+        return cls.create(
+            operands=parser.resolve_operands(names or (), types, parser.pos),
+            result_types=[type],
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        _print_elements(printer, self, self.dest.type)
+
+    def verify_(self) -> None:
+        _verify_elements(vector(self.dest), [e.type for e in self.elements])
+
+
+def _parse_vector(parser: Parser) -> Vector:
+    type = parser.parse_type()
+    if not isinstance(type, VectorType):
+        parser.raise_error(f"expected a vector type, got {type}")
+    return cast(Vector, type)
+
+
+def _print_elements(printer: Printer, op: IRDLOperation, type: Attribute) -> None:
+    printer.print_string(" ")
+    printer.print_list(op.operands, printer.print_operand)
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_attribute(type)
+
+
+def _verify_elements(type: Vector, elements: Sequence[Attribute]) -> None:
+    count = prod(type.get_shape())
+    if len(elements) != count or any(e != type.element_type for e in elements):
+        raise VerifyException(f"expected {count} scalars of type {type.element_type} for {type}")
+
+
+SHAPE_OPS = (
+    ShapeCastOp,
+    BroadcastOp,
+    TransposeOp,
+    ExtractStridedSliceOp,
+    InsertStridedSliceOp,
+    InterleaveOp,
+    DeinterleaveOp,
+    ToElementsOp,
+    FromElementsOp,
+)
