@@ -84,7 +84,7 @@ class VectorLoadOp(TpuOp):
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
         "$base `[` $indices `]` (`masked` $mask^)? attr-dict"
-        " `:` type($base) `,` type($result) `,` ` ` type($mask)"
+        " `:` type($base) `,` type($result) `,` ` ` `` type($mask)"
     )
 
 
@@ -105,7 +105,7 @@ class VectorStoreOp(TpuOp):
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
         "$base `[` $indices `]` `,` $value (`masked` $mask^)? attr-dict"
-        " `:` type($base) `,` type($value) `,` ` ` type($mask)"
+        " `:` type($base) `,` type($value) `,` ` ` `` type($mask)"
     )
 
 
@@ -182,7 +182,7 @@ class StoreOp(TpuOp):
     assembly_format = (
         "$base `[` $indices `]` `,` $value (`masked` $mask^)?"
         " `sublanes` custom<BoolArray>($sublane_mask) (`sublane_stride` $sublane_stride^)?"
-        " attr-dict `:` type($base) `,` type($value) `,` ` ` type($mask)"
+        " attr-dict `:` type($base) `,` type($value) `,` ` ` `` type($mask)"
     )
 
 
@@ -235,7 +235,7 @@ class VectorLoadIdxOp(TpuOp):
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
         "$base `[` $indices `]` (`masked` $mask^)? attr-dict"
-        " `:` type($base) `[` type($indices) `]` `,` type($result) `,` ` ` type($mask)"
+        " `:` type($base) `[` type($indices) `]` `,` type($result) `,` ` ` `` type($mask)"
     )
 
 
@@ -255,7 +255,7 @@ class VectorStoreIdxOp(TpuOp):
     traits = traits_def(MemoryWriteEffect())
     assembly_format = (
         "$base `[` $indices `]` `,` $value (`masked` $mask^)? attr-dict"
-        " `:` type($base) `[` type($indices) `]` `,` type($value) `,` ` ` type($mask)"
+        " `:` type($base) `[` type($indices) `]` `,` type($value) `,` ` ` `` type($mask)"
     )
 
 

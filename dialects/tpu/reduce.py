@@ -80,7 +80,7 @@ class ScanOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$kind `,` $input (`masked` $mask^)? attr-dict"
-        " `:` type($input) `,` ` ` type($mask) `->` type($output)"
+        " `:` type($input) `,` ` ` `` type($mask) ` ` `->` type($output)"
     )
 
 
