@@ -1,0 +1,55 @@
+"""Broadcasts: free along leading dimensions and replicated axes, one spread register otherwise."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import grid, vector
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    element_of,
+    grid_type,
+    is_vector,
+    rule,
+    shape_of,
+)
+from pallasite.lowering.vectors_to_tiles.shape import with_rank
+
+
+@rule(vector.BroadcastOp)
+def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
+    """The source's registers serve the new dimensions; a spread row or column becomes replicated."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(source):
+        shape = shape_of(result)
+        layout = VectorLayout.replicated(len(shape), data_bits(element_of(result)))
+        c.define(result, splat_scalar(c, source, layout, shape), layout)
+        c.retire(op)
+        return
+    shape = shape_of(result)
+    lifted = with_rank(c.tiled(source), len(shape), c)
+    layout = lifted.layout
+    row, column = layout.row, layout.column
+    rows, columns = layout.extents(lifted.shape)
+    wanted_rows, wanted_columns = layout.extents(shape)
+    if rows != wanted_rows or layout.sublane_dim is None:
+        row = None
+    if columns != wanted_columns or layout.lane_dim is None:
+        column = None
+    spread = layout.with_offsets(row, column)
+    held = c.spread(source, lifted, spread)
+    c.define(result, broadcast_grid(held, spread, shape, c), spread)
+    c.retire(op)
+
+
+def broadcast_grid(
+    held: SSAValue, layout: VectorLayout, shape: tuple[int, ...], c: Converter
+) -> SSAValue:
+    """The grid `held` for the larger logical `shape` in the same layout."""
+    element = cast(VectorType, held.type).element_type  # pyright: ignore[reportMissingTypeArgument]
+    return c.emit(grid.BroadcastOp(held, grid_type(layout, shape, element)))

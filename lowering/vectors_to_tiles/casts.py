@@ -1,0 +1,214 @@
+"""Conversions between element types; a change of width packs or unpacks registers.
+
+A packed register covers `ratio` times the rows of a wider one (compressed packing), so widening
+turns one block of rows into `ratio` blocks, and narrowing merges them
+(spec/vreg_lowering.md sections 5.2 and 7.4).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, IntegerType, VectorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import bit_width, splat
+from pallasite.layouts.registers import register_shape
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+    is_vector,
+    rule,
+)
+from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
+
+WIDENING = (arith.ExtFOp, tpu.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SIToFPOp, tpu.UIToFPOp,
+            arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip
+NARROWING = (arith.TruncFOp, tpu.TruncFOp, arith.TruncIOp, tpu.FPToSIOp, tpu.FPToUIOp,
+             arith.FPToSIOp, arith.FPToUIOp)  # fmt: skip
+
+
+@rule(*WIDENING, *NARROWING)
+def lower_cast(op: Operation, c: Converter) -> None:
+    """Same width: elementwise. Otherwise pack or unpack; masks become 0 and 1."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(result):
+        return
+    held = c.tiled(source)
+    old, new = bit_width(element_of(source)), bit_width(element_of(result))
+    if old == 1:
+        _mask_to_number(op, held, new, c)
+    elif new == 1:
+        raise c.unsupported(
+            op, "cast-to-mask", f"{op.name} to i1 has no register form", "compare with zero instead"
+        )
+    elif old == new:
+        lower_in_layout(op, held.layout, c)
+        return
+    elif old < new:
+        value, layout = widen(c, held, element_of(result), signed=not _unsigned(op))
+        c.define(result, value, layout)
+    else:
+        value, layout = narrow(c, held, element_of(result))
+        c.define(result, value, layout)
+    c.retire(op)
+
+
+def _unsigned(op: Operation) -> bool:
+    return isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UIToFPOp)
+
+
+def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None:
+    """1 where the mask is set, else 0 (-1 for a sign extension)."""
+    result = op.results[0]
+    if bits != held.layout.bits:
+        raise c.unsupported(
+            op, "mask-width", f"a mask of {held.layout.bits}-bit data cannot become {bits}-bit numbers",
+            "select between constants of the wanted type instead",
+        )  # fmt: skip
+    kind = cast(
+        VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result))
+    )
+    one = c.emit(arith.ConstantOp(splat(kind, -1 if isinstance(op, arith.ExtSIOp) else 1)))
+    zero = c.emit(arith.ConstantOp(splat(kind, 0)))
+    c.define(result, c.emit(arith.SelectOp(held.grid, one, zero)), held.layout)
+
+
+def widen(
+    c: Converter, held: Tiled, element: Attribute, signed: bool = True
+) -> tuple[SSAValue, VectorLayout]:
+    """The elements of `held` converted to the wider type `element`."""
+    layout, bits = held.layout, bit_width(element)
+    ratio = bits // layout.bits
+    if not layout.is_native:
+        layout = VectorLayout.native(len(held.shape), layout.bits)
+        held = c.relayout(held, layout)
+    new_rows = layout.native_rows // ratio
+    parts = 1 if layout.row is None else ratio
+    kind = cast(VectorType[Attribute], held.grid.type)
+    grid_shape = kind.get_shape()[: -len(register_shape(layout.bits))]
+    piece = VectorType(element, (*grid_shape, *register_shape(bits)))
+    unpacked = [_unpack(c, held.grid, part, piece, signed) for part in range(parts)]
+    if layout.row is None:
+        wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, None, layout.column)
+        return unpacked[0], wide
+    skip, row = divmod(layout.row, new_rows)
+    wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
+    whole = _interleave(c, unpacked, grid_shape)
+    shape = wide.grid_shape(held.shape)
+    return _rows(c, whole, skip, shape), wide
+
+
+def _unpack(
+    c: Converter, packed: SSAValue, part: int, kind: VectorType[Attribute], signed: bool
+) -> SSAValue:
+    source = element_of(packed)
+    properties: dict[str, Attribute] = {
+        "index": IntegerAttr(part, i32),
+        "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
+        "integer_extended": BoolAttr.from_bool(True),
+        "unsigned_integers": BoolAttr.from_bool(isinstance(source, IntegerType) and not signed),
+    }
+    return c.emit(
+        tpu.UnpackSubelementsOp.create(operands=[packed], result_types=[kind], properties=properties)
+    )
+
+
+def _interleave(c: Converter, parts: list[SSAValue], shape: tuple[int, ...]) -> SSAValue:
+    """Block r of part i becomes row block `r * len(parts) + i`."""
+    if len(parts) == 1:
+        return parts[0]
+    lead, rows, columns = shape[:-2], shape[-2], shape[-1]
+    kind = cast(VectorType[Attribute], parts[0].type)
+    register = kind.get_shape()[len(shape) :]
+    split = VectorType(kind.element_type, (*lead, rows, 1, columns, *register))
+    stacked = c.emit(
+        grid.ConcatOp([c.emit(grid.ReshapeOp(p, split)) for p in parts], len(lead) + 1)
+    )
+    merged = VectorType(kind.element_type, (*lead, rows * len(parts), columns, *register))
+    return c.emit(grid.ReshapeOp(stacked, merged))
+
+
+def _rows(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -> SSAValue:
+    """Row blocks `first` onward, as many as the grid `shape` has."""
+    kind = cast(VectorType[Attribute], value.type)
+    if kind.get_shape()[: len(shape)] == shape:
+        return value
+    return c.emit(grid.SliceOp(value, [*[0] * (len(shape) - 2), first, 0], list(shape)))
+
+
+def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
+    """The elements of `held` converted to the narrower type `element`."""
+    layout, bits = held.layout, bit_width(element)
+    ratio = layout.bits // bits
+    if not layout.is_native:
+        layout = VectorLayout.native(len(held.shape), layout.bits)
+        held = c.relayout(held, layout)
+    packed = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
+    shape = layout.grid_shape(held.shape)
+    target = packed.grid_shape(held.shape)
+    if layout.row is None:
+        sources = [held.grid] * ratio
+    else:
+        sources = _deal(c, held.grid, shape, target[-2], ratio)
+    made = tpu.PackSubelementsOp.create(
+        operands=sources,
+        result_types=[grid_type(packed, held.shape, element)],
+        properties={
+            "positions": DenseArrayBase.from_list(i32, list(range(ratio))),
+            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
+        },
+    )
+    return c.emit(made), packed
+
+
+def _deal(
+    c: Converter, value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int
+) -> list[SSAValue]:
+    """The inverse of `_interleave`: `ratio` grids with every `ratio`-th row block."""
+    kind = cast(VectorType[Attribute], value.type)
+    register = kind.get_shape()[len(shape) :]
+    lead, rows, columns = shape[:-2], shape[-2], shape[-1]
+    missing = blocks * ratio - rows
+    if missing:
+        filler = VectorType(kind.element_type, (*lead, missing, columns, *register))
+        value = c.emit(grid.ConcatOp([value, c.emit(grid.PoisonOp(filler))], len(lead)))
+    split = VectorType(kind.element_type, (*lead, blocks, ratio, columns, *register))
+    value = c.emit(grid.ReshapeOp(value, split))
+    flat = VectorType(kind.element_type, (*lead, blocks, columns, *register))
+    parts: list[SSAValue] = []
+    for part in range(ratio):
+        offsets = [*[0] * len(lead), 0, part, 0]
+        one = c.emit(grid.SliceOp(value, offsets, [*lead, blocks, 1, columns]))
+        parts.append(c.emit(grid.ReshapeOp(one, flat)))
+    return parts
+
+
+@rule(tpu.BitcastOp)
+def lower_bitcast(op: tpu.BitcastOp, c: Converter) -> None:
+    """The same words under another element type; rows scale with the width."""
+    held, result = c.tiled(op.operands[0]), op.results[0]
+    element = element_of(result)
+    rank = len(held.shape)
+    old, new = held.layout.bits, bit_width(element)
+    layout = held.layout if old == new else VectorLayout.native(rank, old)
+    value = c.in_layout(op.operands[0], layout)
+    target = layout if old == new else VectorLayout.native(rank, new)
+    kind = grid_type(target, tuple(cast(VectorType[Attribute], result.type).get_shape()), element)
+    c.define(result, c.emit(tpu.BitcastVregOp(value, kind)), target)
+    c.retire(op)
+
+
+@rule(arith.BitcastOp)
+def lower_same_width_bitcast(op: arith.BitcastOp, c: Converter) -> None:
+    """Elements of equal width: registers are only renamed."""
+    if not is_vector(op.results[0]):
+        return
+    held = c.tiled(op.operands[0])
+    kind = grid_type(held.layout, held.shape, element_of(op.results[0]))
+    c.define(op.results[0], c.emit(tpu.BitcastVregOp(held.grid, kind)), held.layout)
+    c.retire(op)

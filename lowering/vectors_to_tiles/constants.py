@@ -1,0 +1,106 @@
+"""Values that no memory holds: constants, splats of scalars, iota, random bits."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.layouts.registers import LANES, register_shape
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    element_of,
+    grid_type,
+    is_vector,
+    rule,
+    shape_of,
+)
+
+
+def data_bits(element: Attribute) -> int:
+    """The width that a layout of `element` carries; a mask of unknown purpose governs words."""
+    bits = bit_width(element)
+    return 32 if bits == 1 else bits
+
+
+@rule(arith.ConstantOp)
+def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
+    """A splat is one register that serves everywhere."""
+    if not is_vector(op.results[0]):
+        return
+    value = splat_value(op.value)
+    if value is None:
+        raise c.unsupported(
+            op, "register-constant", "a vector constant whose elements differ is not supported",
+            "the TPU has no instruction that loads an arbitrary register constant",
+            "pass the array to the kernel as an input, or compute it from iota",
+        )  # fmt: skip
+    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    layout = VectorLayout.replicated(len(shape), data_bits(element))
+    kind = cast(VectorType[Attribute], grid_type(layout, shape, element))
+    c.define(op.results[0], c.emit(arith.ConstantOp(splat(kind, value))), layout)
+    c.retire(op)
+
+
+def splat_scalar(c: Converter, scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...]) -> SSAValue:
+    """A grid in replicated `layout` whose every element is `scalar`."""
+    element = scalar.type
+    register = VectorType(element, register_shape(layout.bits))
+    one = c.emit(vector.BroadcastOp(scalar, register))
+    return c.emit(grid.BroadcastOp(one, grid_type(layout, shape, element)))
+
+
+@rule(tpu.IotaOp)
+def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
+    """Per register the iota of the register plus a multiple of its position in the grid.
+
+    The listed dimensions count row-major; each contributes its coordinate times the product of the
+    extents listed after it.
+    """
+    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    dims = [int(d) for d in op.dimensions.get_values()]
+    if bit_width(element) != 32:
+        raise c.unsupported(
+            op, "iota-width", f"iota of {element} is not supported, only of i32",
+            "registers count in 32-bit words", "make an i32 iota and convert it",
+        )  # fmt: skip
+    rank = len(shape)
+    layout = VectorLayout.native(
+        rank, 32, 0 if rank - 2 in dims else None, 0 if rank - 1 in dims else None
+    )
+    kind = cast(VectorType[Attribute], grid_type(layout, shape, element))
+    total: SSAValue | None = None
+    weight = 1
+    for dim in reversed(dims):
+        part = coordinate(c, dim, rank, layout, kind)
+        if weight != 1:
+            factor = c.emit(arith.ConstantOp(splat(kind, weight)))
+            part = c.emit(arith.MuliOp(part, factor))
+        total = part if total is None else c.emit(arith.AddiOp(total, part))
+        weight *= shape[dim]
+    if total is None:
+        total = c.emit(arith.ConstantOp(splat(kind, 0)))
+    c.define(op.results[0], total, layout)
+    c.retire(op)
+
+
+def coordinate(
+    c: Converter, dim: int, rank: int, layout: VectorLayout, kind: VectorType[Attribute]
+) -> SSAValue:
+    """A grid whose elements are their coordinate along logical dimension `dim`."""
+    step = {rank - 1: LANES, rank - 2: layout.block[0]}.get(dim, 1)
+    blocks = c.emit(grid.PositionOp(dim, step, kind))
+    if dim < rank - 2:
+        return blocks
+    inside = tpu.IotaOp.create(
+        result_types=[VectorType(i32, register_shape(32))],
+        properties={"dimensions": DenseArrayBase.from_list(i32, [dim - (rank - 2)])},
+    )
+    spread = c.emit(grid.BroadcastOp(c.emit(inside), kind))
+    if kind.get_shape()[dim] == 1:
+        return spread
+    return c.emit(arith.AddiOp(blocks, spread))

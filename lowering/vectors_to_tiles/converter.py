@@ -1,0 +1,253 @@
+"""`vectors-to-tiles`: every vector value becomes a grid of registers in a chosen layout.
+
+    %v = vector.load %ref[%c0, %c0] : memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, ...>, vector<16x256xf32>
+becomes
+    %v = tpu.load %ref[%c0, %c0] sublanes [...] {grid.steps = array<i64: 8, 128>}
+         : memref<16x256xf32, ...>, vector<2x2x8x128xf32>
+
+Needs the `dma` form with tiled memrefs (`infer-memref-layout`) and operations the target executes
+(`canonicalize-mosaic`); leaves the `tiles` form. Each rule lives in a file of its family and is
+written once for grids of any size, so the number of operations does not depend on the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import arith, func
+from pallasite.dialects.kernel import set_form
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.move import Move
+from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.registers import register_shape
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.movement import emit
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.targets import Target, get_target
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A logical vector held in registers: the grid, how it is laid out, and the logical shape."""
+
+    grid: SSAValue
+    layout: VectorLayout
+    shape: tuple[int, ...]
+
+    @property
+    def laid(self) -> tuple[VectorLayout, tuple[int, ...]]:
+        """Layout and logical shape, as moves want them."""
+        return self.layout, self.shape
+
+    @property
+    def element(self) -> Attribute:
+        return cast(VectorType[Attribute], self.grid.type).element_type
+
+
+Rule = Callable[..., None]
+
+_RULES: dict[type[Operation], Rule] = {}
+
+
+def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
+    """Registers the lowering rule `(op, converter)` of the operations `kinds`."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            _RULES[kind] = function
+        return function
+
+    return register
+
+
+def is_vector(value: SSAValue) -> bool:
+    return isinstance(value.type, VectorType)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    return tuple(cast(VectorType[Attribute], value.type).get_shape())
+
+
+def element_of(value: SSAValue) -> Attribute:
+    return cast(VectorType[Attribute], value.type).element_type
+
+
+def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
+    """The vector type of a grid that holds a `shape` of `element` in `layout`."""
+    return VectorType(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
+
+
+class Converter:
+    """Walks one function and replaces vectors by grids; rules read and define values through it.
+
+    New operations go in front of the operation under conversion, which stays until the end as the
+    anchor behind which later changes of the layout of its results are placed; so a value that is
+    wanted in one more layout pays for it once.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._costs = Costs.of(target)
+        self._values: dict[SSAValue, Tiled] = {}
+        self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
+        self._old: list[Operation] = []
+        self._places: dict[SSAValue, Block] = {}
+        self._anchor: Operation | None = None
+
+    def run(self, function: func.FuncOp) -> None:
+        """Converts the body of `function`."""
+        for block in function.body.blocks:
+            self.block(block)
+        for op in reversed(self._old):
+            op.detach()
+            op.erase(safe_erase=False)
+        for block in function.body.blocks:
+            remove_dead_code(block)
+
+    def block(self, block: Block) -> None:
+        """Converts the operations of `block` in order."""
+        for op in list(block.ops):
+            self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        vectors = any(is_vector(v) for v in (*op.operands, *op.results))
+        chosen = _RULES.get(type(op))
+        if not vectors and not op.regions:
+            return
+        if chosen is None:
+            raise self.unsupported(op, "no-tile-rule", f"{op.name} cannot be lowered to registers")
+        outer, self._anchor = self._anchor, op
+        chosen(op, self)
+        self._anchor = outer
+
+    def retire(self, op: Operation) -> None:
+        """Marks `op` as replaced; it is erased when the whole function is converted."""
+        self._old.append(op)
+
+    def unsupported(
+        self, op: Operation, code: str, message: str, *notes: str
+    ) -> Unsupported:
+        """A diagnostic at the kernel line of `op`."""
+        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
+
+    # Values.
+
+    def tiled(self, value: SSAValue) -> Tiled:
+        """The registers of vector `value`, in whatever layout it has."""
+        return self._values[value]
+
+    def define(self, value: SSAValue, grid: SSAValue, layout: VectorLayout) -> None:
+        """Records that vector `value` is held by `grid` in `layout`."""
+        grid.name_hint = value.name_hint
+        self._values[value] = Tiled(grid, layout, shape_of(value))
+
+    def in_layout(self, value: SSAValue, layout: VectorLayout) -> SSAValue:
+        """The grid of `value` in `layout`; a change of layout is placed behind its definition."""
+        held = self._values[value]
+        if held.layout == layout:
+            return held.grid
+        key = (value, layout)
+        if key not in self._relayouts:
+            outer, self._anchor = self._anchor, self._behind(value)
+            self._relayouts[key] = self.relayout(held, layout)
+            self._anchor = outer
+        return self._relayouts[key].grid
+
+    def relayout(self, held: Tiled, layout: VectorLayout) -> Tiled:
+        """`held` in `layout`, computed here."""
+        from pallasite.lowering.vectors_to_tiles.relayout import relayout
+
+        if held.layout == layout:
+            return held
+        return Tiled(relayout(self, held, layout), layout, held.shape)
+
+    def place(self, value: SSAValue, block: Block) -> None:
+        """Says that carried vector `value` now lives in `block`."""
+        self._places[value] = block
+
+    def _behind(self, value: SSAValue) -> Operation:
+        owner = self._places.get(value, value.owner)
+        if isinstance(owner, Operation):
+            return owner
+        first = owner.first_op
+        assert first is not None, "a block ends in a terminator"
+        return first
+
+    def spread(self, value: SSAValue, lifted: Tiled, layout: VectorLayout) -> SSAValue:
+        """`lifted`, which is `value` with unit dimensions in front, in `layout`.
+
+        Kept with the value, so that a row or column spread once serves all its broadcasts.
+        """
+        key = (value, layout)
+        if key not in self._relayouts:
+            outer, self._anchor = self._anchor, self._behind(value)
+            self._relayouts[key] = self.relayout(lifted, layout)
+            self._anchor = outer
+        return self._relayouts[key].grid
+
+    def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
+        """Emits the cheapest plan of `move` on the grids `sources`."""
+        return emit(plan(move, self._costs), sources, self.emit)
+
+    # Operations.
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Inserts `op` in front of the operation under conversion and returns its first result."""
+        self.insert(op)
+        return op.results[0]
+
+    def insert(self, op: Operation) -> None:
+        """Inserts `op`, which need not have results."""
+        assert self._anchor is not None
+        block = self._anchor.parent
+        assert block is not None
+        op.location = self._anchor.location
+        block.insert_op_before(op, self._anchor)
+
+    def constant_index(self, value: int) -> SSAValue:
+        return self.emit(arith.ConstantOp(IntegerAttr(value, IndexType())))
+
+    def constant_i32(self, value: int) -> SSAValue:
+        return self.emit(arith.ConstantOp(IntegerAttr(value, 32)))
+
+    def native(self, value: SSAValue) -> VectorLayout:
+        """The layout that most operations want: native tiles, element 0 in the corner."""
+        held = self._values[value]
+        return VectorLayout.native(len(held.shape), held.layout.bits)
+
+    def mask_bits(self, value: SSAValue) -> int:
+        """Element bits of `value`; of a mask, those of the data that it governs."""
+        held = self._values.get(value)
+        return held.layout.bits if held is not None else bit_width(element_of(value))
+
+    def rebind(self, old: SSAValue, new: Tiled) -> None:
+        """Records `new` for vector `old` as it is."""
+        self._values[old] = replace(new, shape=shape_of(old))
+
+
+@dataclass(frozen=True)
+class VectorsToTilesPass(ModulePass):
+    """Lowers vectors to grids of registers."""
+
+    name = "vectors-to-tiles"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from pallasite.lowering.vectors_to_tiles import rules
+
+        rules.load()
+        target = get_target(self.target)
+        for function in list(op.body.block.ops):
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                Converter(target).run(function)
+        set_form(op, "tiles")

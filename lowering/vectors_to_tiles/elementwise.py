@@ -1,0 +1,107 @@
+"""Elementwise operations: operands agree on a layout, then one operation serves the whole grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith, math, tpu
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+    is_vector,
+    rule,
+)
+
+
+def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
+    """The layout in which values of one shape meet.
+
+    The first layout with the most registers decides which dimensions lie where; an axis stays
+    replicated if all agree on that, or if the dimension has extent 1 there and somebody already
+    has it replicated (re-creating a replicated column later costs more than spreading it now).
+    Different offsets meet at 0.
+    """
+    shape = operands[0].shape
+    layouts = [o.layout for o in operands if o.layout.bits == bits] or [operands[0].layout]
+    leader = max(layouts, key=lambda layout: layout.register_count(shape))
+    rows, columns = leader.extents(shape)
+    alike = [layout for layout in layouts if _same_axes(layout, leader)]
+    row = _meet([layout.row for layout in alike], rows)
+    column = _meet([layout.column for layout in alike], columns)
+    return VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
+
+
+def _same_axes(layout: VectorLayout, other: VectorLayout) -> bool:
+    return (layout.sublane_dim, layout.lane_dim, layout.tile_rows) == (
+        other.sublane_dim,
+        other.lane_dim,
+        other.tile_rows,
+    )
+
+
+def _meet(offsets: Sequence[int | None], extent: int) -> int | None:
+    concrete = {o for o in offsets if o is not None}
+    if not concrete or (extent == 1 and None in offsets):
+        return None
+    return concrete.pop() if len(concrete) == 1 else 0
+
+
+def elementwise_kinds() -> list[type[Operation]]:
+    """Every elementwise operation of `arith` and `math`, and those of `tpu`."""
+    kinds: list[type[Operation]] = []
+    for module in (arith, math):
+        kinds += [
+            k for k in vars(module).values()
+            if isinstance(k, type) and issubclass(k, Operation) and getattr(k, "name", "")
+            and k not in (arith.ConstantOp, *CASTS)
+        ]  # fmt: skip
+    return [
+        *kinds, tpu.WeirdOp, tpu.ReciprocalOp, tpu.LogisticOp,
+        tpu.StochasticConvertElementwiseOp, tpu.PackElementwiseOp, tpu.UnpackElementwiseOp,
+    ]  # fmt: skip
+
+
+CASTS: tuple[type[Operation], ...] = (
+    arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
+    arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
+)  # fmt: skip
+"""Operations that may change the width of elements, and so the packing: another family."""
+
+
+@rule(*elementwise_kinds())
+def lower_elementwise(op: Operation, c: Converter) -> None:
+    """The same operation on grids; scalar operands (a select's condition) stay as they are."""
+    if not op.results or not is_vector(op.results[0]):
+        return
+    result = op.results[0]
+    vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
+    bits = max(
+        (v.layout.bits for v, o in zip(vectors, filter(is_vector, op.operands), strict=True)
+         if element_of(o) != element_of(result) or len(vectors) == 1 or True),
+        default=32,
+    )  # fmt: skip
+    layout = agree(vectors, bits)
+    lower_in_layout(op, layout, c)
+
+
+def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
+    """Clones `op` onto the grids of its operands in `layout`."""
+    result = op.results[0]
+    operands: list[SSAValue] = [
+        c.in_layout(v, layout) if is_vector(v) else v for v in op.operands
+    ]
+    shape = c.tiled(next(v for v in op.operands if is_vector(v))).shape
+    made: Any = type(op).create(
+        operands=operands,
+        result_types=[grid_type(layout, shape, element_of(result))],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    c.define(result, c.emit(made), layout)
+    c.retire(op)

@@ -1,0 +1,93 @@
+"""Zeros in the padding of native tiles, for any element width."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType, i1, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import splat
+from pallasite.layouts.registers import LANES, SUBLANES, native_tile, packing, register_shape
+from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled
+
+
+def zero_padding(c: Converter, held: Tiled, dim: int) -> SSAValue:
+    """The grid of `held` (two dimensions, offsets 0) with zeros behind its data along `dim`.
+
+    Words are masked as 32-bit integers; a word of which only some rows are data keeps those by a
+    bitwise and.
+    """
+    bits = held.layout.bits
+    block = native_tile(bits)[dim]
+    extent = held.shape[dim]
+    valid = extent % block
+    if not valid:
+        return held.grid
+    kind = cast(VectorType[Attribute], held.grid.type)
+    register = len(register_shape(bits))
+    shape = kind.get_shape()[:-register]
+    axis = len(shape) - 2 + dim
+    blocks = shape[axis]
+    last = _cut(c, held.grid, shape, axis, blocks - 1, 1)
+    zeroed = _zero_rows(c, last, bits, valid) if dim == 0 else _zero_lanes(c, last, bits, valid)
+    if blocks == 1:
+        return zeroed
+    return c.emit(grid.ConcatOp([_cut(c, held.grid, shape, axis, 0, blocks - 1), zeroed], axis))
+
+
+def _cut(
+    c: Converter, value: SSAValue, shape: tuple[int, ...], axis: int, first: int, count: int
+) -> SSAValue:
+    offsets, sizes = [0] * len(shape), list(shape)
+    offsets[axis], sizes[axis] = first, count
+    return c.emit(grid.SliceOp(value, offsets, sizes))
+
+
+def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:
+    """The registers of `value` seen as 32-bit integers."""
+    kind = cast(VectorType[Attribute], value.type)
+    if kind.element_type == i32:
+        return value
+    shape = kind.get_shape()[: -len(register_shape(bits))]
+    return c.emit(tpu.BitcastVregOp(value, VectorType(i32, (*shape, SUBLANES, LANES))))
+
+
+def _zero_lanes(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
+    words = as_words(c, value, bits)
+    return _from_words(c, _select_box(c, words, SUBLANES, valid), value)
+
+
+def _zero_rows(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
+    p = packing(bits)
+    words = as_words(c, value, bits)
+    whole, part = divmod(valid, p)
+    if part:
+        # The last word with data keeps its lowest `part` elements.
+        kind = cast(VectorType[Attribute], words.type)
+        keep = c.emit(arith.ConstantOp(splat(kind, (1 << part * bits) - 1)))
+        kept = c.emit(arith.AndIOp(words, keep))
+        full = _box(c, whole, LANES, kind)
+        words = c.emit(arith.SelectOp(full, words, kept))
+    return _from_words(c, _select_box(c, words, whole + bool(part), LANES), value)
+
+
+def _box(c: Converter, sublanes: int, lanes: int, kind: VectorType[Attribute]) -> SSAValue:
+    bounds = [c.constant_index(n) for n in (0, 0, sublanes, lanes)]
+    made = tpu.CreateMaskOp.create(
+        operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
+    )
+    return c.emit(grid.BroadcastOp(c.emit(made), VectorType(i1, kind.get_shape())))
+
+
+def _select_box(c: Converter, words: SSAValue, sublanes: int, lanes: int) -> SSAValue:
+    if (sublanes, lanes) == (SUBLANES, LANES):
+        return words
+    kind = cast(VectorType[Attribute], words.type)
+    zero = c.emit(arith.ConstantOp(splat(kind, 0)))
+    return c.emit(arith.SelectOp(_box(c, sublanes, lanes, kind), words, zero))
+
+
+def _from_words(c: Converter, words: SSAValue, like: SSAValue) -> SSAValue:
+    return words if words.type == like.type else c.emit(tpu.BitcastVregOp(words, like.type))

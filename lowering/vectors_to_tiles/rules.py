@@ -1,0 +1,21 @@
+"""The table of contents of the lowering: importing a family registers its rules."""
+
+from __future__ import annotations
+
+from pallasite.lowering.vectors_to_tiles import (
+    broadcast,
+    casts,
+    constants,
+    control,
+    elementwise,
+    matmul,
+    memory,
+    reduce,
+    shape,
+)
+
+FAMILIES = (broadcast, casts, constants, control, elementwise, matmul, memory, reduce, shape)
+
+
+def load() -> None:
+    """Does nothing more than the imports above; names the moment at which rules must be known."""

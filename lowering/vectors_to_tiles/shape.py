@@ -1,0 +1,198 @@
+"""Shape operations: relabelled where registers stay as they are, planned moves otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.layouts.move import Move
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+    rule,
+    shape_of,
+)
+
+
+def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
+    """The same registers, numbered as `layout` numbers those of `shape`."""
+    element = element_of(value)
+    kind = grid_type(layout, shape, element)
+    return value if value.type == kind else c.emit(grid.ReshapeOp(value, kind))
+
+
+def relabel(held: Tiled, shape: tuple[int, ...]) -> VectorLayout | None:
+    """The layout in which `held` is a value of `shape`, if the shapes differ in unit dims only."""
+    old = [d for d, n in enumerate(held.shape) if n != 1]
+    new = [d for d, n in enumerate(shape) if n != 1]
+    if [held.shape[d] for d in old] != [shape[d] for d in new]:
+        return None
+    names = dict(zip(old, new, strict=True))
+    layout = held.layout
+    sublane = names.get(layout.sublane_dim) if layout.sublane_dim is not None else None
+    lane = names.get(layout.lane_dim) if layout.lane_dim is not None else None
+    # A free axis takes the unit dimension that a native layout would put there.
+    rank = len(shape)
+    if lane is None and rank and shape[rank - 1] == 1 and sublane != rank - 1:
+        lane = rank - 1
+    if sublane is None and rank > 1 and shape[rank - 2] == 1 and lane == rank - 1:
+        sublane = rank - 2
+    return replace(layout, sublane_dim=sublane, lane_dim=lane)
+
+
+def with_rank(held: Tiled, rank: int, c: Converter) -> Tiled:
+    """`held` with unit dimensions in front, up to `rank` dimensions."""
+    added = rank - len(held.shape)
+    if not added:
+        return held
+    shape = (*[1] * added, *held.shape)
+    layout = held.layout
+    sublane = None if layout.sublane_dim is None else layout.sublane_dim + added
+    lane = None if layout.lane_dim is None else layout.lane_dim + added
+    if sublane is None and lane == rank - 1 and rank > 1 and shape[rank - 2] == 1:
+        sublane = rank - 2
+    moved = replace(layout, sublane_dim=sublane, lane_dim=lane)
+    return Tiled(regrid(held.grid, moved, shape, c), moved, shape)
+
+
+def move_to_native(op: Operation, move: Move, sources: Sequence[SSAValue], c: Converter) -> None:
+    """Emits `move`, whose destination is the native layout of the result of `op`."""
+    c.define(op.results[0], c.move(move, sources), move.destination[0])
+    c.retire(op)
+
+
+@rule(vector.ShapeCastOp, tpu.ReshapeOp)
+def lower_shape_cast(op: Operation, c: Converter) -> None:
+    """Inserting and dropping unit dimensions is free; other reshapes are moves."""
+    held, result = c.tiled(op.operands[0]), op.results[0]
+    shape = shape_of(result)
+    layout = relabel(held, shape)
+    if layout is not None:
+        c.define(result, regrid(held.grid, layout, shape, c), layout)
+        c.retire(op)
+        return
+    target = VectorLayout.native(len(shape), held.layout.bits)
+    if len(shape) == 1:
+        target = VectorLayout(held.layout.bits, None, 0, 0, 0, 1)
+    move_to_native(op, Move.reshape(held.laid, target, shape), [held.grid], c)
+
+
+@rule(vector.ExtractStridedSliceOp)
+def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
+    """A box of registers and a new offset; the data moves only if a later operation needs it."""
+    held, result = c.tiled(op.operands[0]), op.results[0]
+    shape = shape_of(result)
+    offsets = [int(a.value.data) for a in op.offsets]
+    strides = [int(a.value.data) for a in op.strides]
+    if any(s != 1 for s in strides):
+        target = VectorLayout.native(len(shape), held.layout.bits)
+        move = Move.slice(held.laid, target, offsets, shape, strides)
+        move_to_native(op, move, [held.grid], c)
+        return
+    layout = held.layout
+    block = layout.block
+    begin = [0] * len(layout.grid_shape(held.shape))
+    for position, dim in enumerate(layout.leading_dims(len(shape))):
+        begin[position] = offsets[dim]
+    row, column = layout.row, layout.column
+    if row is not None and layout.sublane_dim is not None:
+        begin[-2], row = divmod(row + offsets[layout.sublane_dim], block[0])
+    if column is not None and layout.lane_dim is not None:
+        begin[-1], column = divmod(column + offsets[layout.lane_dim], block[1])
+    moved = layout.with_offsets(row, column)
+    sliced = c.emit(grid.SliceOp(held.grid, begin, moved.grid_shape(shape)))
+    c.define(result, sliced, moved)
+    c.retire(op)
+
+
+@rule(tpu.TransposeOp, vector.TransposeOp)
+def lower_transpose(op: Operation, c: Converter) -> None:
+    """Permuting leading dimensions renames registers; anything else is a move."""
+    held = c.tiled(op.operands[0])
+    permutation = [int(p) for p in op.permutation.get_values()]  # pyright: ignore
+    target = VectorLayout.native(len(permutation), held.layout.bits)
+    move = Move.transpose(held.laid, target, permutation)
+    move_to_native(op, move, [held.grid], c)
+
+
+@rule(tpu.ConcatenateOp)
+def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
+    """Along a leading dimension a list of registers; along rows or lanes a move."""
+    result = op.results[0]
+    sources = [c.tiled(v) for v in op.operands]
+    dim = op.dimension.value.data
+    bits = sources[0].layout.bits
+    rank = len(sources[0].shape)
+    target = VectorLayout.native(rank, bits)
+    if rank == 1:
+        target = VectorLayout(bits, None, 0, 0, 0, 1)
+    if dim < rank - 2:
+        grids = [c.in_layout(v, target) for v in op.operands]
+        c.define(result, c.emit(grid.ConcatOp(grids, dim)), target)
+        c.retire(op)
+        return
+    move = Move.concat([s.laid for s in sources], target, dim)
+    move_to_native(op, move, [s.grid for s in sources], c)
+
+
+@rule(tpu.RepeatOp)
+def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
+    """Copies of one value side by side."""
+    held = c.tiled(op.operands[0])
+    times, dim = op.times.value.data, op.dimension.value.data
+    target = VectorLayout.native(len(held.shape), held.layout.bits)
+    move = Move.concat([held.laid] * times, target, dim)
+    move_to_native(op, move, [held.grid] * times, c)
+
+
+@rule(vector.ExtractOp)
+def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
+    """A scalar leaves its register at sublane 0 of lane 0; rotations bring it there."""
+    held = c.tiled(op.operands[0])
+    position = [int(p) for p in op.static_position.get_values()]
+    if len(position) != len(held.shape) or len(op.operands) > 1:
+        raise c.unsupported(
+            op, "extract-position", "only one element at a position known at compile time can be "
+            "extracted from a vector", "slice the vector first, or read it from SMEM",
+        )  # fmt: skip
+    if held.layout.bits != 32:
+        raise c.unsupported(
+            op, "extract-width", f"a scalar of {held.element} cannot be extracted from a vector",
+            "scalar registers hold 32 bits", "convert the vector to a 32-bit type first",
+        )  # fmt: skip
+    layout = held.layout
+    where = [0] * len(layout.grid_shape(held.shape))
+    for number, dim in enumerate(layout.leading_dims(len(held.shape))):
+        where[number] = position[dim]
+    row = (layout.row or 0) + (position[layout.sublane_dim] if layout.sublane_dim is not None else 0)
+    lane = (layout.column or 0) + (position[layout.lane_dim] if layout.lane_dim is not None else 0)
+    where[-2], row = divmod(0 if layout.row is None else row, layout.block[0])
+    where[-1], lane = divmod(0 if layout.column is None else lane, layout.block[1])
+    row += lane // 128 * layout.tile_rows
+    one = c.emit(grid.SliceOp(held.grid, where, [1] * len(where)))
+    one = c.emit(grid.ReshapeOp(one, _register_of(held)))
+    for amount, axis in (((8 - row) % 8, 0), ((128 - lane % 128) % 128, 1)):
+        if amount:
+            count = c.emit(arith.ConstantOp(IntegerAttr(amount, i32)))
+            one = c.emit(tpu.DynamicRotateOp(one, count, axis))
+    scalar = c.emit(vector.ExtractOp(one, [0, 0], op.results[0].type))
+    op.results[0].replace_all_uses_with(scalar)
+    c.retire(op)
+
+
+def _register_of(held: Tiled) -> VectorType[Attribute]:
+    return VectorType(held.element, held.layout.register_shape())
+
+
+@rule(tpu.AssumeLayoutOp)
+def lower_assume_layout(op: tpu.AssumeLayoutOp, c: Converter) -> None:
+    """A hint to the old passes; the value stays where it is."""
+    c.rebind(op.results[0], c.tiled(op.operands[0]))
+    c.retire(op)
