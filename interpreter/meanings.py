@@ -69,15 +69,25 @@ def effect(
     return decorate
 
 
+_PACKAGES = ("pallasite.interpreter.ops", "pallasite.interpreter.effects")
+
+
 @cache
 def _load() -> None:
-    """Imports every module of `pallasite.interpreter.ops`, each of which registers its family."""
-    package = importlib.import_module("pallasite.interpreter.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    """Imports every module of the packages that register meanings and effects."""
+    for name in _PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{name}.{module.name}")
 
 
 def lookup(op: Operation) -> Meaning | None:
     """The meaning of `op`, or None for structure (`scf`, `func`, regions) and unknown ops."""
     _load()
     return _MEANINGS.get(type(op))
+
+
+def registered() -> tuple[type[Operation], ...]:
+    """Every op class that has a meaning or an effect."""
+    _load()
+    return tuple(_MEANINGS)

@@ -30,12 +30,11 @@ from xdsl.dialects.builtin import (
     Float32Type,
     IndexType,
     IntegerType,
-    MemRefType,
-    VectorType,
 )
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Unsupported
+from pallasite.dialects.types import element_type
 
 Array = NDArray[Any]
 
@@ -66,13 +65,6 @@ _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 def quiet() -> np.errstate:
     """The context in which meanings run: IEEE results, no NumPy warnings."""
     return np.errstate(all="ignore")
-
-
-def element_type(type: Attribute) -> Attribute:
-    """The element type of a vector or memref type; other types are their own."""
-    if isinstance(type, VectorType | MemRefType):
-        return type.element_type
-    return type
 
 
 def is_float(type: Attribute) -> bool:

@@ -1,0 +1,115 @@
+"""Comparisons and selects.
+
+Mosaic's `cmpf one` is what JAX emits for `!=`, and the TPU compiler executes it as such: it is true
+on NaN, which makes `jnp.isnan` (x != x) work (spec/pallas_semantics.md section 4.2, note). So `one`
+means the same as `une` here; every other predicate is MLIR's.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from pallasite.dialects import arith, math, tpu
+from pallasite.dialects.types import shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.kinds import is_vector, to_signed, to_unsigned
+from pallasite.interpreter.values import width
+
+_INTEGER: tuple[tuple[Function, bool], ...] = (
+    (operator.eq, False),
+    (operator.ne, False),
+    (operator.lt, False),
+    (operator.le, False),
+    (operator.gt, False),
+    (operator.ge, False),
+    (operator.lt, True),
+    (operator.le, True),
+    (operator.gt, True),
+    (operator.ge, True),
+)
+"""Predicate number of `cmpi` -> (comparison, whether it reads its operands as unsigned)."""
+
+
+def _unordered(a: Any, b: Any) -> Any:
+    return (a != a) | (b != b)
+
+
+_FLOAT: tuple[Function, ...] = (
+    lambda a, b: (a == a) & False,
+    operator.eq,
+    operator.gt,
+    operator.ge,
+    operator.lt,
+    operator.le,
+    operator.ne,
+    lambda a, b: (a == a) & (b == b),
+    lambda a, b: (a == b) | _unordered(a, b),
+    lambda a, b: np.logical_not(a <= b),
+    lambda a, b: np.logical_not(a < b),
+    lambda a, b: np.logical_not(a >= b),
+    lambda a, b: np.logical_not(a > b),
+    operator.ne,
+    _unordered,
+    lambda a, b: (a == a) | True,
+)
+"""Predicate number of `cmpf` -> comparison: false, the ordered ones, the unordered ones, true."""
+
+
+def _as_i1(type: Attribute, function: Function) -> Function:
+    if is_vector(type):
+        return function
+    return lambda *operands: bool(function(*operands))
+
+
+@meaning(arith.CmpiOp)
+def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
+    compare, unsigned = _INTEGER[op.predicate.value.data]
+    type = op.lhs.type
+    if compare in (operator.eq, operator.ne):
+        return compare
+    if not unsigned and width(type) != 1:
+        return compare
+    value = to_unsigned(type) if unsigned else to_signed(type)
+    return lambda a, b: compare(value(a), value(b))
+
+
+@meaning(arith.CmpfOp)
+def cmpf(op: arith.CmpfOp, facts: Facts) -> Function:
+    return _as_i1(op.lhs.type, _FLOAT[op.predicate.value.data])
+
+
+@meaning(arith.SelectOp)
+def select(op: arith.SelectOp, facts: Facts) -> Function:
+    condition, value = op.cond.type, op.result.type
+    if not is_vector(condition):
+        return lambda cond, a, b: a if cond else b
+    if len(shape_of(value)) == len(shape_of(condition)):
+        return np.where
+    # A word mask governs every element that is packed into its words.
+    return lambda cond, a, b: np.where(cond[..., None], a, b)
+
+
+@meaning(math.IsFiniteOp)
+def is_finite(op: math.IsFiniteOp, facts: Facts) -> Function:
+    return _as_i1(op.operand.type, np.isfinite)
+
+
+@meaning(math.IsInfOp)
+def is_inf(op: math.IsInfOp, facts: Facts) -> Function:
+    return _as_i1(op.operand.type, np.isinf)
+
+
+@meaning(math.IsNaNOp)
+def is_nan(op: math.IsNaNOp, facts: Facts) -> Function:
+    return _as_i1(op.operand.type, np.isnan)
+
+
+@meaning(tpu.WeirdOp)
+def weird(op: tpu.WeirdOp, facts: Facts) -> Function:
+    return _as_i1(op.input.type, lambda x: np.logical_not(np.isfinite(x)))

@@ -1,0 +1,158 @@
+"""Conversions of `arith` and `tpu`, and stochastic rounding."""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
+from pallasite.dialects.types import element_type, shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.convert import (
+    float_to_float,
+    float_to_integer,
+    integer_to_float,
+    integer_to_integer,
+    largest_finite,
+    reinterpret,
+    reinterpret_rows,
+)
+from pallasite.interpreter.ops.kinds import unsupported
+from pallasite.interpreter.values import bits_of, is_float, rounder, values_of, width
+
+_ARITH_TO_NEAREST, _ARITH_TOWARD_ZERO = 0, 3
+
+
+def _towards_zero(mode: RoundingModeAttr) -> bool:
+    return mode.data is RoundingMode.TOWARDS_ZERO
+
+
+@meaning(arith.ExtFOp, tpu.ExtfOp)
+def extf(op: Operation, facts: Facts) -> Function:
+    """Every value of the narrower type is one of the wider type."""
+    return lambda x: x
+
+
+@meaning(arith.TruncFOp, arith.ConvertFOp)
+def truncf(op: arith.TruncFOp | arith.ConvertFOp, facts: Facts) -> Function:
+    mode = _ARITH_TO_NEAREST if op.roundingmode is None else op.roundingmode.value.data
+    if mode not in (_ARITH_TO_NEAREST, _ARITH_TOWARD_ZERO):
+        raise unsupported(op, f"rounding mode {op.roundingmode}")
+    return float_to_float(op.result.type, towards_zero=mode == _ARITH_TOWARD_ZERO)
+
+
+@meaning(tpu.TruncfOp)
+def tpu_truncf(op: tpu.TruncfOp, facts: Facts) -> Function:
+    return float_to_float(op.result.type, towards_zero=_towards_zero(op.rounding_mode))
+
+
+@meaning(arith.FPToSIOp, arith.FPToUIOp)
+def fptoi(op: arith.FPToSIOp | arith.FPToUIOp, facts: Facts) -> Function:
+    return float_to_integer(op.result.type, signed=isinstance(op, arith.FPToSIOp))
+
+
+@meaning(tpu.FptosiOp, tpu.FptouiOp)
+def tpu_fptoi(op: tpu.FptosiOp | tpu.FptouiOp, facts: Facts) -> Function:
+    return float_to_integer(
+        op.result.type,
+        signed=isinstance(op, tpu.FptosiOp),
+        to_nearest=not _towards_zero(op.rounding_mode),
+    )
+
+
+@meaning(arith.SIToFPOp, arith.UIToFPOp)
+def itofp(op: arith.SIToFPOp | arith.UIToFPOp, facts: Facts) -> Function:
+    signed = isinstance(op, arith.SIToFPOp)
+    return integer_to_float(op.input.type, op.result.type, signed=signed)
+
+
+@meaning(tpu.SitofpOp, tpu.UitofpOp)
+def tpu_itofp(op: tpu.SitofpOp | tpu.UitofpOp, facts: Facts) -> Function:
+    return integer_to_float(
+        op.input.type,
+        op.result.type,
+        signed=isinstance(op, tpu.SitofpOp),
+        towards_zero=_towards_zero(op.rounding_mode),
+    )
+
+
+@meaning(arith.ExtSIOp, arith.TruncIOp, arith.IndexCastOp)
+def extsi(op: Operation, facts: Facts) -> Function:
+    return integer_to_integer(op.operands[0].type, op.results[0].type)
+
+
+@meaning(arith.ExtUIOp, arith.IndexCastUIOp)
+def extui(op: Operation, facts: Facts) -> Function:
+    return integer_to_integer(op.operands[0].type, op.results[0].type, signed=False)
+
+
+@meaning(arith.BitcastOp)
+def bitcast(op: arith.BitcastOp, facts: Facts) -> Function:
+    return reinterpret(op.input.type, op.result.type)
+
+
+@meaning(tpu.BitcastOp)
+def tpu_bitcast(op: tpu.BitcastOp, facts: Facts) -> Function:
+    return reinterpret_rows(op.input.type, op.result.type)
+
+
+def _stochastic(target: Attribute) -> Function:
+    """Away from zero with the probability of the distance, by the low 16 random bits.
+
+    For bf16 this is adding those bits below the last kept one and truncating.
+    """
+    if not is_float(target):
+        bits = width(target)
+        low, high = np.float32(-(1 << (bits - 1))), np.float32((1 << (bits - 1)) - 1)
+
+        def to_integer(x: Any, random: Any) -> Any:
+            whole = np.floor(x)
+            up = (x - whole) * np.float32(65536) + _low_bits(random) >= 65536
+            value = np.clip(whole + up, low, high)
+            return np.where(value == value, value, 0).astype(np.int8)
+
+        return to_integer
+    down, nearest = float_to_float(target, towards_zero=True), rounder(target)
+    largest = largest_finite(target)
+
+    def to_float(x: Any, random: Any) -> Any:
+        kept = down(x)
+        away = _next_away(kept, target)
+        share = np.abs(x - kept) / np.abs(away - kept)
+        up = share * np.float32(65536) + _low_bits(random) >= 65536
+        value = np.where(up, away, kept)
+        over = np.abs(x) >= largest
+        return np.where(over | ~np.isfinite(x), nearest(x), value)
+
+    return to_float
+
+
+def _low_bits(random: Any) -> Any:
+    return (random & 0xFFFF).astype(np.float32)
+
+
+def _next_away(value: Any, type: Attribute) -> Any:
+    bits = bits_of(type)(value)
+    return values_of(type)((bits + 1).astype(bits.dtype))
+
+
+@meaning(tpu.StochasticConvertOp)
+def stochastic_convert(op: tpu.StochasticConvertOp, facts: Facts) -> Function:
+    return _stochastic(element_type(op.result.type))
+
+
+@meaning(tpu.StochasticConvertElementwiseOp)
+def stochastic_convert_elementwise(
+    op: tpu.StochasticConvertElementwiseOp, facts: Facts
+) -> Function:
+    """The bits of the narrow value stay in the low bits of the word, zeros above."""
+    target = op.dst_type
+    convert = _stochastic(target)
+    bits = bits_of(VectorType(target, shape_of(op.result.type)))
+    return lambda x, random: bits(convert(x, random)).astype(np.int32)
