@@ -1,0 +1,146 @@
+"""Scalar ops as Python expressions, where that equals the op's meaning exactly.
+
+Scalars are Python ints and bools, signed and within their width (`pallasite.interpreter.values`),
+so an expression that may leave the width wraps: `(t if -H <= (t := a + b) < H else wrap(t, bits))`.
+Whatever is not listed here (shifts, divisions, floats, vectors) calls its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects.arith import (
+    AddiOp,
+    AndIOp,
+    CmpiOp,
+    ConstantOp,
+    ExtSIOp,
+    ExtUIOp,
+    IndexCastOp,
+    MaxSIOp,
+    MinSIOp,
+    MuliOp,
+    OrIOp,
+    SelectOp,
+    SubiOp,
+    TruncIOp,
+    XOrIOp,
+)
+
+Names = Sequence[str]
+
+_ARITHMETIC: dict[type[Operation], str] = {AddiOp: "+", SubiOp: "-", MuliOp: "*"}
+_BITWISE: dict[type[Operation], str] = {AndIOp: "&", OrIOp: "|", XOrIOp: "^"}
+_ORDER: dict[type[Operation], str] = {MinSIOp: "<", MaxSIOp: ">"}
+_SIGNED = ("==", "!=", "<", "<=", ">", ">=")
+_UNSIGNED = ("<", "<=", ">", ">=")
+
+
+def bits_of(type: Attribute) -> int | None:
+    """The width of a scalar integer type (index counts as 64), None for other types."""
+    if isinstance(type, IntegerType):
+        return type.width.data
+    return 64 if isinstance(type, IndexType) else None
+
+
+def _wrapped(expression: str, bits: int) -> str:
+    half = 1 << (bits - 1)
+    return f"(t if {-half} <= (t := {expression}) < {half} else wrap(t, {bits}))"
+
+
+def _arithmetic(op: Operation, names: Names) -> str | None:
+    bits = bits_of(op.results[0].type)
+    if bits is None or bits == 1:
+        return None
+    return _wrapped(f"{names[0]} {_ARITHMETIC[type(op)]} {names[1]}", bits)
+
+
+def _bitwise(op: Operation, names: Names) -> str | None:
+    # Two's complement of any width, and bools, are closed under Python's operators.
+    if bits_of(op.results[0].type) is None:
+        return None
+    return f"{names[0]} {_BITWISE[type(op)]} {names[1]}"
+
+
+def _order(op: Operation, names: Names) -> str | None:
+    bits = bits_of(op.results[0].type)
+    if bits is None or bits == 1:
+        return None
+    return f"({names[0]} if {names[0]} {_ORDER[type(op)]} {names[1]} else {names[1]})"
+
+
+def _compare(op: Operation, names: Names) -> str | None:
+    bits = bits_of(op.operands[0].type)
+    if bits is None or bits == 1:
+        return None
+    predicate = cast(CmpiOp, op).predicate.value.data
+    if predicate < len(_SIGNED):
+        return f"{names[0]} {_SIGNED[predicate]} {names[1]}"
+    mask = (1 << bits) - 1
+    sign = _UNSIGNED[predicate - len(_SIGNED)]
+    return f"({names[0]} & {mask}) {sign} ({names[1]} & {mask})"
+
+
+def _select(op: Operation, names: Names) -> str | None:
+    if bits_of(op.operands[0].type) != 1:
+        return None
+    return f"({names[1]} if {names[0]} else {names[2]})"
+
+
+def _cast(op: Operation, names: Names) -> str | None:
+    source, target = bits_of(op.operands[0].type), bits_of(op.results[0].type)
+    if source is None or target is None or 1 in (source, target):
+        return None
+    if isinstance(op, ExtUIOp):
+        return f"{names[0]} & {(1 << source) - 1}"
+    return names[0] if target >= source else _wrapped(names[0], target)
+
+
+def _extend_bool(op: Operation, names: Names) -> str | None:
+    target = bits_of(op.results[0].type)
+    if bits_of(op.operands[0].type) != 1 or target is None or target == 1:
+        return _cast(op, names)
+    return f"({'-' if isinstance(op, ExtSIOp) else ''}int({names[0]}))"
+
+
+def _truncate(op: Operation, names: Names) -> str | None:
+    if bits_of(op.results[0].type) == 1 and (bits_of(op.operands[0].type) or 1) > 1:
+        return f"({names[0]} & 1) == 1"
+    return _cast(op, names)
+
+
+def _constant(op: Operation, names: Names) -> str | None:
+    value = cast(ConstantOp, op).value
+    bits = bits_of(op.results[0].type)
+    if bits is None or not isinstance(value, IntegerAttr):
+        return None
+    number = value.value.data
+    if bits == 1:
+        return str(bool(number))
+    half = 1 << (bits - 1)
+    number = ((number + half) & ((1 << bits) - 1)) - half
+    return f"({number})" if number < 0 else str(number)
+
+
+_EXPRESSIONS: dict[type[Operation], Callable[[Operation, Names], str | None]] = {
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_BITWISE, _bitwise),
+    **dict.fromkeys(_ORDER, _order),
+    CmpiOp: _compare,
+    SelectOp: _select,
+    IndexCastOp: _cast,
+    ExtSIOp: _extend_bool,
+    ExtUIOp: _extend_bool,
+    TruncIOp: _truncate,
+    ConstantOp: _constant,
+}
+
+
+def expression(op: Operation, names: Names) -> str | None:
+    """`op` as an expression over its operands' `names`, None if it must call its meaning."""
+    build = _EXPRESSIONS.get(type(op))
+    return build(op, names) if build is not None else None

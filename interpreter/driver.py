@@ -1,0 +1,190 @@
+"""What both drivers share: the budget of steps, errors with locations, facts about functions.
+
+A *driver* runs the structure of a function (loops, branches, calls, scopes); what a single op does
+is its meaning (`pallasite.interpreter.meanings`). Whatever goes wrong inside a run leaves the
+driver as a `Diagnostic` that knows the source line of the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Block, Operation
+
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
+from pallasite.dialects.func import CallOp, FuncOp
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.scf import ForOp, WhileOp
+from pallasite.dialects.tpu import RegionOp
+from pallasite.interpreter.meanings import Facts, lookup
+
+DEFAULT_STEPS = 500_000_000
+"""Ops that one run may execute; an endless loop of scalar ops meets it within a minute."""
+
+Run = Generator[Any, None, tuple[Any, ...]]
+"""A running function: yields the waits of its core, returns the function's results."""
+
+
+class Program(Protocol):
+    """A module made executable by a driver; lives for one run and belongs to it alone."""
+
+    def function(self, name: str) -> Callable[..., Run]:
+        """The function of that symbol, to be called with (core, *arguments)."""
+        ...
+
+
+class Budget:
+    """The number of ops that a run may still execute."""
+
+    def __init__(self, steps: int = DEFAULT_STEPS):
+        self.limit = steps
+        self.left = steps
+
+    def spend(self, steps: int, op: Operation) -> None:
+        """Takes `steps` away on entry to a block; `op` is where a run out of steps is reported."""
+        self.left -= steps
+        if self.left < 0:
+            self.exhausted(op)
+
+    def exhausted(self, op: Operation) -> None:
+        """Raises the diagnostic of a run that takes too long."""
+        raise ExecutionError(
+            "step-limit",
+            f"execution exceeds {self.limit} steps inside this {op.name}",
+            source_location(op),
+            [Note("an endless loop? a longer run needs a larger limit (--max-steps)")],
+        )
+
+
+def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
+    """The functions of `module` by symbol name."""
+    return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+
+
+def find_function(functions: dict[str, FuncOp], name: str, user: Operation | None = None) -> FuncOp:
+    """The function called `name` that has one block; `user` is the op that wants it."""
+    func = functions.get(name)
+    location = source_location(user) if user is not None else None
+    if func is None:
+        raise ExecutionError("unknown-function", f"no function @{name} in the module", location)
+    if len(func.body.blocks) != 1:
+        raise Unsupported(
+            "unstructured-function",
+            f"expected one block in function @{name}, got {len(func.body.blocks)}",
+            source_location(func),
+            [Note("write branches and loops as scf operations")],
+        )
+    return func
+
+
+def single_block(op: Operation, index: int) -> Block | None:
+    """The block of region `index` of `op`, None if the region is empty."""
+    blocks = op.regions[index].blocks
+    if not blocks:
+        return None
+    if len(blocks) > 1:
+        raise Unsupported(
+            "unstructured-region",
+            f"expected one block in a region of {op.name}, got {len(blocks)}",
+            source_location(op),
+        )
+    return blocks[0]
+
+
+def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, bool]:
+    """(fn, is an effect, may block) of `op`; raises `Unsupported` if nothing says what it means."""
+    entry = lookup(op)
+    if entry is None:
+        raise Unsupported(
+            "no-meaning", f"operation {op.name} cannot be executed", source_location(op)
+        )
+    try:
+        return entry.factory(op, facts), entry.effect, entry.blocking
+    except Exception as error:
+        raise located(error, op) from error
+
+
+def steps_of(block: Block) -> int:
+    """What entering `block` costs: one step per op; the end of a branch is free, of a loop not."""
+    steps = sum(1 for _ in block.ops)
+    return steps if isinstance(block.parent_op(), ForOp | WhileOp | FuncOp) else max(steps - 1, 0)
+
+
+def loop_range(low: int, high: int, step: int) -> range:
+    """The induction values of `scf.for`, whose step must be positive."""
+    if step <= 0:
+        raise ExecutionError("loop-step", f"the step of a loop must be positive, got {step}")
+    return range(low, high, step)
+
+
+def allocates(block: Block) -> bool:
+    """Whether running `block` may allocate memory that lives until the end of its scope.
+
+    Scopes are functions, loop bodies and `tpu.region`; what is inside those is theirs.
+    """
+    for op in block.ops:
+        if any(isinstance(r.type, MemRefType) for r in op.results) and not any(
+            isinstance(o.type, MemRefType) for o in op.operands
+        ):
+            return True
+        if isinstance(op, ForOp | WhileOp | RegionOp):
+            continue
+        if any(allocates(inner) for region in op.regions for inner in region.blocks):
+            return True
+    return False
+
+
+def blocking_functions(functions: dict[str, FuncOp]) -> set[str]:
+    """The functions that may suspend, by themselves or through what they call."""
+    calls: dict[str, set[str]] = {}
+    blocking: set[str] = set()
+    for name, func in functions.items():
+        calls[name] = set()
+        for op in func.walk():
+            if isinstance(op, CallOp):
+                calls[name].add(op.callee.root_reference.data)
+            elif (entry := lookup(op)) is not None and entry.blocking:
+                blocking.add(name)
+    while new := {n for n, callees in calls.items() if n not in blocking and callees & blocking}:
+        blocking |= new
+    return blocking
+
+
+def is_blocking(op: Operation, functions: set[str]) -> bool:
+    """Whether `op` or anything inside it may suspend, `functions` being those that do."""
+    for inner in op.walk():
+        if isinstance(inner, CallOp):
+            if inner.callee.root_reference.data in functions:
+                return True
+        elif (entry := lookup(inner)) is not None and entry.blocking:
+            return True
+    return False
+
+
+_PLAIN_ERRORS: dict[type[Exception], tuple[str, str]] = {
+    RecursionError: ("recursion-limit", "calls nest too deeply"),
+    MemoryError: ("host-memory", "this computer has not enough memory to execute the operation"),
+    ZeroDivisionError: ("division-by-zero", "integer division by zero"),
+    OverflowError: ("overflow", "a number does not fit its type"),
+}
+
+
+def located(error: Exception, op: Operation | None) -> Diagnostic:
+    """`error` as a diagnostic that knows where it happened: at `op`, unless it says so itself."""
+    where = source_location(op) if op is not None else None
+    if isinstance(error, Diagnostic):
+        if error.location is None:
+            error.location = where
+        return error
+    name = op.name if op is not None else "the kernel"
+    for kind, (code, message) in _PLAIN_ERRORS.items():
+        if isinstance(error, kind):
+            return ExecutionError(code, f"{message} (in {name})", where)
+    return ExecutionError(
+        "internal-error",
+        f"executing {name} failed: {type(error).__name__}: {error}",
+        where,
+        [Note("this is a defect of Pallasite, not of the kernel")],
+    )
