@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
@@ -28,7 +26,7 @@ def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
     Different offsets meet at 0.
     """
     shape = operands[0].shape
-    layouts = [o.layout for o in operands if o.layout.bits == bits] or [operands[0].layout]
+    layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(shape))
     rows, columns = leader.extents(shape)
     alike = [layout for layout in layouts if _same_axes(layout, leader)]
@@ -81,12 +79,14 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         return
     result = op.results[0]
     vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
-    bits = max(
-        (v.layout.bits for v, o in zip(vectors, filter(is_vector, op.operands), strict=True)
-         if element_of(o) != element_of(result) or len(vectors) == 1 or True),
-        default=32,
-    )  # fmt: skip
-    layout = agree(vectors, bits)
+    bits = {v.layout.bits for v in vectors}
+    if len(bits) != 1:
+        raise c.unsupported(
+            op, "mixed-widths", f"{op.name} meets values of {sorted(bits)} bits in one register",
+            "a mask of wide data does not fit packed registers",
+            "compute the mask from data of the width it governs, or widen the data first",
+        )  # fmt: skip
+    layout = agree(vectors, bits.pop())
     lower_in_layout(op, layout, c)
 
 
@@ -97,7 +97,7 @@ def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
         c.in_layout(v, layout) if is_vector(v) else v for v in op.operands
     ]
     shape = c.tiled(next(v for v in op.operands if is_vector(v))).shape
-    made: Any = type(op).create(
+    made = type(op).create(
         operands=operands,
         result_types=[grid_type(layout, shape, element_of(result))],
         properties=op.properties,

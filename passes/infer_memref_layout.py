@@ -1,0 +1,194 @@
+"""`infer-memref-layout`: gives every memref the tiled layout it has on the chip.
+
+    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.memory_space<vmem>>
+becomes
+    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(16,128)(2,1),[4,2,1]>, #tpu.memory_space<vmem>>
+
+Needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compiler gives a kernel's
+operands (spec/vreg_lowering.md section 3). VMEM buffers are ours, and DMAs change the tiling on the
+way, so there a tile is exactly one register, or as many rows as the array has. A buffer of 32-bit
+elements that is accessed at rows which are not multiples of a register's rows is tiled by single
+rows, where any row can begin a register. Shapes stay as they are; padding is implied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import func, memref, tpu, vector
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
+from pallasite.passes.divisibility import remainder
+from pallasite.targets import Target, get_target
+
+_SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
+_VIEWS = (
+    tpu.MemRefSliceOp, tpu.MemRefSqueezeOp, tpu.MemRefReshapeOp, tpu.MemRefBitcastOp,
+    tpu.EraseMemRefLayoutOp, memref.CastOp,
+)  # fmt: skip
+
+
+def vmem_tiling(shape: tuple[int, ...], bits: int, generation: int, single_rows: bool) -> Tiling:
+    """The tiling of a VMEM buffer: one register per tile, fewer rows if the array has fewer."""
+    if len(shape) < 2:
+        return infer_tiling(shape, bits, generation, argument=True)
+    p = packing(bits)
+    rows = SUBLANES * p
+    while rows > p and rows // 2 >= shape[-2]:
+        rows //= 2
+    if single_rows:
+        rows = 1
+    tiles: tuple[tuple[int, ...], ...] = ((rows, LANES),)
+    if p > 1:
+        tiles = (*tiles, (p, 1))
+    return Tiling(tiles, contiguous_strides(shape, (rows, LANES)))
+
+
+def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attribute]:
+    """`kind` laid out by `tiling`."""
+    return MemRefType(
+        kind.element_type, kind.get_shape(), TiledLayoutAttr.of(tiling), kind.memory_space
+    )
+
+
+def _memref(value: SSAValue) -> MemRefType[Attribute] | None:
+    return cast(MemRefType[Attribute], value.type) if isinstance(value.type, MemRefType) else None
+
+
+class _Inference:
+    """Assigns layouts to one function, roots first, then views in program order."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def run(self, function: func.FuncOp) -> None:
+        for argument in function.body.block.args:
+            self._root(argument)
+        for op in list(function.body.walk()):
+            if isinstance(op, _VIEWS):
+                self._view(op)
+            else:
+                for result in op.results:
+                    self._root(result)
+        function.update_function_type()
+
+    def _root(self, value: SSAValue) -> None:
+        kind = _memref(value)
+        if kind is None or tiling_of(kind) is not None:
+            return
+        shape = tuple(kind.get_shape())
+        if isinstance(kind.element_type, _SEMAPHORES):
+            tiling = Tiling((), contiguous_strides(shape, ()))
+        elif memory_space(kind) in ("vmem", None):
+            bits = bit_width(kind.element_type)
+            tiling = vmem_tiling(shape, bits, self.target.generation, needs_single_rows(value, bits))
+        else:
+            bits = bit_width(kind.element_type)
+            tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
+        Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
+
+    def _view(self, op: Operation) -> None:
+        source, result = _memref(op.operands[0]), _memref(op.results[0])
+        tiling = tiling_of(op.operands[0].type)
+        if source is None or result is None or tiling is None:
+            return
+        if isinstance(op, tpu.EraseMemRefLayoutOp):
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.detach()
+            op.erase()
+            return
+        if tiling_of(result) is not None:
+            return
+        made = _viewed(op, source, result, tiling)
+        if made is None:
+            raise Unsupported(
+                "view-layout",
+                f"{op.name} from {source} to {result} does not keep whole tiles together",
+                source_location(op),
+            )
+        Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+
+def _viewed(
+    op: Operation, source: MemRefType[Attribute], result: MemRefType[Attribute], tiling: Tiling
+) -> Tiling | None:
+    """The tiling of a view of a memref tiled by `tiling`; None if there is none."""
+    if isinstance(op, tpu.MemRefSliceOp | memref.CastOp):
+        return tiling
+    if isinstance(op, tpu.MemRefSqueezeOp):
+        return squeezed(tiling, source.get_shape(), result.get_shape())
+    if isinstance(op, tpu.MemRefBitcastOp):
+        old, new = bit_width(source.element_type), bit_width(result.element_type)
+        rows, columns = tiling.first
+        p = packing(new)
+        tiles: tuple[tuple[int, ...], ...] = ((rows * old // new, columns),)
+        return Tiling(tiles + (((p, 1),) if p > 1 else ()), tiling.strides)
+    shape = tuple(result.get_shape())
+    return Tiling(tiling.tiles, contiguous_strides(shape, tiling.first))
+
+
+def squeezed(
+    tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]
+) -> Tiling | None:
+    """`tiling` without the unit dimensions that `target` lacks, matched from the minor end."""
+    kept: list[int] = []
+    wanted = list(target)
+    for dim in reversed(range(len(shape))):
+        if wanted and wanted[-1] == shape[dim]:
+            wanted.pop()
+            kept.insert(0, dim)
+    first_tiled = len(shape) - len(tiling.first)
+    dropped = [d for d in range(first_tiled, len(shape)) if d not in kept]
+    if any(tiling.tile_of(d) != 1 for d in dropped) or (dropped and len(tiling.tiles) > 1):
+        return None
+    tile = tuple(tiling.tile_of(d) for d in kept if d >= first_tiled)
+    tiles = (tile, *tiling.tiles[1:]) if tile else ()
+    return Tiling(tiles, tuple(tiling.strides[d] for d in kept))
+
+
+def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
+    """True if some access to `buffer` may begin at a row that does not begin a register."""
+    kind = _memref(buffer)
+    if bits != 32 or kind is None or len(kind.get_shape()) < 2:
+        return False
+    return any(remainder(row, SUBLANES) != 0 for row in _rows(buffer))
+
+
+def _rows(value: SSAValue) -> Iterator[SSAValue]:
+    """The row index of every access to `value` and to its views."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
+            if len(op.indices) > 1:
+                yield op.indices[-2]
+        elif isinstance(op, _VIEWS):
+            if isinstance(op, tpu.MemRefSliceOp) and len(op.base_idx) > 1:
+                yield op.base_idx[-2]
+            yield from _rows(op.results[0])
+
+
+@dataclass(frozen=True)
+class InferMemrefLayoutPass(ModulePass):
+    """Gives memrefs their tiled layouts."""
+
+    name = "infer-memref-layout"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        inference = _Inference(get_target(self.target))
+        for function in op.body.block.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                inference.run(function)
