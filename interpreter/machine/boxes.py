@@ -1,10 +1,11 @@
 """Address arithmetic of boxes: which bytes a rectangle of a tiled array occupies.
 
-An array's address is a sum over its dimensions, and what one dimension adds is a mixed-radix number
-(`layouts.tiling.Tiling.factors`): digits, slowest first, each with an extent and a stride. A box is
-therefore cut, dimension by dimension, into runs whose digits are all complete; every combination of
-runs is a `Piece`, one strided NumPy view of memory. Boxes along tile borders are one piece, unaligned
-ones at most three per dimension and tile level. Pure arithmetic; nothing here knows about buffers.
+An array's address is a sum over its dimensions, and what one dimension adds is a mixed-radix
+number (`layouts.tiling.Tiling.factors`): digits, slowest first, each with an extent and a stride.
+A box is therefore cut, dimension by dimension, into runs whose digits are all complete; every
+combination of runs is a `Piece`, one strided NumPy view of memory. Boxes along tile borders are one
+piece, unaligned ones at most three per dimension and tile level. Pure arithmetic; nothing here
+knows about buffers.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Digits = tuple[tuple[int, int], ...]
-"""(extent, stride in elements) of each digit, slowest first; the first extent counts as unbounded."""
+"""(extent, stride in elements) of each digit, slowest first; the first extent means unbounded."""
 
 
 class Run(NamedTuple):
-    """Consecutive coordinates of one dimension: from position `first` of the box on, `size` of them,
-    at element offset `base` with the axes (extent, stride)."""
+    """`size` consecutive coordinates of one dimension, from position `first` of the box on.
+
+    They lie at element offset `base`, along the axes (extent, stride).
+    """
 
     first: int
     size: int
@@ -67,7 +70,7 @@ def block_of(digits: Digits) -> int:
 
 
 def offset_of(digits: Digits, coordinate: int) -> int:
-    """What `coordinate` adds to the element offset; negative ones continue the pattern downwards."""
+    """What `coordinate` adds to the element offset; negative ones continue the pattern down."""
     total = 0
     for extent, stride in reversed(digits[1:]):
         coordinate, digit = divmod(coordinate, extent)
@@ -173,7 +176,7 @@ def gather(
 
 
 def regroup(axes: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[Digits, ...] | None:
-    """Row-major `axes` (extent, stride) dealt out to dimensions of `shape`; None if they do not fit.
+    """Row-major `axes` (extent, stride) dealt out to dimensions of `shape`; None if impossible.
 
     This is a reshape of a strided array: every dimension takes whole axes, or a factor of one.
     """

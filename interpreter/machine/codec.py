@@ -84,7 +84,7 @@ class Codec:
 
 
 class BFloat16Codec(Codec):
-    """bf16 is carried as float32 with a zero low half, so a pair is a shift and a mask of its word."""
+    """bf16 is carried as float32 with a zero low half: a pair is a shift and a mask of its word."""
 
     def __init__(self) -> None:
         super().__init__(16, np.float32, np.uint16)
@@ -206,7 +206,7 @@ def _offsets(base: int, piece: Piece) -> NDArray[np.int64]:
 
 
 def memory_bits(element: Attribute) -> int:
-    """Bits that one element takes in memory: its width, but 8 for i1, and 32 for index and semaphores."""
+    """Bits of one element in memory: its width, but 8 for i1, and 32 for index and semaphores."""
     if element.name in ("tpu.semaphore", "tpu.dma_semaphore") or isinstance(element, IndexType):
         return 32
     return 8 if element == IntegerType(1) else values.width(element)

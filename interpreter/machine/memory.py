@@ -1,8 +1,8 @@
 """Memories with a capacity, and the buffers allocated in them.
 
-An allocation has an address, so exhaustion, fragmentation and "the same ref on another device" mean
-what they mean on the chip; its bytes exist only once touched. Scoped allocations are a stack
-(`mark`, `release`); what must outlive scopes (`pinned`) comes from the high end.
+An allocation has an address, so exhaustion and "the same ref on another device" mean what they mean
+on the chip; its bytes exist only once touched. Scoped allocations form a stack; what must outlive
+scopes (`pinned`) comes from the high end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Buffer:
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
-        """The contents: zero if asked for, else poison; whole words, so that words can be viewed."""
+        """The contents, zero if asked for, else poison: whole words, to be viewed as such."""
         count = -(-self.size // 4)
         if self.zero:
             return np.zeros(count * 4, np.uint8)
@@ -103,7 +103,9 @@ class Memory:
 
     def _exhausted(self, span: int, name: str, location: SourceLocation | None) -> ExecutionError:
         holders = sorted(self._stack + self._pinned, key=lambda b: -b.size)
-        notes = [Note(f"{b.name or 'buffer'} holds {b.size} bytes", b.location) for b in holders[:20]]
+        notes = [
+            Note(f"{b.name or 'buffer'} holds {b.size} bytes", b.location) for b in holders[:20]
+        ]
         if len(holders) > 20:
             rest = sum(b.size for b in holders[20:])
             notes.append(Note(f"{len(holders) - 20} smaller buffers hold {rest} bytes"))
@@ -116,16 +118,17 @@ class Memory:
             notes,
         )
 
-    def mark(self) -> int:
-        """A token for `release`."""
-        return len(self._stack)
-
-    def release(self, token: int) -> None:
-        """Frees every buffer allocated since `mark` returned `token`, pinned ones excepted."""
-        for buffer in self._stack[token:]:
-            buffer.freed = True
-            del self._live[buffer.address]
-        del self._stack[token:]
+    def free(self, buffer: Buffer) -> None:
+        """Ends the life of `buffer`; its addresses return once nothing newer lies above them."""
+        buffer.freed = True
+        del self._live[buffer.address]
+        if buffer.pinned:
+            self._pinned.remove(buffer)
+            self._high = max((self.capacity - b.address for b in self._pinned), default=0)
+            return
+        # The newest buffer is nearly always the one to go.
+        place = next(i for i in reversed(range(len(self._stack))) if self._stack[i] is buffer)
+        del self._stack[place]
         last = self._stack[-1] if self._stack else None
         self._low = last.address + last.size if last else 0
 

@@ -1,4 +1,4 @@
-"""Register accesses: `tpu.load`, `tpu.store` and their shuffled forms (spec/vreg_lowering.md 7.3, 10.4).
+"""Register accesses: `tpu.load`, `tpu.store` and kin (spec/vreg_lowering.md 7.3, 10.4).
 
 A register is addressed by physical rows of 128 words: sublane s of the register is the row
 `row(index) + offsets[s]`. Sublanes that are masked off touch nothing, so `row(index)` itself may be
@@ -212,7 +212,7 @@ def _span(pieces: list[Piece], row: int) -> tuple[int, int]:
 
 
 def _progressions(points: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Runs (first position, count, first offset, stride) of consecutive positions in progression."""
+    """Runs (first position, count, first offset, stride) of positions in progression."""
     runs: list[tuple[int, int, int, int]] = []
     for position, offset in points:
         if runs:

@@ -212,7 +212,7 @@ class Ref:
         offset: int = 0,
         at: SourceLocation | None = None,
     ) -> Ref:
-        """Memory from the first element on as an array of another type, `offset` new elements on."""
+        """Memory from `offset` new elements behind the first element on, as another array."""
         bits = codec(element).bits
         origin = self.offset((0,) * len(self.shape)) * self.codec.bits
         if origin % bits:
@@ -314,13 +314,13 @@ class Ref:
             codec.put(memory, offsets[keep], array[keep])
             return
         for piece in found:
-            codec.encode(
-                memory, self.base, piece, _cut(array, piece), None if mask is None else _cut(mask, piece)
-            )
+            where = None if mask is None else _cut(mask, piece)
+            codec.encode(memory, self.base, piece, _cut(array, piece), where)
 
     def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
         """One element as a scalar carrier."""
-        return values.scalar(self.element, self.load(index, (1,) * len(self.shape), None, at).item())
+        element = self.load(index, (1,) * len(self.shape), None, at)
+        return values.scalar(self.element, element.item())
 
     def store_scalar(
         self, index: Sequence[int], value: Any, at: SourceLocation | None = None

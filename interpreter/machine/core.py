@@ -1,0 +1,321 @@
+"""The machine: devices with HBM, cores with VMEM, SMEM, semaphores and a random number generator.
+
+All state of a run belongs to a `Machine`; two machines share nothing. A machine outlives its
+programs: run as many as you like, memory and semaphores keep their contents in between.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
+from pallasite.dialects.types import memory_space, tiling_of
+from pallasite.interpreter.machine import scheduler
+from pallasite.interpreter.machine.codec import codec, memory_bits
+from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
+from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.interpreter.machine.observers import CHECKS, Observer, Observers
+from pallasite.interpreter.machine.prng import Prng
+from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
+from pallasite.interpreter.machine.views import Ref, digits_of
+from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
+from pallasite.targets import Target
+
+_SPACES = {
+    None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
+    "any": "hbm", "hbm": "hbm", "host": "hbm",
+}  # fmt: skip
+BARRIER_BYTES = 4
+
+
+class Core:
+    """One TensorCore: what its program can touch, and where its effects go."""
+
+    def __init__(self, machine: Machine, device: Device, index: int) -> None:
+        self.machine = machine
+        self.device = device
+        self.index = index
+        self.target = machine.target
+        self.bounds: tuple[int, ...] = ()
+        """Iteration bounds of the running kernel, for `tpu.iteration_bound`."""
+        self.log: list[str] = []
+        """Lines written by `tpu.log` and its kin."""
+        self.observer: Observer | None = None
+        self.prng = Prng(machine.seed, device.index, index)
+        self.semaphores: dict[int, Semaphore] = {}
+        sizes = machine.sizes
+        self.vmem = machine.new_memory("vmem", sizes["vmem"], str(self))
+        self.smem = machine.new_memory("smem", sizes["smem"], str(self))
+        self.semaphore_memory = machine.new_memory("semaphore_mem", sizes["semaphore_mem"], str(self))
+        # The barrier semaphore exists before any kernel starts, at one address everywhere.
+        self._barrier = self.semaphore_memory.allocate(BARRIER_BYTES, "barrier", pinned=True)
+        self._memories = {
+            "vmem": self.vmem,
+            "smem": self.smem,
+            "semaphore_mem": self.semaphore_memory,
+            "hbm": device.hbm,
+        }
+        self._scoped: list[Buffer] = []
+        self._scratch: dict[Attribute, Ref] = {}
+
+    def __str__(self) -> str:
+        one_device = len(self.machine.devices) <= 1 and self.machine.device_count == 1
+        place = "" if one_device else f" of device {self.device.index}"
+        return f"core {self.index}{place}"
+
+    # --- memory -----------------------------------------------------------------------------
+
+    def memory(self, space: str | None) -> Memory:
+        """The memory that memory space `space` means on this core."""
+        kind = _SPACES.get(space)
+        if kind is None:
+            raise Unsupported(
+                "memory-space",
+                f"memory space {space} does not exist on a TensorCore of {self.target.name}",
+                notes=[],
+            )
+        return self._memories[kind]
+
+    def allocate(
+        self,
+        type: Attribute,
+        name: str = "",
+        location: SourceLocation | None = None,
+        *,
+        shape: Sequence[int] | None = None,
+        zero: bool = False,
+        argument: bool = False,
+        pinned: bool = False,
+    ) -> Ref:
+        """A new buffer for memref type `type`; `shape` gives the sizes of dynamic dimensions.
+
+        The layout is the type's, else the compiler's (spec/vreg_lowering.md section 3), by the
+        rule for kernel arguments if `argument` is set. It lives until `release` unless `pinned`.
+        """
+        memref = cast(MemRefType[Attribute], type)
+        sizes = tuple(memref.get_shape() if shape is None else shape)
+        element = memref.element_type
+        tiling = tiling_of(type) or self.tiling(sizes, element, argument=argument)
+        size = -(-tiling.elements(sizes) * codec(element).bits // 8)
+        memory = self.memory(memory_space(type))
+        buffer = memory.allocate(size, name, location, zero=zero, pinned=pinned)
+        if not pinned:
+            self._scoped.append(buffer)
+        ref = Ref(buffer, element, sizes, digits_of(tiling))
+        if memory is self.semaphore_memory:
+            self._new_semaphores(ref, name, location)
+        return ref
+
+    def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
+        """The layout of a memref whose type has none."""
+        if element.name in ("tpu.semaphore", "tpu.dma_semaphore"):
+            return Tiling((), contiguous_strides(shape, ()))
+        generation = self.target.generation
+        return infer_tiling(shape, memory_bits(element), generation, argument=argument)
+
+    def mark(self) -> int:
+        """A token for `release`: the allocations that exist now."""
+        return len(self._scoped)
+
+    def release(self, token: int) -> None:
+        """Frees what this core has allocated since `mark` returned `token`."""
+        while len(self._scoped) > token:
+            buffer = self._scoped.pop()
+            buffer.memory.free(buffer)
+
+    def internal_scratch(self, type: Attribute, location: SourceLocation | None = None) -> Ref:
+        """The compiler's scratch area of a type: one per core, whatever scope asks first."""
+        if type not in self._scratch:
+            self._scratch[type] = self.allocate(type, "internal scratch", location, pinned=True)
+        return self._scratch[type]
+
+    # --- semaphores -------------------------------------------------------------------------
+
+    def _new_semaphores(self, ref: Ref, name: str, location: SourceLocation | None) -> None:
+        first = ref.buffer.address // 4
+        for index in range(first, first + ref.buffer.size // 4):
+            semaphore = self._semaphore(index)
+            semaphore.name, semaphore.location = name, location
+
+    def _semaphore(self, index: int) -> Semaphore:
+        if index not in self.semaphores:
+            self.semaphores[index] = Semaphore(str(self), index)
+        return self.semaphores[index]
+
+    def semaphore(self, ref: Ref, at: SourceLocation | None = None) -> Semaphore:
+        """The counter that a rank-0 semaphore ref of any core names on this one."""
+        if ref.shape:
+            raise ExecutionError(
+                "semaphore-rank",
+                f"expected a single semaphore, got an array of shape {list(ref.shape)}",
+                at,
+            )
+        return self._semaphore(ref.address // 4)
+
+    def barrier(self, element: Attribute) -> Ref:
+        """The barrier semaphore, which is there before the kernel starts."""
+        self._semaphore(self._barrier.address // 4).name = "barrier semaphore"
+        return Ref(self._barrier, element, (), ())
+
+    def signal(
+        self, target: Core, ref: Ref, amount: int, at: SourceLocation | None = None
+    ) -> None:
+        """Adds `amount` to the semaphore that `ref` names on `target`."""
+        semaphore = target.semaphore(ref, at)
+        if self.observer is not None:
+            self.observer.signal(self, semaphore, amount, at)
+        semaphore.credit(amount)
+
+    def wait(
+        self, ref: Ref, amount: int, at: SourceLocation | None = None
+    ) -> Generator[Wait, None, None]:
+        """Blocks until the semaphore holds `amount`, then takes it."""
+        semaphore = self.semaphore(ref, at)
+        if semaphore.value < amount:
+            self.machine.engine.hurry(semaphore, amount)
+        while semaphore.value < amount:
+            yield Count(semaphore, amount, at)
+        semaphore.value -= amount
+        if self.observer is not None:
+            self.observer.wait(self, semaphore, amount, at)
+
+    # --- DMA --------------------------------------------------------------------------------
+
+    def peer(
+        self, device: int | None, core: int | None, at: SourceLocation | None = None
+    ) -> Core:
+        """The core that a device id and a core id name, as seen from this one."""
+        machine = self.machine
+        home = self.device if device is None else machine.device(device, at)
+        index = self.index if core is None else core
+        if not 0 <= index < len(home.cores):
+            raise ExecutionError(
+                "no-such-core",
+                f"core id {index} on device {home.index}, which has {len(home.cores)} cores",
+                at,
+            )
+        return home.cores[index]
+
+    def enqueue(
+        self,
+        source: Ref,
+        target: Ref,
+        target_semaphore: Ref,
+        source_semaphore: Ref | None = None,
+        device: int | None = None,
+        core: int | None = None,
+        at: SourceLocation | None = None,
+    ) -> Transfer:
+        """Starts a copy, to this core or to a peer; returns at once."""
+        remote = device is not None or core is not None
+        receiver = self.peer(device, core, at) if remote else self
+        credited = receiver.semaphore(target_semaphore, at)
+        sent = None if source_semaphore is None else self.semaphore(source_semaphore, at)
+        transfer = Transfer(
+            self,
+            receiver,
+            source,
+            target,
+            sent,
+            credited,
+            0 if source_semaphore is None else amount_of(source_semaphore, source),
+            amount_of(target_semaphore, target),
+            at,
+            remote and receiver is not self,
+        )
+        self.machine.engine.enqueue(transfer)
+        return transfer
+
+
+def amount_of(semaphore: Ref, ref: Ref) -> int:
+    """What one transfer of `ref` adds to a semaphore: its bytes, or one if that is a regular one."""
+    return ref.byte_count if semaphore.element.name == "tpu.dma_semaphore" else 1
+
+
+class Device:
+    """One chip (or half of one): HBM shared by its cores."""
+
+    def __init__(self, machine: Machine, index: int, cores: int) -> None:
+        self.index = index
+        self.hbm = machine.new_memory("hbm", machine.sizes["hbm"], f"device {index}")
+        self.cores = [Core(machine, self, c) for c in range(cores)]
+
+
+class Machine:
+    """A number of equal devices, the transfers between them, and what the checks have found."""
+
+    def __init__(
+        self,
+        target: Target,
+        devices: int = 1,
+        cores: int = 1,
+        seed: int = 0,
+        policy: Policy = "on_wait",
+        checks: Iterable[str] = (),
+        poison: int = 0,
+        sizes: dict[str, int] | None = None,
+    ) -> None:
+        """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...)."""
+        self.target = target
+        self.seed = seed
+        self.poison = poison
+        self.checks = frozenset(checks)
+        self.findings: list[Diagnostic] = []
+        self.sizes = {
+            "vmem": target.vmem_bytes,
+            "smem": target.smem_bytes,
+            "hbm": target.hbm_bytes,
+            "semaphore_mem": target.semaphores * 4,
+            **(sizes or {}),
+        }
+        self.random = random.Random(seed)
+        self.policy: Policy = policy
+        self.engine = Engine(policy, self.random)
+        self.device_count = devices
+        self.devices: list[Device] = []
+        for index in range(devices):
+            self.devices.append(Device(self, index, cores))
+        self.cores = [core for device in self.devices for core in device.cores]
+        observers = [CHECKS[name](self) for name in sorted(self.checks) if name in CHECKS]
+        self.observe(*observers)
+
+    def observe(self, *observers: Observer) -> None:
+        """Has `observers`, and nobody else, told of what happens from now on."""
+        self.observers = observers
+        several = Observers(self, observers) if len(observers) > 1 else None
+        for core in self.cores:
+            core.observer = several or (observers[0] if observers else None)
+
+    def new_memory(self, kind: str, capacity: int, owner: str) -> Memory:
+        """A memory with this machine's poison and tracking."""
+        return Memory(kind, capacity, owner, self.poison, "init" in self.checks)
+
+    def device(self, index: int, at: SourceLocation | None = None) -> Device:
+        """The device with logical id `index`."""
+        if not 0 <= index < len(self.devices):
+            raise ExecutionError(
+                "no-such-device",
+                f"device id {index} in a machine of {len(self.devices)} devices",
+                at,
+            )
+        return self.devices[index]
+
+    def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:
+        """Runs the programs of several cores to their ends; returns what they returned."""
+        order = self.random if self.policy == "random" else None
+        results = scheduler.run(programs, self.engine.land_one, order)
+        for observer in self.observers:
+            observer.finish()
+        while self.engine.flying:
+            # The hardware does not take back what it has started.
+            transfer = next(iter(self.engine.flying))
+            if transfer.source.buffer.freed or transfer.target.buffer.freed:
+                self.engine.drop(transfer)
+            else:
+                self.engine.finish(transfer)
+        return results

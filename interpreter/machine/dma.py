@@ -1,0 +1,174 @@
+"""The DMA engines: asynchronous copies between any two refs (spec/pallas_semantics.md 3.7).
+
+A transfer is enqueued, its source is read, its target is written; a remote one credits the source
+semaphore on the sender after the reading and the target semaphore on the receiver after the writing,
+a local one only its target semaphore. DMA semaphores rise by bytes, regular ones by one. When the
+two halves happen is the policy's choice, within what the hardware allows:
+
+* `eager`: both at once when the transfer is enqueued;
+* `on_wait`: as late as possible, when somebody waits for the semaphore it credits; of several
+  transfers the newest goes first, because nothing orders them;
+* `random`: at any point in between, by seed.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.interpreter.machine import transfer as transfers
+from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.views import Ref
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
+
+Policy = Literal["eager", "on_wait", "random"]
+
+
+@dataclass(eq=False)
+class Transfer:
+    """One copy in flight."""
+
+    sender: Core
+    receiver: Core
+    source: Ref
+    target: Ref
+    """As the sender names it: of a remote transfer, the twin on the receiver is meant."""
+    source_semaphore: Semaphore | None
+    target_semaphore: Semaphore
+    source_amount: int
+    target_amount: int
+    location: SourceLocation | None = None
+    remote: bool = False
+    data: Ref | None = None
+    """A copy of the source, between the two halves of a transfer."""
+    read: bool = False
+    done: bool = False
+
+    def describe(self) -> str:
+        where = f" enqueued at {self.location}" if self.location else ""
+        return f"DMA of {list(self.source.shape)} x {self.source.element} by {self.sender}{where}"
+
+
+def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
+    """Copies the elements of `source` to `target` at once."""
+    if source.shape != target.shape or source.codec.bits != target.codec.bits:
+        raise ExecutionError(
+            "dma-shape",
+            f"source is {list(source.shape)} x {source.element}, "
+            f"target is {list(target.shape)} x {target.element}",
+            at,
+        )
+    source.alive(at)
+    target.alive(at)
+    transfers.copy(source, target)
+
+
+class Engine:
+    """All DMA engines of a machine."""
+
+    def __init__(self, policy: Policy, order: random.Random) -> None:
+        self.policy: Policy = policy
+        self.order = order
+        self.flying: dict[Transfer, None] = {}
+        """Transfers in flight, oldest first."""
+
+    def enqueue(self, transfer: Transfer) -> None:
+        """Starts `transfer`."""
+        if transfer.source.shape != transfer.target.shape:
+            copy(transfer.source, transfer.target, transfer.location)
+        self.flying[transfer] = None
+        transfer.target_semaphore.pending.append(transfer)
+        if transfer.source_semaphore is not None:
+            transfer.source_semaphore.pending.append(transfer)
+        observer = transfer.sender.observer
+        if observer is not None:
+            observer.dma_start(transfer)
+        if self.policy == "eager":
+            self.finish(transfer)
+        elif self.policy == "random":
+            self.stir()
+        else:
+            self._serve_waiters(transfer)
+
+    def _serve_waiters(self, transfer: Transfer) -> None:
+        # Somebody is waiting already, so "as late as the wait allows" is now.
+        if transfer.source_semaphore is not None and transfer.source_semaphore.waiters:
+            self.read(transfer)
+        if transfer.target_semaphore.waiters:
+            self.finish(transfer)
+
+    def hurry(self, semaphore: Semaphore, amount: int) -> None:
+        """A core is about to wait until `semaphore` holds `amount`: lets what it needs land."""
+        if self.policy == "random":
+            self.stir()
+            return
+        while semaphore.value < amount and semaphore.pending:
+            self._advance(semaphore.pending[-1], semaphore)
+
+    def _advance(self, transfer: Transfer, semaphore: Semaphore) -> None:
+        if transfer.source_semaphore is semaphore and not transfer.read:
+            self.read(transfer)
+        else:
+            self.finish(transfer)
+
+    def stir(self) -> None:
+        """Moves a random choice of the transfers in flight on by a random number of halves."""
+        for transfer in list(self.flying):
+            choice = self.order.random()
+            if choice < 0.25:
+                self.finish(transfer)
+            elif choice < 0.5:
+                self.read(transfer)
+
+    def land_one(self) -> bool:
+        """Finishes one transfer in flight; False if there is none."""
+        if not self.flying:
+            return False
+        flying = list(self.flying)
+        self.finish(self.order.choice(flying) if self.policy == "random" else flying[-1])
+        return True
+
+    def read(self, transfer: Transfer) -> None:
+        """The first half: reads the source and credits the source semaphore."""
+        if transfer.read:
+            return
+        transfer.source.alive(transfer.location)
+        transfer.data = transfers.snapshot(transfer.source)
+        self._was_read(transfer)
+
+    def _was_read(self, transfer: Transfer) -> None:
+        transfer.read = True
+        if transfer.source_semaphore is not None:
+            transfer.source_semaphore.pending.remove(transfer)
+            transfer.source_semaphore.credit(transfer.source_amount)
+
+    def finish(self, transfer: Transfer) -> None:
+        """Both halves, or the second one: writes the target and credits its semaphore."""
+        if transfer.done:
+            return
+        target = transfer.target
+        if transfer.remote:
+            memory = transfer.receiver.memory(target.buffer.memory.kind)
+            target = target.on(memory, transfer.location)
+        copy(transfer.data or transfer.source, target, transfer.location)
+        if not transfer.read:
+            self._was_read(transfer)
+        transfer.done = True
+        transfer.data = None
+        del self.flying[transfer]
+        observer = transfer.sender.observer
+        if observer is not None:
+            observer.dma_done(transfer)
+        transfer.target_semaphore.pending.remove(transfer)
+        transfer.target_semaphore.credit(transfer.target_amount)
+
+    def drop(self, transfer: Transfer) -> None:
+        """Forgets a transfer whose source or target no longer exists."""
+        del self.flying[transfer]
+        transfer.target_semaphore.pending.remove(transfer)
+        if transfer.source_semaphore is not None and not transfer.read:
+            transfer.source_semaphore.pending.remove(transfer)

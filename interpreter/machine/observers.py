@@ -1,0 +1,185 @@
+"""The seams of the sanitizers: observers of a machine, and the simple checks built on them.
+
+An observer is told of every access, transfer, signal and wait, with the source location of the op.
+A core without observers (`core.observer is None`) pays one comparison per op. Findings are
+`Diagnostic`s in `Machine.findings`, one per place, and never stop the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pallasite.diagnostics import Diagnostic, Note, SourceLocation
+from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.views import Ref
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core, Machine
+
+
+class Observer:
+    """Hooks, all of which do nothing. `at` is where the op that acts comes from."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._seen: set[tuple[str, SourceLocation | None, str]] = set()
+
+    def read(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> None:
+        """A core loads a box of elements."""
+
+    def write(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> None:
+        """A core stores a box of elements."""
+
+    def dma_start(self, transfer: Transfer) -> None:
+        """A transfer is enqueued."""
+
+    def dma_done(self, transfer: Transfer) -> None:
+        """A transfer has written its target; its semaphore is about to be credited."""
+
+    def signal(
+        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        """A core adds to a semaphore, its own or a remote one."""
+
+    def wait(
+        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        """A core's wait has succeeded."""
+
+    def finish(self) -> None:
+        """All programs of a run have ended, before transfers left in flight land."""
+
+    def report(
+        self, code: str, message: str, at: SourceLocation | None, notes: Sequence[Note] = ()
+    ) -> None:
+        """Records a finding, once per place and subject."""
+        key = (code, at, message if at is None else "")
+        if key not in self._seen:
+            self._seen.add(key)
+            self.machine.findings.append(Diagnostic(code, message, at, list(notes), "finding"))
+
+
+class Observers(Observer):
+    """Passes every event on to several observers."""
+
+    def __init__(self, machine: Machine, parts: Sequence[Observer]) -> None:
+        super().__init__(machine)
+        self.parts = tuple(parts)
+
+    def read(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> None:
+        for part in self.parts:
+            part.read(core, ref, index, shape, strides, at)
+
+    def write(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> None:
+        for part in self.parts:
+            part.write(core, ref, index, shape, strides, at)
+
+    def dma_start(self, transfer: Transfer) -> None:
+        for part in self.parts:
+            part.dma_start(transfer)
+
+    def dma_done(self, transfer: Transfer) -> None:
+        for part in self.parts:
+            part.dma_done(transfer)
+
+    def signal(
+        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        for part in self.parts:
+            part.signal(core, semaphore, amount, at)
+
+    def wait(
+        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        for part in self.parts:
+            part.wait(core, semaphore, amount, at)
+
+    def finish(self) -> None:
+        for part in self.parts:
+            part.finish()
+
+
+class InitCheck(Observer):
+    """Finds loads of elements that nobody has written (check `init`)."""
+
+    def read(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        strides: Sequence[int] | None,
+        at: SourceLocation | None,
+    ) -> None:
+        written = ref.initialised(index, shape, strides)
+        if written is None or written.all():
+            return
+        first = [int(i) for i in zip(*(~written).nonzero(), strict=True).__next__()]
+        steps = strides or (1,) * len(shape)
+        element = [int(i) + f * s for i, f, s in zip(index, first, steps, strict=True)]
+        self.report(
+            "uninitialised-read",
+            f"{core} loads {int((~written).sum())} of {written.size} elements of "
+            f"{ref.buffer.name or ref.buffer.memory.kind} that were never written, "
+            f"the first at {element}",
+            at,
+            [Note("allocated here", ref.buffer.location)] if ref.buffer.location else (),
+        )
+
+
+class SyncCheck(Observer):
+    """Finds transfers that nobody waited for and semaphores left non-zero (check `sync`)."""
+
+    def finish(self) -> None:
+        for transfer in self.machine.engine.flying:
+            self.report(
+                "unawaited-dma",
+                f"{transfer.describe()} is still in flight at the end of the kernel",
+                transfer.location,
+            )
+        for core in self.machine.cores:
+            for semaphore in core.semaphores.values():
+                if semaphore.value:
+                    self.report(
+                        "semaphore-not-zero",
+                        f"{semaphore} holds {semaphore.value} at the end of the kernel",
+                        semaphore.location,
+                    )
+
+
+CHECKS: dict[str, type[Observer]] = {"init": InitCheck, "sync": SyncCheck}
+"""Checks that are observers. `bounds` needs none: accesses are always checked."""

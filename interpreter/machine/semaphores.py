@@ -1,0 +1,85 @@
+"""Semaphores: counters that cores wait on (spec/pallas_semantics.md 3.4).
+
+A regular semaphore counts units, a DMA semaphore bytes. Waiting is one atomic step: block until the
+count suffices, then subtract. A semaphore keeps the tasks blocked on it and the transfers that are
+going to credit it, so neither the scheduler nor the DMA engine ever searches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pallasite.diagnostics import SourceLocation
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.dma import Transfer
+    from pallasite.interpreter.machine.scheduler import Task
+
+
+class Wait(Protocol):
+    """What a core's program yields: it wants to go on once `ready()`."""
+
+    def ready(self) -> bool:
+        """Whether the program may be resumed now."""
+        ...
+
+    def describe(self) -> str:
+        """What it waits for, for the deadlock message."""
+        ...
+
+
+@dataclass(eq=False)
+class Semaphore:
+    """One counter of one core."""
+
+    owner: str
+    index: int
+    name: str = ""
+    location: SourceLocation | None = None
+    value: int = 0
+    waiters: list[Task] = field(default_factory=list["Task"])
+    pending: list[Transfer] = field(default_factory=list["Transfer"])
+    """Transfers in flight that will credit this semaphore, oldest first."""
+
+    def credit(self, amount: int) -> None:
+        """Adds `amount` and wakes the tasks whose wait is now satisfied."""
+        self.value += amount
+        if self.waiters:
+            blocked: list[Task] = []
+            for task in self.waiters:
+                if task.wait is None or task.wait.ready():
+                    task.wake()
+                else:
+                    blocked.append(task)
+            self.waiters[:] = blocked
+
+    def __str__(self) -> str:
+        return f"{self.name or 'semaphore'} #{self.index} of {self.owner}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """Waits until `semaphore` holds at least `amount`."""
+
+    semaphore: Semaphore
+    amount: int
+    location: SourceLocation | None = None
+
+    def ready(self) -> bool:
+        return self.semaphore.value >= self.amount
+
+    def describe(self) -> str:
+        where = f" at {self.location}" if self.location else ""
+        has = self.semaphore.value
+        return f"waits{where} for {self.amount} on {self.semaphore}, which has {has}"
+
+
+class Pause:
+    """Lets the other cores run for a while; always ready."""
+
+    def ready(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "is ready"
