@@ -8,9 +8,8 @@ attribute dictionary. `pallasite.frontend.versions.upgrade` makes registered ope
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, UnregisteredOp
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.frontend.bytecode_attributes import ATTRIBUTES
@@ -25,6 +24,7 @@ from pallasite.frontend.bytecode_format import (
 )
 from pallasite.frontend.bytecode_table import AttributeTable, Entry
 from pallasite.frontend.bytecode_types import TYPES
+from pallasite.frontend.serialized import unregistered
 
 MAX_REGION_NESTING = 128
 """Verifying, printing and cloning in xDSL recurse once per level."""
@@ -40,12 +40,6 @@ def is_bytecode(data: bytes) -> bool:
 def read_bytecode(data: bytes, name: str = "<input>") -> ModuleOp:
     """The module in the bytecode `data`; raises `ReadError` naming the byte that does not fit."""
     return _Reader(data, name).read()
-
-
-@lru_cache(maxsize=4096)
-def unregistered(name: str) -> type[Operation]:
-    """The unregistered operation class called `name`. A pure function, so its results are kept."""
-    return UnregisteredOp.with_name(name)
 
 
 class _Forward(SSAValue[Attribute]):

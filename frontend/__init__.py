@@ -1,0 +1,89 @@
+"""Ways in: every file that holds a TPU kernel becomes a module of registered operations.
+
+What a file is, its content tells: MLIR text of a kernel module, Mosaic bytecode, a StableHLO
+module or an HLO dump. From the latter two the kernel is taken out of its custom call, and how the
+program calls it is recorded on the module (`pallasite.dialects.kernel`).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation
+from pallasite.dialects.kernel import set_call
+from pallasite.frontend import hlo, stablehlo
+from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
+from pallasite.frontend.calls import CallSite, pick, unpack
+from pallasite.frontend.scan import Tokens
+from pallasite.frontend.versions import is_serialized, upgrade
+
+__all__ = ["read"]
+
+_PROGRAM_MARKS = ("stablehlo.", "mhlo.", "vhlo.")
+
+
+def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
+    """The kernel module in `data`; `call` picks one of the custom calls of a program.
+
+    `name` is the file that diagnostics speak of. Raises `ReadError` for what is none of the above.
+    """
+    if isinstance(data, bytes):
+        if is_bytecode(data):
+            return _from_bytecode(data, name)
+        data = _decode(data, name)
+    sites = _find_calls(data, name)
+    if sites is None:
+        return _from_text(data, name)
+    site = pick(sites, call, name)
+    kernel, description = unpack(site)
+    try:
+        module = read_kernel(kernel, name)
+    except Diagnostic as error:
+        error.notes.append(Note(f"in the kernel of custom call {call}", site.location))
+        raise
+    set_call(module, description)
+    return module
+
+
+def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:
+    """The module in Mosaic bytecode or in MLIR text."""
+    if isinstance(data, bytes) and is_bytecode(data):
+        return _from_bytecode(data, name)
+    return _from_text(_decode(data, name) if isinstance(data, bytes) else data, name)
+
+
+def _find_calls(text: str, name: str) -> list[CallSite] | None:
+    """The custom calls of a program, None for text that is no program."""
+    if text.lstrip().startswith("HloModule"):
+        return hlo.find_calls(Tokens(text, name, angles=False))
+    if not any(mark in text for mark in _PROGRAM_MARKS):
+        return None
+    tokens = Tokens(text, name, angles=True)
+    return stablehlo.find_calls(tokens) if stablehlo.is_program(tokens) else None
+
+
+def _from_bytecode(data: bytes, name: str) -> ModuleOp:
+    module = read_bytecode(data, name)
+    upgrade(module)
+    return module
+
+
+def _from_text(text: str, name: str) -> ModuleOp:
+    from pallasite.frontend.text import read_text
+
+    module = read_text(text, name)
+    if is_serialized(module):
+        upgrade(module)
+    return module
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ReadError(
+            "unknown-format",
+            "expected Mosaic bytecode (4d 4c ef 52) or UTF-8 text, got other bytes "
+            f"at byte {error.start}",
+            SourceLocation(name),
+        ) from error

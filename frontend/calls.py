@@ -1,0 +1,111 @@
+"""A `tpu_custom_call` found in a program, and the kernel that travels in it.
+
+The call's configuration is JSON: `custom_call_config` holds the kernel (`body`, base64 of bytecode
+or text) and its settings; others stand beside it (spec/tpu_dialect.md section 4.4).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import Note, ReadError, SourceLocation
+from pallasite.dialects.kernel import Call
+
+TARGET = "tpu_custom_call"
+CONFIG = "custom_call_config"
+BODY = "body"
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """One call as its program spells it; `config` is the JSON text of its configuration."""
+
+    config: str
+    operands: tuple[TensorType[Attribute], ...]
+    results: tuple[TensorType[Attribute], ...]
+    aliases: tuple[tuple[int, int], ...]
+    location: SourceLocation
+    extra: dict[str, Any]
+    """Settings that the program says outside the configuration (the kernel's name)."""
+
+    def error(self, code: str, message: str) -> ReadError:
+        return ReadError(code, message, self.location)
+
+
+def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
+    """Call number `index` of a program; a `ReadError` lists the calls there are."""
+    if not sites:
+        raise ReadError(
+            "no-kernel", f"expected a custom call of @{TARGET}, found none", SourceLocation(name)
+        )
+    if not 0 <= index < len(sites):
+        notes = [
+            Note(
+                f"call {i} is {site.extra.get('kernel_name', 'a kernel without name')}",
+                site.location,
+            )
+            for i, site in enumerate(sites)
+        ]
+        raise ReadError(
+            "no-such-call",
+            f"expected the number of one of {len(sites)} custom calls, got {index}",
+            SourceLocation(name),
+            notes,
+        )
+    return sites[index]
+
+
+def unpack(site: CallSite) -> tuple[bytes | str, Call]:
+    """The kernel in the call, as bytecode or text, and how the program calls it."""
+    try:
+        settings = json.loads(site.config)
+    except (ValueError, RecursionError) as error:
+        raise site.error(
+            "bad-configuration", f"expected JSON as configuration of the call ({error})"
+        ) from error
+    config = cast(dict[str, Any], settings).get(CONFIG) if isinstance(settings, dict) else None
+    body = cast(dict[str, Any], config).get(BODY) if isinstance(config, dict) else None
+    if not isinstance(body, str):
+        raise site.error(
+            "bad-configuration",
+            f"expected a string '{CONFIG}.{BODY}' in the configuration of the call",
+        )
+    rest = {key: value for key, value in cast(dict[str, Any], config).items() if key != BODY}
+    call = Call(
+        site.operands,
+        site.results,
+        site.aliases,
+        {**cast(dict[str, Any], settings), CONFIG: rest, **site.extra},
+    )
+    return _kernel(site, body), call
+
+
+def _kernel(site: CallSite, body: str) -> bytes | str:
+    """The body decoded; one that cannot be base64 is the kernel's text itself."""
+    if any(mark in body for mark in "({"):
+        return body
+    try:
+        return base64.b64decode("".join(body.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise site.error(
+            "bad-base64", f"expected base64 as body of the kernel ({error})"
+        ) from error
+
+
+def check_aliases(site: CallSite) -> None:
+    """Aliases must name operands and results that the call has."""
+    for operand, result in site.aliases:
+        if operand >= len(site.operands) or result >= len(site.results):
+            raise site.error(
+                "bad-alias",
+                f"alias of operand {operand} and result {result} in a call of "
+                f"{len(site.operands)} operands and {len(site.results)} results",
+            )

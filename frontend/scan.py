@@ -1,0 +1,168 @@
+"""Tokens of MLIR and HLO text, just fine enough to find a call and what belongs to it.
+
+Strings, comments and brackets are understood, so that nothing inside a string is taken for code
+and every bracket finds its partner; whatever else stands together is a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pallasite.diagnostics import ReadError, SourceLocation
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>   \s++ | //[^\n]*+ | /\*.*?\*/ )
+    | (?P<string>  "(?:[^"\\]++|\\.)*+" )
+    | (?P<arrow>   -> )
+    | (?P<compare> [<>=]= )
+    | (?P<mark>    [()\[\]{}<>,:=] )
+    | (?P<word>    (?:[^\s()\[\]{}<>,:="/-]|-(?!>)|/(?![/*]))++ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+
+
+class Token:
+    """A piece of text; `kind` is string, word, arrow, compare, or the mark itself."""
+
+    __slots__ = ("end", "kind", "start", "text")
+
+    def __init__(self, kind: str, text: str, start: int) -> None:
+        self.kind = kind
+        self.text = text
+        self.start = start
+        self.end = start + len(text)
+
+
+class Tokens:
+    """The tokens of a file, with the ways to move among them. Positions count tokens.
+
+    `angles` says whether `<` and `>` are brackets: they are in MLIR, not in HLO.
+    """
+
+    def __init__(self, text: str, name: str, *, angles: bool) -> None:
+        self.text = text
+        self.name = name
+        self._closing = {k: v for k, v in _CLOSING.items() if angles or k != "<"}
+        self._tokens = list(self._scan())
+
+    def _scan(self) -> Iterator[Token]:
+        position, text = 0, self.text
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                what = "a string that ends" if text[position] == '"' else "a token"
+                raise self.error_at(position, f"expected {what}")
+            if match.lastgroup != "space":
+                piece = match[0]
+                kind = piece if match.lastgroup == "mark" else str(match.lastgroup)
+                yield Token(kind, piece, position)
+            position = match.end()
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def kind(self, index: int) -> str:
+        """The kind of token `index`, `end` after the last."""
+        return self._tokens[index].kind if index < len(self._tokens) else "end"
+
+    def word(self, index: int) -> str:
+        """The text of token `index`, empty after the last."""
+        return self._tokens[index].text if index < len(self._tokens) else ""
+
+    def expect(self, index: int, kind: str) -> int:
+        """Checks that token `index` is a `kind`, and returns the position after it."""
+        if self.kind(index) != kind:
+            raise self.error(index, f"expected {kind}, got '{self.word(index)[:40]}'")
+        return index + 1
+
+    def after(self, index: int) -> int:
+        """The position after token `index`, or after the bracket that it opens."""
+        closing = self._closing.get(self.kind(index))
+        if closing is None:
+            return index + 1
+        stack = [closing]
+        position = index + 1
+        while stack:
+            kind = self.kind(position)
+            if kind == stack[-1]:
+                stack.pop()
+            elif kind in self._closing:
+                stack.append(self._closing[kind])
+            elif kind == "end" or kind in self._closing.values():
+                raise self.error(index, f"expected '{stack[-1]}' for this bracket")
+            position += 1
+        return position
+
+    def items(self, index: int) -> list[tuple[int, int]]:
+        """Start and end of each comma-separated item in the bracket that opens at `index`."""
+        end = self.after(index) - 1
+        found: list[tuple[int, int]] = []
+        start = position = index + 1
+        while position < end:
+            if self.kind(position) == ",":
+                found.append((start, position))
+                start = position + 1
+            position = self.after(position)
+        if start < end:
+            found.append((start, end))
+        return found
+
+    def slice(self, start: int, end: int) -> str:
+        """The text of tokens `start` to `end`."""
+        return (
+            self.text[self._tokens[start].start : self._tokens[end - 1].end] if start < end else ""
+        )
+
+    def location(self, index: int) -> SourceLocation:
+        """Line and column of token `index`."""
+        end = index >= len(self._tokens)
+        return self._location(len(self.text) if end else self._tokens[index].start)
+
+    def error(self, index: int, message: str, code: str = "syntax") -> ReadError:
+        return ReadError(code, message, self.location(index))
+
+    def error_at(self, offset: int, message: str) -> ReadError:
+        return ReadError("syntax", message, self._location(offset))
+
+    def _location(self, offset: int) -> SourceLocation:
+        line = self.text.count("\n", 0, offset) + 1
+        return SourceLocation(self.name, line, offset - self.text.rfind("\n", 0, offset))
+
+
+_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+_NAMED = {"n": b"\n", "t": b"\t", "r": b"\r"}
+
+
+def unescape(literal: str) -> str:
+    """What an MLIR string literal means: `\\22` is a byte in hexadecimal."""
+
+    def replace(match: re.Match[str]) -> str:
+        code = match[1]
+        raw = bytes.fromhex(code) if len(code) == 2 else _NAMED.get(code, code.encode())
+        return raw.decode("latin-1")
+
+    # Escaped bytes may be parts of UTF-8 sequences, so everything goes through bytes.
+    encoded = literal[1:-1].encode().decode("latin-1")
+    return _ESCAPE.sub(replace, encoded).encode("latin-1").decode(errors="replace")
+
+
+_C_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+def unescape_c(literal: str) -> str:
+    """What an HLO string literal means: escapes as in C."""
+
+    def replace(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] in "01234567":
+            return chr(int(code, 8) & 0xFF)
+        if code[0] == "x" and len(code) == 3:
+            return chr(int(code[1:], 16))
+        return _NAMED.get(code, code.encode()).decode("latin-1")
+
+    encoded = literal[1:-1].encode().decode("latin-1")
+    return _C_ESCAPE.sub(replace, encoded).encode("latin-1").decode(errors="replace")

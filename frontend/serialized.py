@@ -1,0 +1,122 @@
+"""Operations in serialized form: unregistered, with every inherent attribute in the dictionary.
+
+That is how `stable_mosaic` bytecode and text hold them (spec/tpu_dialect.md section 4.5), and what
+the rules of `upgrades` and `downgrades` change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnregisteredOp, i32
+from xdsl.dialects.builtin import StringAttr as String
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+
+from pallasite.diagnostics import ReadError
+from pallasite.dialects.locations import source_location
+
+SEGMENTS = "operandSegmentSizes"
+_SEGMENT_PROPERTIES = (SEGMENTS, "resultSegmentSizes")
+_NAME = "op_name__"
+
+
+@lru_cache(maxsize=4096)
+def unregistered(name: str) -> type[Operation]:
+    """The unregistered operation class called `name`. A pure function, so its results are kept."""
+    return UnregisteredOp.with_name(name)
+
+
+def name_of(op: Operation) -> str:
+    """The name that `op` prints, also if it is unregistered."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def rename(op: Operation, name: str) -> None:
+    """Calls the unregistered `op` by another name."""
+    op.attributes[_NAME] = String(name)
+
+
+def replace(op: Operation, kind: type[Operation], properties: dict[str, Attribute],
+            attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
+    """Puts an operation of class `kind` in the place of `op`, with its operands and regions."""
+    regions = list(op.regions)
+    op.regions = ()
+    for region in regions:
+        region.parent = None
+    new = kind.create(
+        operands=op.operands,
+        result_types=[result.type for result in op.results],
+        properties=properties,
+        attributes=attributes,
+        successors=op.successors,
+        regions=regions,
+        location=op.location,
+    )
+    block = op.parent
+    if block is None:
+        raise ValueError("expected an operation inside a block")
+    block.insert_op_before(new, op)
+    for old, result in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    op.detach()
+    op.drop_all_references()
+    return new
+
+
+def register(op: Operation, context: Context) -> Operation:
+    """Puts the registered operation in place of the unregistered `op`, inherent attributes as
+    properties."""
+    name = name_of(op)
+    kind = context.get_optional_op(name)
+    if kind is None or not issubclass(kind, IRDLOperation):
+        raise ReadError("unknown-operation", f"unknown operation {name}", source_location(op))
+    inherent = kind.get_irdl_definition().properties
+    properties: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
+    for key, value in op.attributes.items():
+        if key in inherent or key in _SEGMENT_PROPERTIES:
+            properties[key] = value
+        elif key != _NAME:
+            attributes[key] = value
+    return replace(op, kind, properties, attributes)
+
+
+def unregister(op: Operation, name: str) -> Operation:
+    """Puts an unregistered operation called `name` in place of `op`."""
+    return replace(op, unregistered(name), {}, {**op.properties, **op.attributes})
+
+
+def segments(op: Operation, count: int) -> tuple[int, ...]:
+    """The operand segment sizes of `op`, which must be `count` that account for its operands."""
+    attribute = op.attributes.get(SEGMENTS)
+    sizes: tuple[int, ...] = ()
+    if isinstance(attribute, DenseArrayBase) and attribute.elt_type == i32:
+        sizes = cast(DenseArrayBase[IntegerType], attribute).get_values()
+    if len(sizes) != count or sum(sizes) != len(op.operands) or min(sizes, default=0) < 0:
+        raise malformed(
+            op, f"expected {count} operand segments for {len(op.operands)} operands, got {sizes}"
+        )
+    return sizes
+
+
+def set_segments(op: Operation, sizes: Sequence[int]) -> None:
+    op.attributes[SEGMENTS] = DenseArrayBase.from_list(i32, list(sizes))
+
+
+def operand_of(op: Operation, sizes: Sequence[int], segment: int) -> SSAValue | None:
+    """The single operand of a segment, None if it is empty."""
+    return op.operands[sum(sizes[:segment])] if sizes[segment] else None
+
+
+def is_true(attribute: Attribute | None) -> bool:
+    """Whether a boolean attribute is set; a missing one has its default, false."""
+    return isinstance(attribute, IntegerAttr) and attribute.value.data != 0
+
+
+def malformed(op: Operation, message: str) -> ReadError:
+    """A diagnostic for an operation that no version of the format allows."""
+    return ReadError("malformed-operation", f"{name_of(op)}: {message}", source_location(op))

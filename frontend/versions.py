@@ -1,0 +1,101 @@
+"""Between the operations we know and the stable form in which JAX ships them.
+
+A serialized module (spec/tpu_dialect.md section 4.5) names every operation `stable_mosaic.NAME`
+and says in `stable_mosaic.version` which version of the format it keeps to; JAX 0.10.2 writes
+version 11 when it exports, and 15 is the newest. The version stays on the module, because the
+compiler takes its defaults from it (single buffering of revisited blocks changed with version 9).
+"""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnregisteredOp, i64
+from xdsl.ir import Operation
+
+from pallasite.diagnostics import ReadError, UsageError
+from pallasite.dialects import make_context
+from pallasite.dialects.locations import source_location
+from pallasite.frontend.downgrades import DOWNGRADES, PREFIX
+from pallasite.frontend.serialized import name_of, register, rename, unregister
+from pallasite.frontend.upgrades import UPGRADES
+
+NEWEST = 15
+VERSION = "stable_mosaic.version"
+
+
+def is_serialized(module: ModuleOp) -> bool:
+    """Whether the operations of `module` carry the prefix of the stable form."""
+    first = module.body.block.first_op
+    return first is not None and name_of(first).startswith(PREFIX)
+
+
+def upgrade(module: ModuleOp, context: Context | None = None) -> None:
+    """Makes registered operations of the newest version of all operations of `module`, in place.
+
+    Operations without the prefix are taken to be of the newest version. Raises `ReadError` for
+    unknown versions and operations, and for operands and attributes that no version allows.
+    """
+    context = context or make_context()
+    operations = _inner(module)
+    if is_serialized(module):
+        version = _version(module)
+        for op in operations:
+            name = name_of(op)
+            if not name.startswith(PREFIX):
+                raise ReadError(
+                    "not-serialized",
+                    f"expected a name that starts with {PREFIX}, got {name}",
+                    source_location(op),
+                )
+            rename(op, name.removeprefix(PREFIX))
+        for op in operations:
+            for introduced, rule in UPGRADES.get(name_of(op), ()):
+                if introduced > version:
+                    rule(op)
+        operations = _inner(module)
+    for op in operations:
+        if isinstance(op, UnregisteredOp):
+            register(op, context)
+
+
+def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:
+    """A copy of `module` in the stable form of `version`.
+
+    Raises `Unsupported` where the module says something that `version` cannot express.
+    """
+    if not 1 <= version <= NEWEST:
+        raise UsageError(
+            "unknown-version", f"expected a format version from 1 to {NEWEST}, got {version}"
+        )
+    serialized = module.clone()
+    for op in _inner(serialized):
+        name = name_of(op)
+        new = unregister(op, PREFIX + name)
+        for introduced, rule in DOWNGRADES.get(name, ()):
+            if introduced > version:
+                rule(new)
+    serialized.attributes[VERSION] = IntegerAttr(version, i64)
+    return serialized
+
+
+def _inner(module: ModuleOp) -> list[Operation]:
+    """The operations inside `module`, inner ones before the operation that holds them."""
+    return [op for op in module.walk(reverse=True) if op is not module][::-1]
+
+
+def _version(module: ModuleOp) -> int:
+    attribute = module.attributes.get(VERSION)
+    if not isinstance(attribute, IntegerAttr):
+        raise ReadError(
+            "unknown-version",
+            f"expected an integer attribute {VERSION} on a serialized module",
+            source_location(module),
+        )
+    version = attribute.value.data
+    if not 1 <= version <= NEWEST:
+        raise ReadError(
+            "unknown-version",
+            f"expected a format version from 1 to {NEWEST}, got {version}",
+            source_location(module),
+        )
+    return version
