@@ -1,0 +1,302 @@
+"""`windows-to-dma`: replaces a kernel's windows by explicit buffers, DMAs and semaphores.
+
+The kernel's grid becomes a loop; whole arrays become `any` arguments; each window becomes a buffer
+of two blocks (one if `synchronous`) that DMAs fill and empty while the body works on the other
+half. The event order is that of spec/pallas_semantics.md section 2.3. For a grid of 4 steps,
+
+    func.func @double(%i: i32, %x: memref<8x128xf32, vmem>, %o: memref<8x128xf32, vmem>) {
+      <body>
+    }
+
+becomes (types and memory spaces left out, output transfers alike)
+
+    func.func @double(%x: memref<32x128xf32, any>, %o: memref<32x128xf32, any>) {
+      "tpu.region"() ({
+        %x_window = memref.alloca() : memref<2x8x128xf32, vmem>
+        %x_sems = tpu.sem_alloc : memref<2x!tpu.dma_semaphore, semaphore_mem>
+        enqueue %x[0, 0] -> %x_window[0]
+        scf.for %step = 0 to 4 iter_args(%slot = 0, ...) {
+          scf.if (%step != 3) { enqueue %x[8 * (%step + 1), 0] -> %x_window[1 - %slot] }
+          wait %x_sems[%slot]
+          <body on %x_window[%slot], %o_window[%slot]>
+          enqueue %o_window[%slot] -> %o[8 * %step, 0]
+          scf.if (%step != 0) { wait %o_sems[1 - %slot] }
+          scf.yield (1 - %slot), ...
+        }
+        wait %o_sems[...]
+      })
+    }
+
+Needs form `mosaic` with the call recorded in `tpu.call`; leaves form `dma`. A dynamic grid bound
+becomes a leading `memref<i32, smem>` argument and counts as scalar prefetch. Operands in `any`,
+`hbm` and `smem`, and kernels that have nothing else, keep their form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Unsupported, UsageError, VerifyError
+from pallasite.dialects import func, memref
+from pallasite.dialects.kernel import (
+    DYNAMIC,
+    Kernel,
+    call_of,
+    describe_kernel,
+    form_of,
+    kernel_function,
+    set_form,
+)
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import (
+    DMASemaphoreType,
+    IterationBoundOp,
+    MemorySpaceAttr,
+    RegionOp,
+    SemAllocOp,
+    SemaphoreType,
+    YieldOp,
+)
+from pallasite.dialects.types import memory_space
+from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify, first_location
+from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.targets.target import TARGETS, get_target
+
+_SMEM = MemorySpaceAttr("smem")
+_SEMAPHORES = MemorySpaceAttr("semaphore_mem")
+_ALLOCATED_SPACES = ("vmem", "smem", None)
+
+
+@dataclass(frozen=True)
+class WindowsToDmaPass(ModulePass):
+    """Replaces the windows of a kernel by buffers, DMAs and semaphores."""
+
+    name = "windows-to-dma"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.target not in TARGETS:
+            raise UsageError(
+                "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
+            )
+        if form_of(op) != "mosaic":
+            return
+        function = kernel_function(op)
+        if function is None:
+            raise Unsupported(
+                "no-tensorcore-kernel",
+                "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
+                source_location(op),
+            )
+        _Lowering(op, function, get_target(self.target).generation).run()
+        set_form(op, "dma")
+
+
+class _Lowering:
+    """One kernel on its way from windows to DMAs."""
+
+    def __init__(self, module: ModuleOp, function: func.FuncOp, generation: int):
+        self.module = module
+        self.function = function
+        self.generation = generation
+        try:
+            self.kernel: Kernel = describe_kernel(function)
+        except ValueError as error:
+            raise VerifyError("kernel-signature", str(error), source_location(function)) from error
+        maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
+        self.operands = classify(self.kernel, call_of(module), maps)
+        self.location: LocationAttr = first_location(function)
+
+    def run(self) -> None:
+        kernel, old = self.kernel, self.function.body.block
+        dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
+        types: list[Attribute] = [MemRefType(i32, (), memory_space=_SMEM) for _ in dynamic]
+        types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
+        entry = Block(arg_types=types)
+        bounds, prefetch, arrays = _split(entry.args, len(dynamic), len(kernel.prefetch))
+        for axis, bound in zip(dynamic, bounds, strict=True):
+            bound.name_hint = f"bound{axis}"
+        for argument, new in zip(kernel.prefetch, prefetch, strict=True):
+            new.name_hint = argument.name_hint
+            argument.replace_all_uses_with(new)
+        scoped = bool(kernel.scratch) or any(o.role is not Role.WHOLE for o in self.operands)
+        block = Block() if scoped else entry
+        self.build = ScalarBuilder(block, self.location)
+        self.grid = Grid(self._bounds(dict(zip(dynamic, bounds, strict=True))))
+        self._allocate_scratch()
+        self._write(old, prefetch, arrays)
+        if scoped:
+            self.build.emit(YieldOp(operands=[[]]))
+            region = RegionOp(operands=[], result_types=[[]], regions=[Region(block)])
+            region.location = self.location
+            entry.add_op(region)
+        remove_dead_code(entry)
+        self._replace(entry, len(dynamic))
+
+    def _bounds(self, dynamic: dict[int, SSAValue]) -> tuple[Scalar, ...]:
+        result: list[Scalar] = []
+        for axis, bound in enumerate(self.kernel.grid or ()):
+            if axis in dynamic:
+                load = memref.LoadOp.get(dynamic[axis], [])
+                result.append(self.build.emit(load, f"size{axis}").results[0])
+            else:
+                result.append(bound)
+        return tuple(result)
+
+    def _allocate_scratch(self) -> None:
+        for argument in self.kernel.scratch:
+            type = argument.type
+            semaphore = isinstance(type, MemRefType) and isinstance(
+                type.element_type, SemaphoreType | DMASemaphoreType
+            )
+            if not semaphore and memory_space(type) not in _ALLOCATED_SPACES:
+                raise Unsupported(
+                    "scratch-space",
+                    f"scratch must be in vmem, smem or semaphore_mem, got {type}",
+                    source_location(self.function),
+                )
+            op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
+            value = self.build.emit(op, argument.name_hint or "scratch").results[0]
+            argument.replace_all_uses_with(value)
+
+    def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
+        """Writes buffers, copies and the pipeline around the body `old`."""
+        build = self.build
+        pipelined: list[Pipelined] = []
+        copied: list[tuple[Operand, SSAValue, SSAValue]] = []
+        for operand, array in zip(self.operands, arrays, strict=True):
+            array.name_hint = operand.argument.name_hint
+            with build.at(operand.location):
+                if operand.role is Role.WHOLE:
+                    shape = operand.block_type.get_shape()
+                    operand.argument.replace_all_uses_with(squeeze_to(build, array, shape))
+                elif operand.role is Role.COPIED:
+                    buffer = build.emit(_alloca(operand.buffer_type(1)), operand.hint("window"))
+                    copied.append((operand, array, buffer.results[0]))
+                else:
+                    pipelined.append(self._window(operand, array))
+        semaphore = _semaphores(build, 1, "copied") if copied else None
+        steps = self.grid.steps(build)
+
+        def body(point: Indices) -> None:
+            self._body(old, point)
+
+        def everything() -> None:
+            for operand, array, buffer in copied:
+                if not operand.output and semaphore is not None:
+                    with build.at(operand.location):
+                        copy(build, array, buffer, semaphore)
+            for operand, _, buffer in copied:
+                view = squeeze_to(build, buffer, operand.block_type.get_shape())
+                operand.argument.replace_all_uses_with(view)
+            Pipeline(build, self.grid, pipelined, prefetch, body).write(steps)
+            for operand, array, buffer in copied:
+                if operand.output and semaphore is not None:
+                    with build.at(operand.location):
+                        copy(build, buffer, array, semaphore)
+
+        build.when(1 if known(steps) else build.less(0, steps), everything)
+
+    def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
+        build, buffers = self.build, operand.buffers
+        buffer = build.emit(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
+        return Pipelined(
+            argument=operand.argument,
+            array=array,
+            block=operand.block,
+            low=operand.window.low,
+            index_map=operand.index_map,
+            ranges=operand.ranges,
+            fetched=not operand.output or operand.window.revisits,
+            stored=operand.output,
+            buffers=buffers,
+            buffer=buffer.results[0],
+            semaphores=_semaphores(build, buffers, operand.hint("sems")),
+            generation=self.generation,
+            location=operand.location,
+        )
+
+    def _body(self, old: Block, point: Indices) -> None:
+        """Moves the kernel's own operations here; program ids become loop values."""
+        build = self.build
+        for argument, index in zip(self.kernel.indices, point, strict=True):
+            if argument.first_use is not None:
+                argument.replace_all_uses_with(build.value(index))
+        for op in list(old.ops):
+            for inner in op.walk():
+                if isinstance(inner, IterationBoundOp):
+                    bound = self._bound(inner)
+                    inner.result.replace_all_uses_with(build.value(bound))
+            if op.next_op is not None:
+                op.detach()
+                build.keep(op)
+
+    def _bound(self, op: IterationBoundOp) -> Scalar:
+        axis = op.dim.value.data
+        if not 0 <= axis < len(self.grid.bounds):
+            raise VerifyError(
+                "iteration-bound",
+                f"grid dimension must be below {len(self.grid.bounds)}, got {axis}",
+                source_location(op),
+            )
+        return self.grid.bounds[axis]
+
+    def _replace(self, entry: Block, bounds: int) -> None:
+        """Puts `entry` in the place of the kernel's old body and drops the index maps."""
+        terminator = func.ReturnOp()
+        terminator.location = self.location
+        entry.add_op(terminator)
+        function, kernel = self.function, self.kernel
+        new = func.FuncOp(function.sym_name.data, (entry.arg_types, ()), Region(entry))
+        new.location = function.location
+        new.properties = {**function.properties, "function_type": new.function_type}
+        new.attributes = {
+            key: value
+            for key, value in function.attributes.items()
+            if key not in ("iteration_bounds", "window_params")
+        }
+        new.attributes["dimension_semantics"] = ArrayAttr([])
+        new.attributes["scalar_prefetch"] = IntegerAttr(bounds + len(kernel.prefetch), i64)
+        new.attributes["scratch_operands"] = IntegerAttr(0, i64)
+        block = self.module.body.block
+        block.insert_op_before(new, function)
+        maps = {w.transform for w in kernel.windows}
+        for op in list(block.ops):
+            if op is function or (isinstance(op, func.FuncOp) and op.sym_name.data in maps):
+                op.detach()
+                op.erase(safe_erase=False)
+
+
+def _split(
+    values: Sequence[SSAValue], *sizes: int
+) -> tuple[Sequence[SSAValue], Sequence[SSAValue], Sequence[SSAValue]]:
+    first, second = sizes
+    return values[:first], values[first : first + second], values[first + second :]
+
+
+def _alloca(type: Attribute) -> Operation:
+    return memref.AllocaOp.build(operands=[[], []], result_types=[type])
+
+
+def _semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
+    shape = () if count == 1 else (count,)
+    type = MemRefType(DMASemaphoreType(), shape, memory_space=_SEMAPHORES)
+    return build.emit(SemAllocOp(result_types=[type]), hint).results[0]

@@ -1,0 +1,265 @@
+"""Scalar code that folds while it is written: integers known now, SSA values known later.
+
+The pipeline schedule is written once, over `Scalar`s. A grid axis of size 1, a single step or a
+constant index map then leave no operation behind, and a condition known now leaves no `scf.if`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    UnknownLoc,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from pallasite.dialects import arith, scf
+
+Scalar = int | SSAValue
+"""An i32 or index; an i1 known now is 0 or 1."""
+
+_WRAP = 1 << 32
+
+FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda a, b: a + b,
+    arith.SubiOp: lambda a, b: a - b,
+    arith.MuliOp: lambda a, b: a * b,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+    arith.AndIOp: lambda a, b: a & b,
+    arith.OrIOp: lambda a, b: a | b,
+    arith.XOrIOp: lambda a, b: a ^ b,
+    # The scalar core's signed division rounds towards zero.
+    arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+COMPARISONS: dict[int, Callable[[int, int], bool]] = {
+    0: lambda a, b: a == b,
+    1: lambda a, b: a != b,
+    2: lambda a, b: a < b,
+    3: lambda a, b: a <= b,
+    4: lambda a, b: a > b,
+    5: lambda a, b: a >= b,
+}
+_EQ, _NE, _SLT = 0, 1, 2
+
+
+def known(value: Scalar | None) -> int | None:
+    """The integer that `value` is now, None if only the running kernel knows it."""
+    if isinstance(value, int):
+        return value
+    owner = value.owner if value is not None else None
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        constant = cast(IntegerAttr[IntegerType], owner.value).value.data
+        return constant & 1 if owner.result.type == i1 else constant
+    return None
+
+
+def same(a: Scalar, b: Scalar) -> bool:
+    """Whether `a` and `b` are surely equal."""
+    return a is b or (known(a) is not None and known(a) == known(b))
+
+
+def wrap(value: int) -> int:
+    """`value` as a signed 32-bit integer."""
+    return (value + _WRAP // 2) % _WRAP - _WRAP // 2
+
+
+class ScalarBuilder:
+    """Writes operations at one insertion point; equal arithmetic is folded and written once.
+
+    The start of `block`, which must dominate everything written, holds one `arith.constant` per
+    integer used.
+    """
+
+    def __init__(self, block: Block, location: LocationAttr):
+        self.location = location
+        self._builder = Builder(InsertPoint.at_end(block))
+        self._entry = block
+        self._last_constant: Operation | None = None
+        self._pool: dict[tuple[int, Attribute], SSAValue] = {}
+        # Arithmetic already written, by block, innermost last: what an enclosing block holds
+        # dominates the insertion point.
+        self._written: list[dict[object, SSAValue]] = [{}]
+
+    # Placing operations.
+
+    def emit(self, op: Operation, hint: str | None = None) -> Operation:
+        """Inserts `op` with the builder's location, naming its first result `hint`."""
+        op.location = self.location
+        if hint is not None and op.results:
+            op.results[0].name_hint = hint
+        return self._builder.insert(op)
+
+    def keep(self, op: Operation) -> Operation:
+        """Inserts `op`, an operation of the user's, with its own location."""
+        return self._builder.insert(op)
+
+    @contextmanager
+    def within(self, block: Block) -> Iterator[None]:
+        """Writes to the end of `block` for as long as the context lasts."""
+        outer, self._builder = self._builder, Builder(InsertPoint.at_end(block))
+        self._written.append({})
+        try:
+            yield
+        finally:
+            self._builder = outer
+            self._written.pop()
+
+    @contextmanager
+    def at(self, location: LocationAttr) -> Iterator[None]:
+        """Gives what is written the source location `location`, if that is known."""
+        outer = self.location
+        if not isinstance(location, UnknownLoc):
+            self.location = location
+        try:
+            yield
+        finally:
+            self.location = outer
+
+    def when(self, condition: Scalar, write: Callable[[], None]) -> None:
+        """Writes `write()` under `condition`: in place, not at all, or in an `scf.if`."""
+        now = known(condition)
+        if now is not None:
+            if now:
+                write()
+            return
+        then = Block()
+        with self.within(then):
+            write()
+            self.emit(scf.YieldOp())
+        self.emit(scf.IfOp(self.value(condition), (), [then]))
+
+    def once(self, op: Operation, *, everywhere: bool = True) -> SSAValue:
+        """The result of `op`, or of an equal operation written before.
+
+        `everywhere` says that an equal operation in an enclosing block counts too.
+        """
+        key = (
+            op.name, tuple(op.operands), tuple(op.properties.items()), tuple(op.result_types),
+        )  # fmt: skip
+        for written in self._written if everywhere else self._written[-1:]:
+            if key in written:
+                op.erase()
+                return written[key]
+        self._written[-1][key] = self._builder.insert(op).results[0]
+        return op.results[0]
+
+    # Values.
+
+    def value(self, scalar: Scalar, type: Attribute = i32) -> SSAValue:
+        """`scalar` as an SSA value; an integer becomes a constant of `type`."""
+        if isinstance(scalar, SSAValue):
+            return scalar
+        key = (scalar, type)
+        if key not in self._pool:
+            op = arith.ConstantOp(IntegerAttr(scalar, cast("IntegerType | IndexType", type)))
+            op.location = self.location
+            op.result.name_hint = _constant_name(scalar, type)
+            if self._last_constant is not None:
+                self._entry.insert_op_after(op, self._last_constant)
+            elif self._entry.first_op is not None:
+                self._entry.insert_op_before(op, self._entry.first_op)
+            else:
+                self._entry.add_op(op)
+            self._last_constant = op
+            self._pool[key] = op.result
+        return self._pool[key]
+
+    def add(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        if known(a) == 0:
+            return b
+        return a if known(b) == 0 else self._binary(arith.AddiOp, a, b, hint)
+
+    def sub(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return a if known(b) == 0 else self._binary(arith.SubiOp, a, b, hint)
+
+    def mul(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        if 0 in (known(a), known(b)):
+            return 0
+        if known(a) == 1:
+            return b
+        return a if known(b) == 1 else self._binary(arith.MuliOp, a, b, hint)
+
+    def smallest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return self._binary(arith.MinSIOp, a, b, hint)
+
+    def largest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return self._binary(arith.MaxSIOp, a, b, hint)
+
+    def equal(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return 1 if same(a, b) else self._compare(_EQ, a, b, hint)
+
+    def differ(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return 0 if same(a, b) else self._compare(_NE, a, b, hint)
+
+    def less(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        return 0 if same(a, b) else self._compare(_SLT, a, b, hint)
+
+    def both(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        if 0 in (known(a), known(b)):
+            return 0
+        if known(a) is not None:
+            return b
+        return a if known(b) is not None else self._logic(arith.AndIOp, a, b, hint)
+
+    def either(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        if 1 in (known(a), known(b)):
+            return 1
+        if known(a) is not None:
+            return b
+        return a if known(b) is not None else self._logic(arith.OrIOp, a, b, hint)
+
+    def any_of(self, conditions: Iterable[Scalar]) -> Scalar:
+        result: Scalar = 0
+        for condition in conditions:
+            result = self.either(result, condition)
+        return result
+
+    def select(self, condition: Scalar, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        now = known(condition)
+        if now is not None:
+            return a if now else b
+        if same(a, b):
+            return a
+        return self._write(
+            arith.SelectOp(self.value(condition), self.value(a), self.value(b)), hint
+        )
+
+    def _binary(self, kind: type[Operation], a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+        x, y = known(a), known(b)
+        if x is not None and y is not None:
+            return wrap(FOLDS[kind](x, y))
+        return self._write(kind(self.value(a), self.value(b)), hint)  # pyright: ignore
+
+    def _logic(self, kind: type[Operation], a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+        return self._write(kind(self.value(a, i1), self.value(b, i1)), hint)  # pyright: ignore
+
+    def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+        x, y = known(a), known(b)
+        if x is not None and y is not None:
+            return int(COMPARISONS[predicate](x, y))
+        return self._write(arith.CmpiOp(self.value(a), self.value(b), predicate), hint)
+
+    def _write(self, op: Operation, hint: str | None) -> SSAValue:
+        op.location = self.location
+        if hint is not None:
+            op.results[0].name_hint = hint
+        return self.once(op)
+
+
+def _constant_name(value: int, type: Attribute) -> str:
+    if type == i1:
+        return "true" if value else "false"
+    suffix = "" if isinstance(type, IndexType) else f"_{type}"
+    return f"c{'m' if value < 0 else ''}{abs(value)}{suffix}"

@@ -1,0 +1,239 @@
+"""The pipeline schedule: when blocks are fetched, awaited, stored and released.
+
+Events and their order are those of spec/pallas_semantics.md section 2.3, for windows of one or
+two buffers. A loop-carried slot number per double-buffered operand says which half of its buffer
+the body sees; the other half receives the next block of an input, and still holds the previous
+block of an output. (The counters of section 2.3 stay in step: `ci = wi + 1` when a fetch starts,
+`wo = co - 1` when a store is awaited; so one number per operand replaces both.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block, SSAValue
+
+from pallasite.dialects import scf
+from pallasite.lowering.windows_to_dma_maps import evaluate
+from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma_transfers import Index, Pipelined
+
+Indices = tuple[Scalar, ...]
+"""A grid point."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The iteration space; its last axis is the fastest."""
+
+    bounds: tuple[Scalar, ...]
+
+    @property
+    def varying(self) -> list[int]:
+        """The axes that may have more than one point."""
+        return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
+
+    def steps(self, build: ScalarBuilder) -> Scalar:
+        total: Scalar = 1
+        for bound in self.bounds:
+            total = build.mul(total, bound, "steps")
+        return total
+
+    def after(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """The next grid point; the first one after the last."""
+        return self._neighbour(build, point, forward=True)
+
+    def before(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """The previous grid point; the last one before the first."""
+        return self._neighbour(build, point, forward=False)
+
+    def _neighbour(self, build: ScalarBuilder, point: Indices, *, forward: bool) -> Indices:
+        result = list(point)
+        carry: Scalar = 1
+        for axis in reversed(self.varying):
+            bound, here = self.bounds[axis], point[axis]
+            if forward:
+                moved = build.add(here, 1)
+                over, wrapped = build.equal(moved, bound), 0
+            else:
+                moved = build.sub(here, 1)
+                over, wrapped = build.equal(moved, -1), build.sub(bound, 1)
+            result[axis] = build.select(carry, build.select(over, wrapped, moved), here)
+            carry = build.both(carry, over)
+        return tuple(result)
+
+    def advances(self, index: Index, point: Indices) -> bool:
+        """Whether a block index that is `index` at `point` surely changes with every step."""
+        varying = self.varying
+        fastest = varying[-1:] if varying and known(self.bounds[varying[-1]]) is not None else []
+        return any(
+            all(any(result is point[axis] for result in index) for axis in axes)
+            for axes in (fastest, varying)
+            if axes
+        )
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One operand at one step."""
+
+    operand: Pipelined
+    slot: Scalar
+    other: Scalar
+    """The other slot of two."""
+    previous: Index
+    current: Index
+    following: Index
+    came: Scalar
+    """The block differs from the previous step's (junk at the first step)."""
+    leaves: Scalar
+    """The next step's block differs from this one (junk at the last step)."""
+
+
+class Pipeline:
+    """Writes prologue, loop and epilogue of a pipelined kernel."""
+
+    def __init__(
+        self,
+        build: ScalarBuilder,
+        grid: Grid,
+        operands: Sequence[Pipelined],
+        prefetch: Sequence[SSAValue],
+        body: Callable[[Indices], None],
+    ):
+        """`body` writes the kernel's body for a grid point, after its operands were replaced."""
+        self.build = build
+        self.grid = grid
+        self.operands = operands
+        self.prefetch = prefetch
+        self.body = body
+
+    def write(self, steps: Scalar) -> None:
+        """Writes the pipeline for `steps` steps, at least one."""
+        build, grid = self.build, self.grid
+        self._prologue()
+        if known(steps) == 1:
+            origin = (0,) * len(grid.bounds)
+            last_slots = self._step(0, steps, origin, [0] * len(self.operands))
+        else:
+            last_slots = self._loop(steps)
+        final = tuple(build.sub(bound, 1) for bound in grid.bounds)
+        for operand, slot in zip(self.operands, last_slots, strict=True):
+            if operand.stored and operand.buffers == 2:
+                with build.at(operand.location):
+                    operand.wait_store(build, self._index(operand, final), build.sub(1, slot))
+
+    def _index(self, operand: Pipelined, point: Indices) -> Index:
+        arguments = (*point, *self.prefetch)
+        return evaluate(self.build, operand.index_map, arguments, self.grid.bounds)
+
+    def _prologue(self) -> None:
+        origin = (0,) * len(self.grid.bounds)
+        for operand in self.operands:
+            if operand.fetched and operand.buffers == 2:
+                with self.build.at(operand.location):
+                    operand.fetch(self.build, self._index(operand, origin), 0)
+
+    def _loop(self, steps: Scalar) -> list[Scalar]:
+        """Writes the loop; returns the slots after the last step."""
+        build, grid = self.build, self.grid
+        # With a single varying axis, its index is the step.
+        carried = grid.varying if len(grid.varying) > 1 else []
+        slotted = [n for n, operand in enumerate(self.operands) if operand.buffers == 2]
+        block = Block(arg_types=[i32] * (1 + len(carried) + len(slotted)))
+        step, *values = block.args
+        step.name_hint = "step"
+        for axis, value in zip(carried, values, strict=False):
+            value.name_hint = f"index{axis}"
+        point: list[Scalar] = [0] * len(grid.bounds)
+        for axis, value in zip(
+            carried or grid.varying, values if carried else [step], strict=False
+        ):
+            point[axis] = value
+        slots: list[Scalar] = [0] * len(self.operands)
+        for n, value in zip(slotted, values[len(carried) :], strict=True):
+            slots[n] = value
+            value.name_hint = "slot"
+        with build.within(block):
+            slots = self._step(step, steps, tuple(point), slots)
+            following = grid.after(build, tuple(point)) if carried else ()
+            yielded = [following[axis] for axis in carried] + [slots[n] for n in slotted]
+            build.emit(scf.YieldOp(*(build.value(v) for v in yielded)))
+        initial = [build.value(0)] * len(values)
+        loop = scf.ForOp(build.value(0), build.value(steps), build.value(1), initial, block)
+        build.emit(loop)
+        for n, result in zip(slotted, loop.results[len(carried) :], strict=True):
+            slots[n] = result
+        return slots
+
+    def _turn(self, operand: Pipelined, point: Indices, slot: Scalar) -> _Turn:
+        build, grid = self.build, self.grid
+        with build.at(operand.location):
+            previous, current, following = (
+                self._index(operand, p)
+                for p in (grid.before(build, point), point, grid.after(build, point))
+            )
+            if grid.advances(current, point):
+                came = leaves = 1
+            else:
+                came = self._differ(previous, current)
+                leaves = self._differ(current, following)
+            other = build.sub(1, slot) if operand.buffers == 2 else 0
+        return _Turn(operand, slot, other, previous, current, following, came, leaves)
+
+    def _differ(self, a: Index, b: Index) -> Scalar:
+        return self.build.any_of(self.build.differ(x, y) for x, y in zip(a, b, strict=True))
+
+    def _step(
+        self, step: Scalar, steps: Scalar, point: Indices, slots: Sequence[Scalar]
+    ) -> list[Scalar]:
+        """Writes one step; returns the slots of the next."""
+        build = self.build
+        not_first = build.differ(step, 0, "not_first")
+        not_last = build.differ(step, build.sub(steps, 1), "not_last")
+        first = build.equal(step, 0, "first")
+        last = build.equal(step, build.sub(steps, 1), "last")
+        turns = [self._turn(o, point, s) for o, s in zip(self.operands, slots, strict=True)]
+        fetched = [t for t in turns if t.operand.fetched]
+        stored = [t for t in turns if t.operand.stored]
+        for t in fetched:
+            if t.operand.buffers == 2:
+                self._when(t, build.both(not_last, t.leaves), self._fetch_next)
+            else:
+                self._when(t, build.either(first, t.came), self._fetch_here)
+        for t in fetched:
+            self._when(t, build.either(first, t.came), self._wait_here)
+        for t in turns:
+            with build.at(t.operand.location):
+                view = t.operand.body_view(build, t.slot)
+            t.operand.argument.replace_all_uses_with(view)
+        self.body(point)
+        departs = [build.either(last, t.leaves) for t in turns]
+        for t, departing in zip(turns, departs, strict=True):
+            if t.operand.stored:
+                self._when(t, departing, self._store_here)
+        for t in stored:
+            if t.operand.buffers == 2:
+                self._when(t, build.both(not_first, t.came), self._wait_previous)
+        return [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]
+
+    def _when(self, turn: _Turn, condition: Scalar, write: Callable[[_Turn], None]) -> None:
+        with self.build.at(turn.operand.location):
+            self.build.when(condition, lambda: write(turn))
+
+    def _fetch_next(self, t: _Turn) -> None:
+        t.operand.fetch(self.build, t.following, t.other)
+
+    def _fetch_here(self, t: _Turn) -> None:
+        t.operand.fetch(self.build, t.current, t.slot)
+
+    def _wait_here(self, t: _Turn) -> None:
+        t.operand.wait_fetch(self.build, t.current, t.slot)
+
+    def _store_here(self, t: _Turn) -> None:
+        t.operand.store(self.build, t.current, t.slot)
+
+    def _wait_previous(self, t: _Turn) -> None:
+        t.operand.wait_store(self.build, t.previous, t.other)

@@ -1,0 +1,253 @@
+"""Block transfers: which box of an array a window covers, and the DMAs that move it.
+
+Address and size of a transfer follow spec/pallas_semantics.md section 2.4. A block that overruns
+its array is cut to whole tiles of the array, whose memory is padded to whole tiles; the rest of
+the buffer keeps what it held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    i32,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from pallasite.dialects.tpu import (
+    AssumeMultipleOp,
+    EnqueueDmaOp,
+    MemrefSliceOp,
+    MemrefSqueezeOp,
+    WaitDma2Op,
+)
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import infer_tiling
+from pallasite.lowering.windows_to_dma_maps import Range
+from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+
+Index = tuple[Scalar, ...]
+"""The results of an index map: one i32 per dimension of the block."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of a block that exists: its start in the array and in the block, and its size."""
+
+    start: tuple[Scalar, ...]
+    inner: tuple[Scalar, ...]
+    sizes: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True)
+class Pipelined:
+    """A windowed operand: its array, its window buffer of `buffers` blocks, its semaphores."""
+
+    argument: BlockArgument
+    """What the kernel's body sees."""
+    array: SSAValue
+    block: tuple[int, ...]
+    low: tuple[int, ...] | None
+    """Padding before the array, for an element window."""
+    index_map: FuncOp
+    ranges: tuple[Range, ...]
+    """The values that each result of the index map may take."""
+    fetched: bool
+    """Blocks are copied in: inputs, and outputs whose blocks may be visited again."""
+    stored: bool
+    """Blocks are copied out: outputs."""
+    buffers: int
+    buffer: SSAValue
+    semaphores: SSAValue
+    generation: int
+    location: LocationAttr
+
+    def box(self, build: ScalarBuilder, index: Index) -> Box:
+        """The box of the array that the block at `index` covers."""
+        shape = memref_type(self.array).get_shape()
+        tiles = _transfer_tiles(memref_type(self.array), self.generation)
+        parts: list[tuple[Scalar, Scalar, Scalar]] = []
+        for d, position in enumerate(index):
+            extent = _Extent(shape[d], self.block[d], tiles[d], self.ranges[d])
+            if self.low is None:
+                parts.append(extent.blocked(build, position))
+            else:
+                parts.append(extent.element(build, position, self.low[d]))
+        return Box(*(cast("tuple[Scalar, ...]", column) for column in zip(*parts, strict=True)))
+
+    def in_array(self, build: ScalarBuilder, box: Box) -> SSAValue:
+        """The view of the array that `box` describes."""
+        return slice_of(build, self.array, box.start, box.sizes)
+
+    def in_buffer(self, build: ScalarBuilder, slot: Scalar, box: Box | None = None) -> SSAValue:
+        """The view of the box (of the whole block, if None) in slot `slot` of the buffer."""
+        box = box or Box((0,) * len(self.block), (0,) * len(self.block), self.block)
+        if self.buffers == 1:
+            return slice_of(build, self.buffer, box.inner, box.sizes)
+        if len(self.block) == 1:
+            # Blocks of rank 1 lie behind each other in one flat buffer.
+            start = build.add(build.mul(slot, self.block[0]), box.inner[0])
+            return slice_of(build, self.buffer, (start,), box.sizes)
+        view = slice_of(build, self.buffer, (slot, *box.inner), (1, *box.sizes))
+        return squeeze_to(build, view, memref_type(view).get_shape()[1:])
+
+    def body_view(self, build: ScalarBuilder, slot: Scalar) -> SSAValue:
+        """What the body sees of slot `slot`."""
+        shape = memref_type(self.argument).get_shape()
+        return squeeze_to(build, self.in_buffer(build, slot), shape)
+
+    def semaphore(self, build: ScalarBuilder, slot: Scalar) -> SSAValue:
+        """The semaphore of slot `slot`."""
+        if self.buffers == 1:
+            return self.semaphores
+        return squeeze_to(build, slice_of(build, self.semaphores, (slot,), (1,)), ())
+
+    # Transfers of one block.
+
+    def fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        source, target = self._ends(build, index, slot)
+        start_copy(build, source, target, self.semaphore(build, slot))
+
+    def wait_fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        source, target = self._ends(build, index, slot)
+        wait_copy(build, source, target, self.semaphore(build, slot))
+
+    def store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        target, source = self._ends(build, index, slot)
+        semaphore = self.semaphore(build, slot)
+        start_copy(build, source, target, semaphore)
+        if self.buffers == 1:
+            wait_copy(build, source, target, semaphore)
+
+    def wait_store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        target, source = self._ends(build, index, slot)
+        wait_copy(build, source, target, self.semaphore(build, slot))
+
+    def _ends(self, build: ScalarBuilder, index: Index, slot: Scalar) -> tuple[SSAValue, SSAValue]:
+        box = self.box(build, index)
+        return self.in_array(build, box), self.in_buffer(build, slot, box)
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """One dimension of a window: array size, block size, tile, and what the index may be."""
+
+    size: int
+    block: int
+    tile: int
+    indices: Range
+
+    def blocked(self, build: ScalarBuilder, index: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+        """Start in the array, start in the block and size of block number `index`."""
+        start = build.mul(index, self.block)
+        if known(start) is None and self.block % self.tile and self.block >= self.size:
+            # The block spans the dimension, so its number is 0 wherever it is legal.
+            start = self._assume_aligned(build, start)
+        whole, rest = divmod(self.size, self.block)
+        last = self.indices.high
+        if rest == 0 or (last is not None and last < whole):
+            return start, 0, self.block
+        cut = min(self.block, self._round_up(rest))
+        if whole == 0:
+            return start, 0, cut
+        return start, 0, build.select(build.equal(index, whole), cut, self.block)
+
+    def element(
+        self, build: ScalarBuilder, index: Scalar, low: int
+    ) -> tuple[Scalar, Scalar, Scalar]:
+        """The same for a window that starts at element `index` of the array padded by `low`."""
+        first, last = self.indices.low, self.indices.high
+        start = build.sub(index, low) if low else index
+        inner: Scalar = 0
+        if low and (first is None or first < low):
+            inner = build.largest(build.sub(0, start), 0)
+            start = build.largest(start, 0)
+        if last is not None and last - low + self.block <= self.size:
+            return start, inner, build.sub(self.block, inner)
+        # The tail is rounded up to whole tiles; starts are aligned, so rounding the size is enough.
+        left = build.sub(self._round_up(self.size), start)
+        return start, inner, build.smallest(build.sub(self.block, inner), left)
+
+    def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:
+        multiple = IntegerAttr(self.tile, i32)
+        op = AssumeMultipleOp(
+            operands=[build.value(start)],
+            result_types=[i32],
+            properties={"multiple": multiple},
+        )
+        return build.emit(op).results[0]
+
+    def _round_up(self, size: int) -> int:
+        return -(-size // self.tile) * self.tile
+
+
+def _transfer_tiles(array: MemRefType[Attribute], generation: int) -> tuple[int, ...]:
+    """The granule of a transfer in each dimension of `array`."""
+    shape, bits = array.get_shape(), bit_width(array)
+    if len(shape) == 1:
+        return (LANES * packing(bits) * (2 if generation < 4 else 1),)
+    tiling = infer_tiling(shape, bits, generation, argument=True)
+    return tuple(tiling.tile_of(d) for d in range(len(shape)))
+
+
+# Views and copies.
+
+
+def memref_type(value: SSAValue) -> MemRefType[Attribute]:
+    return cast("MemRefType[Attribute]", value.type)
+
+
+def slice_of(
+    build: ScalarBuilder, base: SSAValue, start: Sequence[Scalar], sizes: Sequence[Scalar]
+) -> SSAValue:
+    """`tpu.memref_slice` of `base`, or `base` itself if that is all of it."""
+    type = memref_type(base)
+    if all(known(s) == 0 for s in start) and tuple(sizes) == type.get_shape():
+        return base
+    static = [known(size) for size in sizes]
+    shape = [DYNAMIC_INDEX if size is None else size for size in static]
+    dynamic = [build.value(z) for z, size in zip(sizes, static, strict=True) if size is None]
+    result = MemRefType(type.element_type, shape, memory_space=type.memory_space)
+    op = MemrefSliceOp(
+        operands=[base, [build.value(s) for s in start], dynamic], result_types=[result]
+    )
+    op.location = build.location
+    return build.once(op)
+
+
+def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """`view` without dimensions of size 1, so that its shape is `shape`."""
+    type = memref_type(view)
+    if type.get_shape() == tuple(shape):
+        return view
+    result = MemRefType(type.element_type, shape, memory_space=type.memory_space)
+    op = MemrefSqueezeOp(operands=[view], result_types=[result])
+    op.location = build.location
+    return build.once(op)
+
+
+def start_copy(
+    build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
+) -> None:
+    operands = [[source], [], [target], [semaphore], [], [], []]
+    build.emit(EnqueueDmaOp(operands=operands))
+
+
+def wait_copy(
+    build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
+) -> None:
+    build.emit(WaitDma2Op(operands=[semaphore, source, target, [], []]))
+
+
+def copy(build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue) -> None:
+    """Copies and waits."""
+    start_copy(build, source, target, semaphore)
+    wait_copy(build, source, target, semaphore)
