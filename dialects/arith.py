@@ -43,6 +43,7 @@ from xdsl.dialects.arith import (
     RemUIOp,
     ShLIOp,
     SignlessIntegerBinaryOperation,
+    SignlessIntegerBinaryOperationWithOverflow,
     SubfOp,
     SubiOp,
     XOrIOp,
@@ -399,6 +400,29 @@ Arith = derive(
     ],
 )
 
+_BINARY: dict[str, type[Operation]] = {
+    op.name: op
+    for op in Arith.operations
+    if issubclass(op, SignlessIntegerBinaryOperation | FloatingPointLikeBinaryOperation)
+}
+
+
+def binary_op(name: str) -> type[Operation]:
+    """The class of the elementwise binary operation `name`; raises ValueError for others."""
+    if name not in _BINARY:
+        raise ValueError(f"{name} is no elementwise binary operation")
+    return _BINARY[name]
+
+
+def default_properties(kind: type[Operation]) -> dict[str, Attribute]:
+    """The properties that `kind` has when nothing is said, as MLIR prints them."""
+    if issubclass(kind, FloatingPointLikeBinaryOperation):
+        return {"fastmath": FastMathFlagsAttr("none")}
+    if issubclass(kind, SignlessIntegerBinaryOperationWithOverflow):
+        return {"overflowFlags": IntegerOverflowAttr("none")}
+    return {}
+
+
 __all__ = [
     "AddUIExtendedOp",
     "AddfOp",
@@ -457,4 +481,7 @@ __all__ = [
     "TruncIOp",
     "UIToFPOp",
     "XOrIOp",
+    "binary_op",
+    "boolean_like",
+    "default_properties",
 ]

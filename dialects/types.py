@@ -22,10 +22,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from pallasite.layouts import registers
+
 if TYPE_CHECKING:
     from pallasite.layouts.tiling import Tiling
 
-SUBLANES, LANES = 8, 128
 INDEX_WIDTH = 32
 """The scalar core computes indices in 32 bits."""
 
@@ -54,32 +55,27 @@ def shape_of(type: Attribute) -> tuple[int, ...]:
     return cast(Shaped, type).get_shape() if isinstance(type, VectorType | MemRefType) else ()
 
 
-def register_shape(element: Attribute) -> tuple[int, ...]:
-    """The shape of one register of `element`: 8x128, with packed elements in a third dimension.
+def register_type(element: Attribute) -> VectorType[Attribute]:
+    """The type of one register of `element`: 8x128, with packed elements in a third dimension.
 
     A mask (i1) is 8x128 here; a mask of packed data has the shape of that data's register.
     """
     width = bit_width(element)
-    packing = 1 if width in (1, 32) else 32 // width
-    return (SUBLANES, LANES) if packing == 1 else (SUBLANES, LANES, packing)
+    return VectorType(element, registers.register_shape(32 if width == 1 else width))
 
 
-def register_type(element: Attribute) -> VectorType[Attribute]:
-    """The type of one register of `element` (layouts of the `vreg` form)."""
-    return VectorType(element, register_shape(element))
+def split_grid(type: Attribute) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The grid and the register shape of a vector type, None if it is no grid of registers."""
+    if not isinstance(type, VectorType):
+        return None
+    vector = cast(VectorType[Attribute], type)
+    return registers.split_shape(vector.get_shape(), bit_width(vector))
 
 
 def register_rank(type: VectorType[Attribute]) -> int:
-    """How many trailing dimensions of a grid's type are within one register: 2, or 3 if packed.
-
-    A packed register is 8x128xp with p = 2, 4, 8, ...; a mask may be of either kind.
-    """
-    shape = type.get_shape()
-    width = bit_width(type)
-    if width not in (1, 32):
-        return 3
-    packed_mask = width == 1 and len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES)
-    return 3 if packed_mask and shape[-1] in (2, 4, 8, 16, 32) else 2
+    """How many trailing dimensions of a grid's type are within one register: 2, or 3 if packed."""
+    split = split_grid(type)
+    return len(split[1]) if split else len(register_type(type.element_type).get_shape())
 
 
 def grid_shape(type: VectorType[Attribute]) -> tuple[int, ...]:
