@@ -41,6 +41,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
+from pallasite.dialects.types import register_rank
 
 AnyVector: TypeAlias = VectorType[Attribute]
 AnyMemRef: TypeAlias = MemRefType[Attribute]
@@ -200,3 +201,24 @@ def check_same_types(values: Sequence[SSAValue], what: str) -> None:
             raise VerifyException(
                 f"expected {what} of the same type, got {values[0].type} and {value.type}"
             )
+
+
+def sublane_counts(vector: AnyVector) -> tuple[int, ...]:
+    """What may count as the sublanes of a register: dimension 0, or the register's in a grid."""
+    shape = vector.get_shape()
+    grid = len(shape) - register_rank(vector)
+    return (shape[0], shape[grid]) if grid > 0 else (shape[0],)
+
+
+def check_positions(positions: DenseArrayBase[IntegerType], sources: int, factor: int) -> None:
+    """Each source of a pack has its own position below the packing factor."""
+    places = positions.get_values()
+    if len(places) != sources:
+        raise VerifyException(f"expected {sources} positions, got {len(places)}")
+    if sources > factor:
+        raise VerifyException(f"expected at most {factor} sources, got {sources}")
+    if len(set(places)) != len(places):
+        raise VerifyException(f"expected different positions, got {list(places)}")
+    for place in places:
+        if not 0 <= place < factor:
+            raise VerifyException(f"expected positions in [0, {factor}), got {place}")

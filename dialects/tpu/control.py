@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import IndexType, IntegerType, VectorType, f32, i32
 from xdsl.irdl import (
     EqAttrConstraint,
     ParsePropInAttrDict,
@@ -21,8 +21,9 @@ from xdsl.traits import (
     ReturnLike,
     SingleBlockImplicitTerminator,
 )
+from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp
+from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp, is_float
 
 
 @irdl_op_definition
@@ -48,6 +49,11 @@ class RegionOp(TpuOp):
     body = region_def()
 
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+    def verify_(self) -> None:
+        for type in self.outputs.types:
+            if not (is_float(type) or isinstance(type, IntegerType | IndexType | VectorType)):
+                raise VerifyException(f"a region yields scalars and vectors, got {type}")
 
 
 @irdl_op_definition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import VectorType, i64
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -10,6 +10,7 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import (
     ANY,
@@ -20,6 +21,7 @@ from pallasite.dialects.tpu.base import (
     TpuOp,
     array_of,
 )
+from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, TENSOR_CORE, own_core
 
 
 @irdl_op_definition
@@ -35,6 +37,17 @@ class LogOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tag attr-dict (`:` `[` $inputs^ `]` `:` type($inputs))?"
 
+    def verify_(self) -> None:
+        core = own_core(self)
+        if core == TENSOR_CORE:
+            return
+        if self.formatted.value.data:
+            raise VerifyException(f"formatted logs are for {TENSOR_CORE}, got {core}")
+        if len(self.inputs) > 1:
+            raise VerifyException(f"expected at most one input on {core}, got {len(self.inputs)}")
+        if core == SCALAR_SUBCORE and any(isinstance(t, VectorType) for t in self.inputs.types):
+            raise VerifyException(f"vectors cannot be logged on {core}")
+
 
 @irdl_op_definition
 class LogBufferOp(TpuOp):
@@ -48,6 +61,12 @@ class LogBufferOp(TpuOp):
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$tag attr-dict `:` $input `:` type($input)"
+
+    def verify_(self) -> None:
+        if len(self.shape) != self.input.type.get_num_dims():
+            raise VerifyException(
+                f"expected one size per dimension of {self.input.type}, got {len(self.shape)}"
+            )
 
 
 OPERATIONS = (LogOp, LogBufferOp)

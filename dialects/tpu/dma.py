@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i32
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
@@ -11,6 +15,7 @@ from xdsl.irdl import (
     opt_operand_def,
     prop_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import (
     ANY,
@@ -20,8 +25,21 @@ from pallasite.dialects.tpu.base import (
     FALSE,
     I32_ATTR,
     MEMREF,
+    AnyMemRef,
+    AnyVector,
     TpuOp,
 )
+from pallasite.dialects.tpu.cores import (
+    TENSOR_CORE,
+    VECTOR_SUBCORE,
+    check_scalar_semaphore,
+    check_vector_subcore,
+    in_space,
+    memory_core,
+    own_core,
+)
+from pallasite.dialects.tpu.types import SemaphoreType
+from pallasite.dialects.types import shape_of
 
 ZERO = IntegerAttr(0, 32)
 _TRANSFER_FORMAT = (
@@ -52,6 +70,16 @@ class EnqueueDmaOp(TpuOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = _TRANSFER_FORMAT
 
+    def verify_(self) -> None:
+        check_transfer_semaphores(self)
+        source, target = self.source.type, self.target.type
+        if source.element_type != target.element_type:
+            raise VerifyException(f"expected one element type, got {source} and {target}")
+        if source.get_shape() != target.get_shape():
+            raise VerifyException(f"expected one shape, got {source} and {target}")
+        check_remote(self)
+        check_transfer_cores(self)
+
 
 @irdl_op_definition
 class WaitDma2Op(TpuOp):
@@ -72,6 +100,10 @@ class WaitDma2Op(TpuOp):
         " `dst` `(` $dst `:` type($dst) `)` (`device_id` `(` $device_id^ `)`)?"
         " (`core_id` `(` $core_id^ `)`)? attr-dict"
     )
+
+    def verify_(self) -> None:
+        check_scalar_semaphore(self.semaphore.type)
+        check_local(self, self.semaphore.type)
 
 
 @irdl_op_definition
@@ -94,6 +126,17 @@ class WaitDmaOp(TpuOp):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = _TRANSFER_FORMAT
 
+    def verify_(self) -> None:
+        waits_for_target = self.wait_target.value.data
+        semaphore = self.target_semaphore if waits_for_target else self.source_semaphore
+        if semaphore is None:
+            end = "target" if waits_for_target else "source"
+            raise VerifyException(f"waiting for the {end} wants a {end}_semaphore")
+        check_scalar_semaphore(semaphore.type)
+        check_local(self, semaphore.type)
+        if self.subcore_id is not None and own_core(self) != VECTOR_SUBCORE:
+            raise VerifyException(f"subcore_id is for {VECTOR_SUBCORE}, got {own_core(self)}")
+
 
 @irdl_op_definition
 class EnqueueIndirectDmaOp(TpuOp):
@@ -115,6 +158,17 @@ class EnqueueIndirectDmaOp(TpuOp):
         " `semaphore` `(` $semaphore `:` type($semaphore) `)` attr-dict"
     )
 
+    def verify_(self) -> None:
+        check_vector_subcore(self)
+        source, target, offsets = self.source.type, self.target.type, self.offsets.type
+        check_offsets(offsets)
+        gathers = is_gather(source, target)
+        check_scalar_semaphore(self.semaphore.type)
+        if source.element_type != target.element_type:
+            raise VerifyException(f"expected one element type, got {source} and {target}")
+        indexed, dense = (source, target) if gathers else (target, source)
+        check_indirect_shapes(indexed.get_shape(), dense.get_shape(), shape_of(offsets))
+
 
 @irdl_op_definition
 class WaitIndirectDmaOp(TpuOp):
@@ -131,6 +185,112 @@ class WaitIndirectDmaOp(TpuOp):
         "`semaphore` `(` $semaphore `:` type($semaphore) `)` `src` `(` $src `:` type($src) `)`"
         " `dst` `(` $dst `:` type($dst) `)` attr-dict"
     )
+
+    def verify_(self) -> None:
+        check_vector_subcore(self)
+        is_gather(self.src.type, self.dst.type)
+        check_scalar_semaphore(self.semaphore.type)
+
+
+def check_transfer_semaphores(op: EnqueueDmaOp) -> None:
+    """There is a single target semaphore; a source semaphore is single and of the same kind."""
+    if op.target_semaphore is None:
+        raise VerifyException("expected a target_semaphore")
+    check_scalar_semaphore(op.target_semaphore.type)
+    if op.source_semaphore is None:
+        return
+    check_scalar_semaphore(op.source_semaphore.type)
+    kinds = op.source_semaphore.type.element_type, op.target_semaphore.type.element_type
+    if kinds[0] != kinds[1]:
+        raise VerifyException(f"expected semaphores of one kind, got {kinds[0]} and {kinds[1]}")
+
+
+def check_remote(op: EnqueueDmaOp) -> None:
+    """A source semaphore, and no priority, where a device or core is named."""
+    remote = op.device_id is not None or op.core_id is not None
+    if remote and op.source_semaphore is None:
+        raise VerifyException("a DMA to another device or core wants a source_semaphore")
+    if not remote and op.source_semaphore is not None:
+        raise VerifyException("a source_semaphore wants a device_id or core_id")
+    priority = op.priority.value.data
+    if priority not in (0, 1):
+        raise VerifyException(f"expected priority 0 or 1, got {priority}")
+    if priority and remote:
+        raise VerifyException(f"a DMA to another device or core has priority 0, got {priority}")
+
+
+def check_transfer_cores(op: EnqueueDmaOp) -> None:
+    """The source semaphore is local, another core is named, orders and subcores are SparseCore's."""
+    own = own_core(op)
+    if op.source_semaphore is not None:
+        check_local(op, op.source_semaphore.type)
+    target = own
+    if op.target_semaphore is not None:
+        target = memory_core(op.target_semaphore.type) or own
+        if isinstance(op.target_semaphore.type.element_type, SemaphoreType):
+            check_regular_semaphore_dma(op)
+    if target != own and op.core_id is None:
+        raise VerifyException(f"a DMA from {own} to {target} wants a core_id")
+    if op.strict_ordering.value.data and own == TENSOR_CORE:
+        raise VerifyException(f"strict_ordering is for SparseCores, got {own}")
+    if op.subcore_id is not None and target != VECTOR_SUBCORE:
+        raise VerifyException(f"subcore_id is for DMAs to {VECTOR_SUBCORE}, got {target}")
+
+
+def check_regular_semaphore_dma(op: EnqueueDmaOp) -> None:
+    """DMAs that credit regular semaphores leave the TensorCore's SMEM alone."""
+    for memref in (op.source.type, op.target.type):
+        if in_space(memref, "smem") and memory_core(memref) == TENSOR_CORE:
+            raise VerifyException(f"a DMA with regular semaphores may not touch {memref}")
+
+
+def check_local(op: Operation, semaphore: AnyMemRef) -> None:
+    """The semaphore belongs to the core that runs."""
+    core = memory_core(semaphore)
+    if core is not None and core != own_core(op):
+        raise VerifyException(f"expected a semaphore of {own_core(op)}, got {semaphore}")
+
+
+def check_offsets(type: Attribute) -> None:
+    """Offsets are i32, in VMEM or in a vector of rank 1."""
+    if isinstance(type, MemRefType):
+        memref = cast(AnyMemRef, type)
+        if memref.element_type == i32 and in_space(memref, "vmem"):
+            return
+    elif isinstance(type, VectorType):
+        vector = cast(AnyVector, type)
+        if vector.element_type == i32 and vector.get_num_dims() == 1:
+            return
+    raise VerifyException(f"expected offsets of i32 in vmem or in a rank 1 vector, got {type}")
+
+
+def is_gather(source: AnyMemRef, target: AnyMemRef) -> bool:
+    """Whether an indirect DMA reads shared memory; raises unless one side is shared, one VMEM."""
+
+    def shared(memref: AnyMemRef) -> bool:
+        tensor_core = in_space(memref, "vmem") and memory_core(memref) == TENSOR_CORE
+        return in_space(memref, "hbm") or in_space(memref, "vmem_shared") or tensor_core
+
+    if shared(source) and in_space(target, "vmem"):
+        return True
+    if in_space(source, "vmem") and shared(target):
+        return False
+    raise VerifyException(f"expected vmem on one side and shared memory, got {source}, {target}")
+
+
+def check_indirect_shapes(
+    indexed: Sequence[int], dense: Sequence[int], offsets: Sequence[int]
+) -> None:
+    """The dense side holds one slice of the indexed side per offset (spec section 3.8)."""
+    if len(offsets) not in (1, 2) or (len(offsets) == 2 and offsets[0] != 1):
+        raise VerifyException(f"expected offsets of shape [n] or [1, n], got {list(offsets)}")
+    slices = tuple(indexed[len(offsets) :])
+    if len(indexed) < len(offsets) or (len(offsets) == 2 and indexed[0] != 1):
+        raise VerifyException(f"expected [n, ...] or [1, n, ...] as indexed side, got {indexed}")
+    if tuple(dense) != (*offsets, *slices):
+        raise VerifyException(
+            f"expected {[*offsets, *slices]} as the other side of {list(indexed)}, got {list(dense)}"
+        )
 
 
 OPERATIONS = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import ArrayAttr, i32
+from xdsl.ir import Operation
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -12,8 +13,10 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import I32_ATTR, VECTOR, TpuOp
+from pallasite.dialects.tpu.cores import TENSOR_CORE, declared_core, enclosing_function
 
 
 @irdl_op_definition
@@ -41,6 +44,9 @@ class CoreIdOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
+    def verify_(self) -> None:
+        check_sparse_core(self)
+
 
 @irdl_op_definition
 class SubcoreIdOp(TpuOp):
@@ -53,6 +59,9 @@ class SubcoreIdOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        check_sparse_core(self)
 
 
 @irdl_op_definition
@@ -84,6 +93,18 @@ class PrngRandomBitsOp(TpuOp):
     name = "tpu.prng_random_bits"
 
     result = result_def(VECTOR)
+
+
+def check_sparse_core(op: Operation) -> None:
+    """The enclosing function names a SparseCore and has no grid of its own."""
+    core = declared_core(op)
+    if core is None or core == TENSOR_CORE:
+        raise VerifyException(f"{op.name} is for SparseCores, got {core or 'no core type'}")
+    function = enclosing_function(op)
+    if function is not None and isinstance(
+        function.attributes.get("dimension_semantics"), ArrayAttr
+    ):
+        raise VerifyException(f"{op.name} is for functions without dimension_semantics")
 
 
 OPERATIONS = (

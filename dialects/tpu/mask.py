@@ -24,8 +24,20 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import ANY, I32_ATTR, MASK, TpuOp, VectorOf, array_of
+from pallasite.dialects.tpu.base import (
+    ANY,
+    I32_ATTR,
+    MASK,
+    AnyVector,
+    TpuOp,
+    VectorOf,
+    array_of,
+    check_positions,
+    check_same_types,
+)
+from pallasite.dialects.types import LANES, SUBLANES, register_rank
 
 INDEX = IndexType()
 REGISTER_MASK = VectorOf((i1,), rank=2)
@@ -74,6 +86,11 @@ class MaskCastOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
+    def verify_(self) -> None:
+        source, result = self.input.type, self.result.type
+        if source.get_shape()[:2] != result.get_shape()[:2]:
+            raise VerifyException(f"expected equal leading dimensions, got {source} and {result}")
+
 
 @irdl_custom_directive
 class MaskSources(CustomDirective):
@@ -116,6 +133,21 @@ class PackVmskOp(TpuOp):
             order = range(len(self.operands))
             self.properties["positions"] = DenseArrayBase.from_list(i32, list(order))
         super().__post_init__()
+
+    def verify_(self) -> None:
+        if not self.sources:
+            raise VerifyException("expected at least one source")
+        check_same_types(self.sources, "sources")
+        factor = mask_packing(self.result.type) // mask_packing(self.sources[0].type)
+        check_positions(self.positions, len(self.sources), factor)
+
+
+def mask_packing(mask: AnyVector) -> int:
+    """The flags per 32-bit word of a register mask, which may be a grid of registers."""
+    shape = mask.get_shape()
+    if len(shape) == 2 or (register_rank(mask) == 2 and shape[-2:] == (SUBLANES, LANES)):
+        return 1
+    return shape[-1]
 
 
 OPERATIONS = (CreateMaskOp, CreateSubelementMaskOp, MaskCastOp, PackVmskOp)

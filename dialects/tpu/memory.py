@@ -6,7 +6,18 @@ the base first (spec/tpu_dialect.md section 3.2).
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i1, i32
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    NoneAttr,
+    i1,
+    i32,
+)
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -29,6 +40,7 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import (
     ANY,
@@ -41,9 +53,14 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     VECTOR_32,
     VECTOR_I32,
+    AnyMemRef,
+    AnyVector,
     TpuOp,
     array_of,
+    sublane_counts,
 )
+from pallasite.dialects.tpu.cores import in_space
+from pallasite.dialects.types import bit_width
 
 INDEX = IndexType()
 I1_ARRAY = array_of(i1)
@@ -87,6 +104,18 @@ class VectorLoadOp(TpuOp):
         " `:` type($base) `,` type($result) `,` ` ` `` type($mask)"
     )
 
+    def verify_(self) -> None:
+        base, result = self.base.type, self.result.type
+        check_indices(self.indices, base)
+        check_no_strides(self.strides, base)
+        check_vmem(base)
+        check_element_types(base, result)
+        if (mask := self.mask) is None:
+            return
+        check_maskable(result)
+        if not broadcasts_to(mask.type.get_shape(), result.get_shape()):
+            raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
+
 
 @irdl_op_definition
 class VectorStoreOp(TpuOp):
@@ -108,6 +137,14 @@ class VectorStoreOp(TpuOp):
         " `:` type($base) `,` type($value) `,` ` ` `` type($mask)"
     )
 
+    def verify_(self) -> None:
+        base, value = self.base.type, self.value.type
+        check_no_strides(self.strides, base)
+        check_indices(self.indices, base)
+        check_vmem(base)
+        check_element_types(base, value)
+        check_store_mask(self.mask, value)
+
 
 @irdl_op_definition
 class StridedLoadOp(TpuOp):
@@ -124,6 +161,9 @@ class StridedLoadOp(TpuOp):
     traits = traits_def(MemoryReadEffect())
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
+    def verify_(self) -> None:
+        check_strided(self.base.type, self.indices, self.strides, self.result.type, least=0)
+
 
 @irdl_op_definition
 class StridedStoreOp(TpuOp):
@@ -139,6 +179,9 @@ class StridedStoreOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
+
+    def verify_(self) -> None:
+        check_strided(self.base.type, self.indices, self.strides, self.value.type, least=1)
 
 
 @irdl_op_definition
@@ -202,6 +245,10 @@ class ShuffledLoadOp(TpuOp):
     traits = traits_def(MemoryReadEffect())
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
+    def verify_(self) -> None:
+        check_indices(self.indices, self.base.type)
+        check_shuffle(self.sublane_mask, self.sublane_offsets, self.result.type)
+
 
 @irdl_op_definition
 class ShuffledStoreOp(TpuOp):
@@ -218,6 +265,14 @@ class ShuffledStoreOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
+
+    def verify_(self) -> None:
+        check_indices(self.indices, self.base.type)
+        check_shuffle(self.sublane_mask, self.sublane_offsets, self.value.type)
+        if self.value.type.get_num_dims() != len(self.indices):
+            raise VerifyException(
+                f"expected a value of rank {len(self.indices)}, got {self.value.type}"
+            )
 
 
 @irdl_op_definition
@@ -238,6 +293,16 @@ class VectorLoadIdxOp(TpuOp):
         " `:` type($base) `[` type($indices) `]` `,` type($result) `,` ` ` `` type($mask)"
     )
 
+    def verify_(self) -> None:
+        base, result = self.base.type, self.result.type
+        check_index_vectors(self.indices, base, result)
+        check_vmem(base)
+        check_element_types(base, result)
+        if (mask := self.mask) is not None and not broadcasts_to(
+            mask.type.get_shape(), result.get_shape()
+        ):
+            raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
+
 
 @irdl_op_definition
 class VectorStoreIdxOp(TpuOp):
@@ -257,6 +322,110 @@ class VectorStoreIdxOp(TpuOp):
         "$base `[` $indices `]` `,` $value (`masked` $mask^)? attr-dict"
         " `:` type($base) `[` type($indices) `]` `,` type($value) `,` ` ` `` type($mask)"
     )
+
+    def verify_(self) -> None:
+        base, value = self.base.type, self.value.type
+        if value.get_num_dims() != 1:
+            raise VerifyException(f"expected a value of rank 1, got {value}")
+        check_index_vectors(self.indices, base, value)
+        check_vmem(base)
+        check_element_types(base, value)
+        check_store_mask(self.mask, value)
+
+
+def check_indices(indices: Sequence[SSAValue], base: AnyMemRef) -> None:
+    """One index per dimension of the memref."""
+    if len(indices) != base.get_num_dims():
+        raise VerifyException(
+            f"expected {base.get_num_dims()} indices for {base}, got {len(indices)}"
+        )
+
+
+def check_no_strides(strides: DenseArrayBase[IntegerType], base: AnyMemRef) -> None:
+    """Mosaic has no general loads and stores with strides."""
+    if not len(strides):
+        return
+    if len(strides) != base.get_num_dims():
+        raise VerifyException(
+            f"expected {base.get_num_dims()} strides for {base}, got {len(strides)}"
+        )
+    raise VerifyException(f"vectors are loaded and stored without strides, got {strides}")
+
+
+def check_vmem(base: AnyMemRef) -> None:
+    """The memref is in VMEM or does not say where it is."""
+    if not isinstance(base.memory_space, NoneAttr) and not in_space(base, "vmem"):
+        raise VerifyException(f"expected a memref in vmem, got {base}")
+
+
+def check_element_types(base: AnyMemRef, vector: AnyVector) -> None:
+    """Memory and register hold the same element type."""
+    if base.element_type != vector.element_type:
+        raise VerifyException(f"expected one element type, got {base} and {vector}")
+
+
+def check_maskable(vector: AnyVector) -> None:
+    """Only 32-bit elements can be masked."""
+    if bit_width(vector) != 32:
+        raise VerifyException(f"masked access is for 32-bit elements, got {vector}")
+
+
+def check_store_mask(mask: SSAValue[AnyVector] | None, value: AnyVector) -> None:
+    """The mask of a store has the shape of the value."""
+    if mask is None:
+        return
+    check_maskable(value)
+    if mask.type.get_shape() != value.get_shape():
+        raise VerifyException(f"expected a mask of the shape of {value}, got {mask.type}")
+
+
+def broadcasts_to(shape: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether trailing dimensions are equal or 1."""
+    if len(shape) > len(target):
+        return False
+    trailing = target[len(target) - len(shape) :]
+    return all(n in (1, m) for n, m in zip(shape, trailing, strict=True))
+
+
+def check_strided(
+    base: AnyMemRef,
+    indices: Sequence[SSAValue],
+    strides: DenseArrayBase[IntegerType],
+    vector: AnyVector,
+    *,
+    least: int,
+) -> None:
+    """One index, stride and vector dimension per dimension of the memref; large enough strides."""
+    ranks = (base.get_num_dims(), len(indices), len(strides), vector.get_num_dims())
+    if len(set(ranks)) != 1:
+        raise VerifyException(
+            f"expected {ranks[0]} indices, strides and vector dimensions for {base}, "
+            f"got {ranks[1]}, {ranks[2]} and {ranks[3]}"
+        )
+    for stride in strides.iter_values():
+        if stride < least:
+            raise VerifyException(f"expected strides of at least {least}, got {stride}")
+
+
+def check_shuffle(
+    mask: DenseArrayBase[IntegerType], offsets: DenseArrayBase[IntegerType], vector: AnyVector
+) -> None:
+    """One flag and one offset per sublane."""
+    for values, what in ((mask, "flags"), (offsets, "offsets")):
+        if len(values) not in sublane_counts(vector):
+            raise VerifyException(
+                f"expected {vector.get_shape()[0]} sublane {what} for {vector}, got {len(values)}"
+            )
+
+
+def check_index_vectors(
+    indices: Sequence[SSAValue[AnyVector]], base: AnyMemRef, vector: AnyVector
+) -> None:
+    """One vector of positions per dimension of the memref, each of the shape of the value."""
+    check_indices(indices, base)
+    for index in indices:
+        if index.type.get_shape() != vector.get_shape():
+            raise VerifyException(f"expected indices of the shape of {vector}, got {index.type}")
 
 
 OPERATIONS = (

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, i32, i64
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
@@ -18,16 +30,21 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.tpu.attrs import VectorPadAttr
 from pallasite.dialects.tpu.base import (
     ANY_RANK_VECTOR,
     I32_ATTR,
     SI32_ATTR,
     VECTOR,
     VECTOR_INTEGER,
+    AnyVector,
     TpuOp,
     array_of,
+    sublane_counts,
 )
+from pallasite.dialects.types import bit_width
 
 I32_ARRAY = array_of(i32)
 I64_ARRAY = array_of(i64)
@@ -49,6 +66,12 @@ class ReshapeOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        check_element_types(source, result)
+        if prod(source.get_shape()) != prod(result.get_shape()):
+            raise VerifyException(f"expected as many elements, got {source} and {result}")
+
 
 @irdl_op_definition
 class TransposeOp(TpuOp):
@@ -64,6 +87,21 @@ class TransposeOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$vector `,` $permutation attr-dict `:` type($vector) `->` type($result)"
 
+    def verify_(self) -> None:
+        source, result = self.vector.type, self.result.type
+        check_element_types(source, result)
+        permutation = self.permutation.get_values()
+        shapes = source.get_shape(), result.get_shape()
+        if len(shapes[0]) != len(shapes[1]) or sorted(permutation) != list(range(len(shapes[0]))):
+            raise VerifyException(
+                f"expected a permutation of the dimensions of {source} and {result}, "
+                f"got {list(permutation)}"
+            )
+        if shapes[1] != tuple(shapes[0][d] for d in permutation):
+            raise VerifyException(
+                f"permutation {list(permutation)} of {source} does not give {result}"
+            )
+
 
 @irdl_op_definition
 class ConcatenateOp(TpuOp):
@@ -78,6 +116,27 @@ class ConcatenateOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$sources `in` $dimension attr-dict `:` type($sources) `->` type($result)"
+
+    def verify_(self) -> None:
+        if len(self.sources) < 2:
+            raise VerifyException(f"expected at least 2 operands, got {len(self.sources)}")
+        types = [source.type for source in self.sources]
+        first, dim = types[0], self.dimension.value.data
+        if not 0 <= dim < first.get_num_dims():
+            raise VerifyException(f"dimension {dim} is out of range for {first}")
+        shape = list(first.get_shape())
+        shape[dim] = 0
+        for type in types:
+            check_element_types(first, type)
+            other = type.get_shape()
+            if len(other) != len(shape) or any(
+                n != m for d, (n, m) in enumerate(zip(shape, other, strict=True)) if d != dim
+            ):
+                raise VerifyException(
+                    f"expected operands that differ in dimension {dim} only, got {first} and {type}"
+                )
+            shape[dim] += other[dim]
+        check_inferred(self.result.type, VectorType(first.element_type, shape))
 
 
 @irdl_op_definition
@@ -125,6 +184,22 @@ class BitcastOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    def verify_(self) -> None:
+        source, result = self.input.type, self.result.type
+        widths = bit_width(source), bit_width(result)
+        shapes = list(source.get_shape()), list(result.get_shape())
+        if widths[0] != widths[1]:
+            if min(map(len, shapes)) < 2:
+                raise VerifyException(
+                    f"a bitcast between widths wants ranks of at least 2, got {source}, {result}"
+                )
+            for shape, width in zip(shapes, widths, strict=True):
+                shape[-2] *= width
+        if shapes[0] != shapes[1]:
+            raise VerifyException(
+                f"expected as many bits in each dimension, got {source}, {result}"
+            )
 
 
 @irdl_op_definition
@@ -177,6 +252,21 @@ class DynamicGatherOp(TpuOp):
         " `:` type($source) `,` type($indices) `->` type($result)"
     )
 
+    def verify_(self) -> None:
+        source, indices = self.source.type, self.indices.type
+        check_inferred(self.result.type, VectorType(source.element_type, indices.get_shape()))
+        shapes = source.get_shape(), indices.get_shape()
+        dims = self.dimensions.get_values()
+        check_dimensions(dims, len(shapes[0]))
+        if len(shapes[0]) != len(shapes[1]):
+            raise VerifyException(f"expected one rank, got {source} and {indices}")
+        for dim, (n, m) in enumerate(zip(*shapes, strict=True)):
+            if n != m and dim not in dims:
+                raise VerifyException(
+                    f"expected equal sizes outside dimensions {list(dims)}, "
+                    f"got {source} and {indices}"
+                )
+
 
 @irdl_op_definition
 class DynamicRotateOp(TpuOp):
@@ -198,6 +288,11 @@ class DynamicRotateOp(TpuOp):
         " `:` type($value) `,` type($amount) `->` type($result)"
     )
 
+    def verify_(self) -> None:
+        if self.result.type != self.value.type:
+            raise VerifyException(f"expected result {self.value.type}, got {self.result.type}")
+        check_rotation(self)
+
 
 @irdl_op_definition
 class RotateOp(TpuOp):
@@ -216,6 +311,11 @@ class RotateOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$value `by` $amount `dim` $dimension attr-dict `:` type($value)"
 
+    def verify_(self) -> None:
+        if self.amount.value.data < 0:
+            raise VerifyException(f"expected an amount of at least 0, got {self.amount.value.data}")
+        check_rotation(self)
+
 
 @irdl_op_definition
 class RelayoutOp(TpuOp):
@@ -232,6 +332,13 @@ class RelayoutOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
+    def verify_(self) -> None:
+        if self.input.type != self.result.type:
+            raise VerifyException(f"expected result {self.input.type}, got {self.result.type}")
+        for layouts in (self.in_layout.data, self.out_layout.data):
+            if len(layouts) != 1 or not isinstance(layouts[0], VectorPadAttr):
+                raise VerifyException(f"expected an array of one #tpu.vpad, got {layouts}")
+
 
 @irdl_op_definition
 class IotaOp(TpuOp):
@@ -245,6 +352,12 @@ class IotaOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        result = self.result.type
+        if not isinstance(result.element_type, IntegerType | IndexType):
+            raise VerifyException(f"expected a vector of integers, got {result}")
+        check_dimensions(self.dimensions.get_values(), result.get_num_dims())
 
 
 @irdl_op_definition
@@ -291,6 +404,21 @@ class SublaneShuffleOp(TpuOp):
         "$lhs `,` $rhs `,` $pattern attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
     )
 
+    def verify_(self) -> None:
+        types = self.lhs.type, self.rhs.type, self.result.type
+        if types[0] != types[1] or types[0] != types[2]:
+            raise VerifyException(f"expected three equal types, got {', '.join(map(str, types))}")
+        if types[0].get_num_dims() < 2:
+            raise VerifyException(f"expected registers of rank 2 or 3, got {types[0]}")
+        pattern = self.pattern.get_values()
+        if len(pattern) not in sublane_counts(types[0]):
+            raise VerifyException(
+                f"expected a pattern of {sublane_counts(types[0])[-1]} sublanes, got {len(pattern)}"
+            )
+        for row in pattern:
+            if not 0 <= row < 2 * len(pattern):
+                raise VerifyException(f"pattern entries are in [0, {2 * len(pattern)}), got {row}")
+
 
 @irdl_op_definition
 class AssumeMultipleOp(TpuOp):
@@ -305,6 +433,58 @@ class AssumeMultipleOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$value `,` $multiple attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        type, multiple = self.value.type, self.multiple.value.data
+        if not isinstance(type, IntegerType | IndexType):
+            raise VerifyException(f"expected an integer or index, got {type}")
+        if multiple < 1:
+            raise VerifyException(f"expected a multiple of at least 1, got {multiple}")
+        if (constant := constant_value(self.value)) is not None and constant % multiple:
+            raise VerifyException(f"constant {constant} is no multiple of {multiple}")
+
+
+def check_element_types(source: AnyVector, result: AnyVector) -> None:
+    """Both have the same element type."""
+    if source.element_type != result.element_type:
+        raise VerifyException(f"expected one element type, got {source} and {result}")
+
+
+def check_inferred(result: AnyVector, expected: AnyVector) -> None:
+    """The result has the type that follows from the operands."""
+    if result != expected:
+        raise VerifyException(f"expected result {expected}, got {result}")
+
+
+def check_dimensions(dims: Sequence[int], rank: int) -> None:
+    """The dimensions exist and differ."""
+    if len(set(dims)) != len(dims):
+        raise VerifyException(f"expected different dimensions, got {list(dims)}")
+    for dim in dims:
+        if not 0 <= dim < rank:
+            raise VerifyException(f"dimension {dim} is out of range for rank {rank}")
+
+
+def check_rotation(op: DynamicRotateOp | RotateOp) -> None:
+    """The dimensions exist; a stride comes with its dimension and is not negative."""
+    rank = op.value.type.get_num_dims()
+    check_dimensions([op.dimension.value.data], rank)
+    if (op.stride is None) != (op.stride_dimension is None):
+        raise VerifyException("expected either both stride and stride_dimension or neither")
+    if op.stride is None or op.stride_dimension is None:
+        return
+    if op.stride.value.data < 0:
+        raise VerifyException(f"expected a stride of at least 0, got {op.stride.value.data}")
+    check_dimensions([op.stride_dimension.value.data], rank)
+
+
+def constant_value(value: SSAValue) -> int | None:
+    """The integer that `arith.constant` gives `value`, if it does."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name != "arith.constant":
+        return None
+    attr = owner.properties.get("value")
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 OPERATIONS = (

@@ -14,8 +14,15 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import ANY_SEMAPHORE, MEMREF_I32, SEMAPHORE, TpuOp
+from pallasite.dialects.tpu.cores import (
+    VECTOR_SUBCORE,
+    check_scalar_semaphore,
+    memory_core,
+    own_core,
+)
 
 INDEX = IndexType()
 
@@ -43,6 +50,9 @@ class SemBarrierOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($result)"
 
+    def verify_(self) -> None:
+        check_scalar_semaphore(self.result.type)
+
 
 @irdl_op_definition
 class SemReadOp(TpuOp):
@@ -69,6 +79,9 @@ class SemWaitOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$semaphore `,` $amount attr-dict `:` type($semaphore)"
 
+    def verify_(self) -> None:
+        check_scalar_semaphore(self.semaphore.type)
+
 
 @irdl_op_definition
 class SemSignalOp(TpuOp):
@@ -87,6 +100,17 @@ class SemSignalOp(TpuOp):
         "$semaphore `,` $amount (`device_id` $device_id^)? (`core_id` $core_id^)?"
         " (`subcore_id` $subcore_id^)? attr-dict `:` type($semaphore)"
     )
+
+    def verify_(self) -> None:
+        check_scalar_semaphore(self.semaphore.type)
+        own = own_core(self)
+        target = memory_core(self.semaphore.type) or own
+        if self.device_id is None and self.core_id is None and target != own:
+            raise VerifyException(
+                f"signalling a semaphore of {target} from {own} wants a device_id or core_id"
+            )
+        if self.subcore_id is not None and target != VECTOR_SUBCORE:
+            raise VerifyException(f"subcore_id is for semaphores of {VECTOR_SUBCORE}, got {target}")
 
 
 @irdl_op_definition
@@ -119,6 +143,16 @@ class FetchAndAddSyncOp(TpuOp):
         "$base `[` $indices `]` `,` $value `,` $core_id attr-dict"
         " `:` type($base) `,` type($value) `->` type($result)"
     )
+
+    def verify_(self) -> None:
+        target = memory_core(self.base.type) or own_core(self)
+        if target != VECTOR_SUBCORE:
+            raise VerifyException(f"expected memory of {VECTOR_SUBCORE}, got {target}")
+        if len(self.indices) != self.base.type.get_num_dims():
+            raise VerifyException(
+                f"expected {self.base.type.get_num_dims()} indices for {self.base.type}, "
+                f"got {len(self.indices)}"
+            )
 
 
 OPERATIONS = (
