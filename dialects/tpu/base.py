@@ -41,7 +41,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
-from pallasite.dialects.types import register_rank
+from pallasite.dialects.types import split_grid
 
 AnyVector: TypeAlias = VectorType[Attribute]
 AnyMemRef: TypeAlias = MemRefType[Attribute]
@@ -206,8 +206,8 @@ def check_same_types(values: Sequence[SSAValue], what: str) -> None:
 def sublane_counts(vector: AnyVector) -> tuple[int, ...]:
     """What may count as the sublanes of a register: dimension 0, or the register's in a grid."""
     shape = vector.get_shape()
-    grid = len(shape) - register_rank(vector)
-    return (shape[0], shape[grid]) if grid > 0 else (shape[0],)
+    split = split_grid(vector)
+    return (shape[0], split[1][0]) if split else (shape[0],)
 
 
 def check_positions(positions: DenseArrayBase[IntegerType], sources: int, factor: int) -> None:

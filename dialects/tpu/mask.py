@@ -37,7 +37,7 @@ from pallasite.dialects.tpu.base import (
     check_positions,
     check_same_types,
 )
-from pallasite.dialects.types import LANES, SUBLANES, register_rank
+from pallasite.dialects.types import split_grid
 
 INDEX = IndexType()
 REGISTER_MASK = VectorOf((i1,), rank=2)
@@ -144,10 +144,9 @@ class PackVmskOp(TpuOp):
 
 def mask_packing(mask: AnyVector) -> int:
     """The flags per 32-bit word of a register mask, which may be a grid of registers."""
-    shape = mask.get_shape()
-    if len(shape) == 2 or (register_rank(mask) == 2 and shape[-2:] == (SUBLANES, LANES)):
-        return 1
-    return shape[-1]
+    split = split_grid(mask)
+    register = split[1] if split else mask.get_shape()
+    return register[-1] if len(register) > 2 else 1
 
 
 OPERATIONS = (CreateMaskOp, CreateSubelementMaskOp, MaskCastOp, PackVmskOp)
