@@ -35,8 +35,8 @@ from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _VIEWS = (
-    tpu.MemRefSliceOp, tpu.MemRefSqueezeOp, tpu.MemRefReshapeOp, tpu.MemRefBitcastOp,
-    tpu.EraseMemRefLayoutOp, memref.CastOp,
+    tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
+    tpu.EraseMemrefLayoutOp, memref.CastOp,
 )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ class _Inference:
         tiling = tiling_of(op.operands[0].type)
         if source is None or result is None or tiling is None:
             return
-        if isinstance(op, tpu.EraseMemRefLayoutOp):
+        if isinstance(op, tpu.EraseMemrefLayoutOp):
             op.results[0].replace_all_uses_with(op.operands[0])
             op.detach()
             op.erase()
@@ -125,11 +125,11 @@ def _viewed(
     op: Operation, source: MemRefType[Attribute], result: MemRefType[Attribute], tiling: Tiling
 ) -> Tiling | None:
     """The tiling of a view of a memref tiled by `tiling`; None if there is none."""
-    if isinstance(op, tpu.MemRefSliceOp | memref.CastOp):
+    if isinstance(op, tpu.MemrefSliceOp | memref.CastOp):
         return tiling
-    if isinstance(op, tpu.MemRefSqueezeOp):
+    if isinstance(op, tpu.MemrefSqueezeOp):
         return squeezed(tiling, source.get_shape(), result.get_shape())
-    if isinstance(op, tpu.MemRefBitcastOp):
+    if isinstance(op, tpu.MemrefBitcastOp):
         old, new = bit_width(source.element_type), bit_width(result.element_type)
         rows, columns = tiling.first
         p = packing(new)
@@ -174,7 +174,7 @@ def _rows(value: SSAValue) -> Iterator[SSAValue]:
             if len(op.indices) > 1:
                 yield op.indices[-2]
         elif isinstance(op, _VIEWS):
-            if isinstance(op, tpu.MemRefSliceOp) and len(op.base_idx) > 1:
+            if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
                 yield op.base_idx[-2]
             yield from _rows(op.results[0])
 

@@ -6,7 +6,7 @@ The compiler's register form takes a matmul or a 2-D transpose on a matrix that
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, i64
@@ -16,6 +16,9 @@ from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, native_tile
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
+
+
+_FOLDS = {op.name: op for op in arith.Arith.operations}
 
 
 def _element(value: SSAValue) -> Attribute:
@@ -162,13 +165,12 @@ def unroll_reduce(op: grid.ReduceOp, u: Unroller) -> None:
     """A left fold: a chain of the named operation along one grid dimension."""
     source = u.registers(op.operands[0])
     axis = op.dim.value.data
-    kind = u.register_type(op.operands[0].type)
-    made = arith.binary_op(op.kind.data)
+    made = _FOLDS[op.kind.data]
     folded = np.take(source, 0, axis=axis)
     for position in range(1, source.shape[axis]):
         step = np.take(source, position, axis=axis)
         pairs = zip(folded.reshape(-1), step.reshape(-1), strict=True)
-        values = [_combine(u, made, a, b, kind, op) for a, b in pairs]
+        values = [_combine(u, made, a, b, op) for a, b in pairs]
         folded = as_grid(values, folded.shape)
     u.define(op.results[0], np.expand_dims(folded, axis))
 
@@ -178,13 +180,10 @@ def _combine(
     kind: type[Operation],
     left: SSAValue | None,
     right: SSAValue | None,
-    register: Attribute,
     op: Operation,
 ) -> SSAValue | None:
     if left is None or right is None:
         return right if left is None else left
-    made = kind.create(
-        operands=(left, right), result_types=(register,), properties=arith.default_properties(kind),
-        location=op.location,
-    )  # fmt: skip
+    made = cast(Any, kind)(left, right)
+    made.location = op.location
     return u.emit(made).results[0]

@@ -52,7 +52,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
 def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     """Position g of the grid writes at `index + g * steps`; poison is not written."""
-    stored = (op.valueToStore if hasattr(op, "valueToStore") else op.operands[0])
+    stored = op.value
     values = u.registers(stored)
     base = list(op.indices)
     steps = _steps(op, len(base))

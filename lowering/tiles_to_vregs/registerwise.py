@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.types import splat_constant, splat_value
+from pallasite.dialects.types import splat, splat_value
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
@@ -47,8 +47,8 @@ def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
     tpu.DynamicRotateOp, tpu.RotateOp, tpu.GatherOp, tpu.DynamicGatherOp, tpu.AllReduceOp,
     tpu.BroadcastInSublanesOp, tpu.BitcastVregOp, tpu.MaskCastOp, tpu.PackVmskOp,
     tpu.UnpackSubelementsOp, tpu.PackElementwiseOp, tpu.UnpackElementwiseOp, tpu.ReciprocalOp,
-    tpu.WeirdOp, tpu.StochasticConvertElementwiseOp, tpu.FPToSIOp, tpu.SIToFPOp, tpu.FPToUIOp,
-    tpu.UIToFPOp, tpu.ExtFOp, tpu.TruncFOp, tpu.LogisticOp, tpu.PRNGRandomBitsOp,
+    tpu.WeirdOp, tpu.StochasticConvertElementwiseOp, tpu.FptosiOp, tpu.SitofpOp, tpu.FptouiOp,
+    tpu.UitofpOp, tpu.ExtfOp, tpu.TruncfOp, tpu.LogisticOp, tpu.PrngRandomBitsOp,
 )  # fmt: skip
 def unroll_registerwise(op: Operation, u: Unroller) -> None:
     """One copy of `op` per register; positions with equal operands share one copy."""
@@ -64,7 +64,7 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
         u.registers(v).reshape(-1) if isinstance(v.type, VectorType) else None for v in op.operands
     ]
     scalars = [u.scalar(v) for v in op.operands]
-    shared = not isinstance(op, tpu.PRNGRandomBitsOp)
+    shared = not isinstance(op, tpu.PrngRandomBitsOp)
     seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for position in range(int(np.prod(grid))):
@@ -188,7 +188,7 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     kind = u.register_type(op.results[0].type)
     value = properties.get("value")
     if isinstance(value, DenseIntOrFPElementsAttr):
-        properties["value"] = splat_constant(cast(VectorType[Attribute], kind), splat_value(value))
+        properties["value"] = splat(cast(VectorType[Attribute], kind), splat_value(value))
     made = type(op).create(
         operands=[u.scalar(v) for v in op.operands],
         result_types=(kind,),

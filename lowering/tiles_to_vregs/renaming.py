@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, VectorType
 from xdsl.ir import Attribute, Operation
 
-from pallasite.dialects import grid
+from pallasite.dialects import arith, grid
+from pallasite.dialects.types import splat
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
 
 
@@ -59,3 +60,16 @@ def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
     source = u.registers(op.operands[0]).reshape(-1)
     taken = [None if i < 0 else source[i] for i in _integers(op.indices)]
     u.define(op.results[0], as_grid(taken, _result_grid(op)))
+
+
+@rule(grid.PositionOp)
+def unroll_position(op: grid.PositionOp, u: Unroller) -> None:
+    """One splat constant per position along the counted dimension."""
+    shape = _result_grid(op)
+    dim, step = op.dim.value.data, op.step.value.data
+    kind = cast(VectorType[Attribute], u.register_type(op.results[0].type))
+    ramp = [1] * len(shape)
+    ramp[dim] = shape[dim]
+    splats = [arith.ConstantOp(splat(kind, p * step)) for p in range(shape[dim])]
+    registers = as_grid([u.emit(s).results[0] for s in splats], ramp)
+    u.define(op.results[0], np.broadcast_to(registers, shape))

@@ -28,7 +28,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, splat_constant
+from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import split_shape
 from pallasite.passes.dead_code import remove_dead_code
 
@@ -211,7 +211,7 @@ class Unroller:
     def zeros(self, kind: Attribute) -> SSAValue:
         """A register of zeros, defined once at the function's entry."""
         if kind not in self._zeros:
-            op = arith.ConstantOp(splat_constant(cast(VectorType[Attribute], kind), 0))
+            op = arith.ConstantOp(splat(cast(VectorType[Attribute], kind), 0))
             self._entry.append(op)
             self._zeros[kind] = op.results[0]
         return self._zeros[kind]

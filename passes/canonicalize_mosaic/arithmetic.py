@@ -1,0 +1,111 @@
+"""Elementwise arithmetic in types the vector unit computes in: others go through 32 bits."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, math
+from pallasite.dialects.types import bit_width, splat
+from pallasite.passes.canonicalize_mosaic.driver import (
+    Legalizer,
+    element_of,
+    is_bf16,
+    is_float,
+    is_vector,
+    like,
+    rule,
+)
+
+VPU = ("arith.addf", "arith.subf", "arith.mulf", "arith.maximumf", "arith.minimumf", "arith.divf")
+"""What a vector unit with bf16 does in bf16 (spec/vreg_lowering.md sections 1.8 and 4.2)."""
+EUP = ("math.powf", "math.tanh", "math.exp", "math.exp2", "math.log")
+COMPARES = (arith.CmpfOp, arith.CmpiOp)
+
+
+def _kinds(module: object) -> list[type[Operation]]:
+    return [
+        v for v in vars(module).values()
+        if isinstance(v, type) and issubclass(v, Operation) and getattr(v, "name", "")
+    ]  # fmt: skip
+
+
+NOT_ARITHMETIC: tuple[type[Operation], ...] = (
+    arith.ConstantOp, arith.SelectOp, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp,
+    arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
+    arith.IndexCastOp, arith.IndexCastUIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp,
+)  # fmt: skip
+UNSIGNED = (
+    arith.DivUIOp, arith.RemUIOp, arith.MaxUIOp, arith.MinUIOp, arith.ShRUIOp, arith.CeilDivUIOp,
+    math.CtPopOp,
+)  # fmt: skip
+
+
+@rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
+def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
+    """Narrow floats compute in f32 and round once; narrow integers compute in i32 and wrap."""
+    if not op.results or not is_vector(op.results[0]) or not op.operands:
+        return None
+    element = element_of(op.operands[0])
+    if isinstance(element, IntegerType):
+        return _integer(op, element, r)
+    if bit_width(element) == 32:
+        return None
+    if isinstance(element, Float16Type):
+        raise r.unsupported(
+            op, "float16", "float16 arithmetic is not supported",
+            "TPUs have no float16 units", "use bfloat16 or float32",
+        )  # fmt: skip
+    if is_bf16(element) and _native_bf16(op, r):
+        return None
+    wide = [r.to_f32(v) for v in op.operands]
+    result = op.results[0]
+    narrow = element_of(result)
+    value = r.again(op, wide, like(result, wide[0].type.element_type if is_float(narrow) else narrow))  # pyright: ignore
+    return r.to_float(value, narrow) if is_float(narrow) else value
+
+
+def _native_bf16(op: Operation, r: Legalizer) -> bool:
+    if isinstance(op, arith.CmpfOp):
+        return r.target.bf16_compare
+    if op.name in VPU:
+        return r.target.bf16_vpu
+    return op.name in EUP and r.target.bf16_eup
+
+
+def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | None:
+    width = element.bitwidth
+    if width in (1, 32):
+        return None
+    if isinstance(op, arith.AddiOp):
+        if width == 16 and r.target.i16_add:
+            return None
+        if width != 16:
+            raise r.unsupported(
+                op, "narrow-integer-add", f"addition of {element} vectors is not supported",
+                "the vector unit adds 32-bit (and, on some generations, 16-bit) integers",
+                "convert to int32, add, and convert back",
+            )  # fmt: skip
+    signed = not isinstance(op, UNSIGNED) and not _unsigned_compare(op)
+    wide = [r.to_i32(v, signed) for v in op.operands]
+    result = op.results[0]
+    narrow = element_of(result)
+    if isinstance(op, COMPARES):
+        return r.again(op, wide, result.type)
+    value = r.again(op, wide, like(result, element_of(wide[0])))
+    if isinstance(op, math.CountLeadingZerosOp):
+        count = r.emit(arith.ConstantOp(_splat(value, 32 - width)))
+        value = r.emit(arith.SubiOp(value, count))
+    return r.to_int(value, narrow)
+
+
+def _unsigned_compare(op: Operation) -> bool:
+    return isinstance(op, arith.CmpiOp) and op.predicate.value.data >= 6
+
+
+def _splat(value: SSAValue, number: int) -> Attribute:
+    from pallasite.dialects.types import splat
+
+    return splat(cast(VectorType[Attribute], value.type), number)

@@ -1,0 +1,76 @@
+"""Broadcasts of what registers cannot be filled with directly, and shape operations on masks."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i1, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.passes.canonicalize_mosaic.driver import (
+    Legalizer,
+    element_of,
+    is_float,
+    is_vector,
+    like,
+    rule,
+)
+
+
+@rule(vector.BroadcastOp)
+def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
+    """Constants become splats; narrow scalars are broadcast in 32 bits and narrowed; masks as i32."""
+    source, result = op.operands[0], op.results[0]
+    kind = cast(VectorType[Attribute], result.type)
+    constant = _constant(source)
+    if constant is not None:
+        return r.emit(arith.ConstantOp(splat(kind, constant)))
+    element = element_of(source)
+    if bit_width(element) == 1:
+        return _through_i32(op, r)
+    if is_vector(source) or bit_width(element) == 32:
+        return None
+    if is_float(element):
+        wide = r.to_f32(source)
+        return r.to_float(r.emit(vector.BroadcastOp(wide, _of(kind, wide.type))), element)
+    wide = r.to_i32(source)
+    return r.to_int(r.emit(vector.BroadcastOp(wide, _of(kind, i32))), element)
+
+
+def _of(kind: VectorType[Attribute], element: Attribute) -> VectorType[Attribute]:
+    return VectorType(element, kind.get_shape())
+
+
+def _constant(value: SSAValue) -> int | float | None:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    if isinstance(owner.value, IntegerAttr | FloatAttr):
+        return owner.value.value.data
+    return splat_value(owner.value)
+
+
+def _through_i32(op: Operation, r: Legalizer) -> SSAValue:
+    """`op` on i1 values done on 0 and 1, and compared with 0 afterwards."""
+    wide = [r.to_i32(v, signed=False) if element_of(v) == i1 else v for v in op.operands]
+    value = r.again(op, wide, like(op.results[0], i32))
+    zero = r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), 0)))
+    return r.emit(arith.CmpiOp(value, zero, "ne"))
+
+
+@rule(
+    vector.ShapeCastOp, tpu.ReshapeOp, vector.ExtractStridedSliceOp, tpu.TransposeOp,
+    vector.TransposeOp, tpu.ConcatenateOp, tpu.RepeatOp, tpu.DynamicRotateOp, tpu.DynamicGatherOp,
+)  # fmt: skip
+def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
+    """Masks move as integers; a splat keeps its value in any shape; no-ops vanish."""
+    result = op.results[0]
+    if isinstance(op, vector.ShapeCastOp | tpu.ReshapeOp) and op.operands[0].type == result.type:
+        return op.operands[0]
+    constants = {_constant(v) for v in op.operands if is_vector(v)}
+    value = constants.pop() if len(constants) == 1 else None
+    if value is not None:
+        return r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], result.type), value)))
+    return _through_i32(op, r) if element_of(result) == i1 else None

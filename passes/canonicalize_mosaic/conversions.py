@@ -1,0 +1,119 @@
+"""Conversions as the hardware has them: between 32 bits and narrower, in `tpu` form.
+
+Everything else goes through 32 bits: ext and trunc of floats through f32, integers through i32,
+float to narrow integer by clamping to the range first (spec/vreg_lowering.md section 4.2; JAX
+saturates).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, VectorType, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.types import bit_width, splat
+from pallasite.passes.canonicalize_mosaic.driver import (
+    NEAREST,
+    TOWARDS_ZERO,
+    Legalizer,
+    element_of,
+    is_vector,
+    like,
+    rule,
+)
+
+
+@rule(arith.ExtFOp, tpu.ExtfOp)
+def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
+    """To f32 in one step; to anything narrower through f32."""
+    if not is_vector(op.results[0]):
+        return None
+    target = element_of(op.results[0])
+    if bit_width(target) == 32:
+        if isinstance(op, tpu.ExtfOp):
+            return None
+        return r.to_f32(op.operands[0])
+    return r.to_float(r.to_f32(op.operands[0]), target)
+
+
+@rule(arith.TruncFOp, tpu.TruncfOp)
+def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
+    """From f32 in one step; from anything narrower through f32."""
+    if not is_vector(op.results[0]):
+        return None
+    source, target = op.operands[0], element_of(op.results[0])
+    if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp):
+        return None
+    return r.to_float(r.to_f32(source), target)
+
+
+@rule(arith.ExtSIOp, arith.ExtUIOp)
+def legalize_extension(op: Operation, r: Legalizer) -> SSAValue | None:
+    """To i32 in one step; to a narrower integer through i32."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(result) or bit_width(element_of(result)) == 32:
+        return None
+    return r.to_int(r.to_i32(source, isinstance(op, arith.ExtSIOp)), element_of(result))
+
+
+@rule(arith.TruncIOp)
+def legalize_trunci(op: arith.TruncIOp, r: Legalizer) -> SSAValue | None:
+    """From i32 in one step; to i1 by testing the lowest bit."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(result):
+        return None
+    if bit_width(element_of(result)) == 1:
+        wide = r.to_i32(source)
+        kind = cast(VectorType[Attribute], wide.type)
+        one = r.emit(arith.ConstantOp(splat(kind, 1)))
+        zero = r.emit(arith.ConstantOp(splat(kind, 0)))
+        return r.emit(arith.CmpiOp(r.emit(arith.AndIOp(wide, one)), zero, "ne"))
+    if bit_width(element_of(source)) == 32:
+        return None
+    return r.to_int(r.to_i32(source), element_of(result))
+
+
+@rule(arith.SIToFPOp, arith.UIToFPOp)
+def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
+    """Through i32 and f32; 32-bit unsigned numbers are converted as such."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(result):
+        return None
+    signed = isinstance(op, arith.SIToFPOp)
+    narrow = bit_width(element_of(source)) < 32
+    wide = r.to_i32(source, signed)
+    kind = tpu.SitofpOp if signed or narrow else tpu.UitofpOp
+    value = r.emit(
+        kind.create(
+            operands=[wide],
+            result_types=[like(wide, f32)],
+            properties={"rounding_mode": NEAREST},
+        )
+    )
+    return r.to_float(value, element_of(result))
+
+
+@rule(arith.FPToSIOp, arith.FPToUIOp)
+def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
+    """Through f32 and i32, clamped to the range of a narrower integer."""
+    source, result = op.operands[0], op.results[0]
+    if not is_vector(result):
+        return None
+    target = cast(IntegerType, element_of(result))
+    value = r.to_f32(source)
+    signed = isinstance(op, arith.FPToSIOp)
+    if target.bitwidth < 32:
+        low = -(1 << target.bitwidth - 1) if signed else 0
+        high = (1 << target.bitwidth - 1) - 1 if signed else (1 << target.bitwidth) - 1
+        kind = cast(VectorType[Attribute], value.type)
+        value = r.emit(arith.MaximumfOp(value, r.emit(arith.ConstantOp(splat(kind, float(low))))))
+        value = r.emit(arith.MinimumfOp(value, r.emit(arith.ConstantOp(splat(kind, float(high))))))
+        signed = True
+    made = (tpu.FptosiOp if signed else tpu.FptouiOp).create(
+        operands=[value],
+        result_types=[like(value, i32)],
+        properties={"rounding_mode": TOWARDS_ZERO},
+    )
+    return r.to_int(r.emit(made), target)

@@ -1,0 +1,206 @@
+"""The walk of `canonicalize-mosaic` and what its rules share.
+
+    %s = arith.addf %a, %b : vector<16x128xbf16>
+becomes, on targets whose vector unit adds only f32,
+    %x = tpu.extf %a : vector<16x128xbf16> -> vector<16x128xf32>
+    %y = tpu.extf %b : vector<16x128xbf16> -> vector<16x128xf32>
+    %t = arith.addf %x, %y : vector<16x128xf32>
+    %s = tpu.truncf %t {rounding_mode = ...} : vector<16x128xf32> -> vector<16x128xbf16>
+
+Needs any form whose vectors are logical; leaves the same form. Rules are keyed by operation and
+look only at the target's data (spec/vreg_lowering.md section 4). What a rule creates is visited
+again, so rules may rely on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float32Type,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import arith, func, tpu
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width
+from pallasite.targets import Target, get_target
+
+Rule = Callable[..., "SSAValue | None"]
+
+_RULES: dict[type[Operation], Rule] = {}
+
+
+def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
+    """Registers a rule `(op, rewriter) -> replacement of its result, or None to keep the op`."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            _RULES[kind] = function
+        return function
+
+    return register
+
+
+def is_vector(value: SSAValue) -> bool:
+    return isinstance(value.type, VectorType)
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a vector, or the type of a scalar."""
+    kind = value.type
+    return cast(VectorType[Attribute], kind).element_type if isinstance(kind, VectorType) else kind
+
+
+def like(value: SSAValue, element: Attribute) -> Attribute:
+    """The type of `value` with another element type."""
+    kind = value.type
+    if isinstance(kind, VectorType):
+        return VectorType(element, cast(VectorType[Attribute], kind).get_shape())
+    return element
+
+
+def is_float(kind: Attribute) -> bool:
+    return not isinstance(kind, IntegerType) and str(kind) != "index"
+
+
+class Legalizer:
+    """Applies the rules to one function; rules create operations through it."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._anchor: Operation | None = None
+        self._made: list[Operation] = []
+
+    def block(self, block: Block) -> None:
+        """Legalises the operations of `block` and of the regions in it."""
+        for op in list(block.ops):
+            self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+        chosen = _RULES.get(type(op))
+        if chosen is None or op.parent is None:
+            return
+        outer = (self._anchor, self._made)
+        self._anchor, self._made = op, []
+        replacement = chosen(op, self)
+        made = self._made
+        self._anchor, self._made = outer
+        if replacement is not None:
+            replacement.name_hint = op.results[0].name_hint
+            op.results[0].replace_all_uses_with(replacement)
+            op.detach()
+            op.erase()
+        for fresh in made:
+            self._operation(fresh)
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Inserts `op` in front of the operation under revision; returns its first result."""
+        assert self._anchor is not None
+        block = self._anchor.parent
+        assert block is not None
+        op.location = self._anchor.location
+        block.insert_op_before(op, self._anchor)
+        self._made.append(op)
+        return op.results[0]
+
+    def again(
+        self, op: Operation, operands: Sequence[SSAValue], result: Attribute
+    ) -> SSAValue:
+        """`op` on other operands, with another result type."""
+        made = type(op).create(
+            operands=operands,
+            result_types=[result],
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        return self.emit(made)
+
+    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
+        """A diagnostic at the kernel line of `op`."""
+        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
+
+    # Conversions that rules are made of.
+
+    def to_f32(self, value: SSAValue) -> SSAValue:
+        """A float value in f32."""
+        if isinstance(element_of(value), Float32Type):
+            return value
+        kind = arith.ExtFOp if not is_vector(value) else tpu.ExtfOp
+        return self.emit(kind.create(operands=[value], result_types=[like(value, f32)]))
+
+    def to_float(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """An f32 value rounded to `element`."""
+        if element_of(value) == element:
+            return value
+        if not is_vector(value):
+            return self.emit(arith.TruncFOp(value, element))  # pyright: ignore
+        return self.emit(
+            tpu.TruncfOp.create(
+                operands=[value],
+                result_types=[like(value, element)],
+                properties={"rounding_mode": NEAREST},
+            )
+        )
+
+    def to_i32(self, value: SSAValue, signed: bool = True) -> SSAValue:
+        """An integer value widened to i32."""
+        if bit_width(element_of(value)) == 32:
+            return value
+        kind = arith.ExtSIOp if signed and bit_width(element_of(value)) > 1 else arith.ExtUIOp
+        return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
+
+    def to_int(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """An i32 value truncated to `element`."""
+        if element_of(value) == element:
+            return value
+        return self.emit(
+            arith.TruncIOp.create(operands=[value], result_types=[like(value, element)])
+        )
+
+
+NEAREST = tpu.RoundingModeAttr(tpu.RoundingMode.TO_NEAREST_EVEN)
+TOWARDS_ZERO = tpu.RoundingModeAttr(tpu.RoundingMode.TOWARDS_ZERO)
+
+
+def is_bf16(kind: Attribute) -> bool:
+    return isinstance(kind, BFloat16Type)
+
+
+@dataclass(frozen=True)
+class CanonicalizeMosaicPass(ModulePass):
+    """Rewrites operations and element types that the target does not execute."""
+
+    name = "canonicalize-mosaic"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from pallasite.passes.canonicalize_mosaic import (  # noqa: F401  (they register rules)
+            arithmetic,
+            broadcasts,
+            conversions,
+            matmul,
+            reductions,
+            selects,
+        )
+
+        legalizer = Legalizer(get_target(self.target))
+        for function in op.body.block.ops:
+            if isinstance(function, func.FuncOp):
+                for block in function.body.blocks:
+                    legalizer.block(block)

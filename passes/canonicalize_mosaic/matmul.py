@@ -1,0 +1,257 @@
+"""Matrix products of two matrices in types that the MXU takes.
+
+Every product becomes `tpu.matmul` of (M,K) by (K,N) or (N,K) into 32-bit accumulators: operands are
+transposed to batch, free, contracting order and flattened to matrices, batches are taken apart, and
+operand types the MXU lacks are widened (spec/vreg_lowering.md section 4.3).
+"""
+
+from __future__ import annotations
+
+import math as pymath
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, IntegerAttr, VectorType, bf16, f32, i32, i64
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.passes.canonicalize_mosaic.driver import (
+    TOWARDS_ZERO,
+    Legalizer,
+    element_of,
+    is_float,
+    like,
+    rule,
+)
+
+PLAIN = ([1], [0], [0], [1], [0, 0, 1, 1], [], [])
+TRANSPOSED_RHS = ([1], [1], [0], [0], [0, 0, 1, 0], [], [])
+
+
+def numbers_of(op: tpu.MatmulOp) -> tuple[tuple[int, ...], ...]:
+    """The seven dimension lists, from the attribute or from the legacy flags."""
+    if op.dimension_numbers is not None:
+        return cast(tpu.DotDimensionNumbersAttr, op.dimension_numbers).lists()
+    left = 0 if op.transpose_lhs.value.data else 1
+    right = 1 if op.transpose_rhs.value.data else 0
+    return (left,), (right,), (1 - left,), (1 - right,), (0, 1 - left, 1, 1 - right), (), ()
+
+
+@rule(tpu.MatmulOp)
+def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
+    """Shapes first, then types."""
+    numbers = numbers_of(op)
+    plain = numbers in _tuples(PLAIN, TRANSPOSED_RHS) and op.dimension_numbers is not None
+    if plain and _ranks(op) == (2, 2, 2):
+        return _legal_types(op, r)
+    lhs_k, rhs_k, lhs_free, rhs_free, _, lhs_batch, rhs_batch = numbers
+    lhs = _ordered(op.lhs, (*lhs_batch, *lhs_free, *lhs_k), r)
+    keep = not rhs_batch and len(rhs_free) == 1 and rhs_free[0] < min(rhs_k)
+    order = (*rhs_batch, *rhs_free, *rhs_k) if keep else (*rhs_batch, *rhs_k, *rhs_free)
+    rhs = _ordered(op.rhs, order, r)
+    left, right = _shape(op.lhs), _shape(op.rhs)
+    batch = [left[d] for d in lhs_batch]
+    m = pymath.prod(left[d] for d in lhs_free)
+    k = pymath.prod(left[d] for d in lhs_k)
+    n = pymath.prod(right[d] for d in rhs_free)
+    count = pymath.prod(batch)
+    right_matrix = (n, k) if keep else (k, n)
+    lhs3 = _reshape(lhs, (count, m, k), r)
+    rhs3 = _reshape(rhs, (count, *right_matrix), r)
+    acc3 = _reshape(op.acc, (count, m, n), r)
+    parts: list[SSAValue] = []
+    for b in range(count):
+        one = [_take(v, b, r) for v in (lhs3, rhs3, acc3)]
+        product = make_matmul(one, TRANSPOSED_RHS if keep else PLAIN, op, r)
+        parts.append(_reshape(product, (1, m, n), r))
+    whole = parts[0] if count == 1 else _concatenate(parts, r)
+    return _reshape(whole, _shape(op.results[0]), r)
+
+
+def _tuples(*forms: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]]:
+    return [tuple(tuple(part) for part in form) for form in forms]
+
+
+def _ranks(op: tpu.MatmulOp) -> tuple[int, ...]:
+    return tuple(len(_shape(v)) for v in op.operands)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    return tuple(cast(VectorType[Attribute], value.type).get_shape())
+
+
+def make_matmul(
+    operands: Sequence[SSAValue], numbers: Sequence[Sequence[int]], op: tpu.MatmulOp, r: Legalizer
+) -> SSAValue:
+    """`tpu.matmul` of matrices with the precision of `op`."""
+    no = BoolAttr.from_bool(False)
+    properties: dict[str, Attribute] = {
+        "dimension_numbers": tpu.DotDimensionNumbersAttr.of(*numbers),
+        "transpose_lhs": no,
+        "transpose_rhs": no,
+        "transpose_lhs_hint": no,
+    }
+    if op.precision is not None:
+        properties["precision"] = op.precision
+    return r.emit(
+        tpu.MatmulOp.create(
+            operands=operands, result_types=[operands[2].type], properties=properties
+        )
+    )
+
+
+def _ordered(value: SSAValue, order: tuple[int, ...], r: Legalizer) -> SSAValue:
+    if order == tuple(range(len(order))):
+        return value
+    shape = _shape(value)
+    kind = VectorType(element_of(value), [shape[d] for d in order])
+    return r.emit(
+        tpu.TransposeOp.create(
+            operands=[value],
+            result_types=[kind],
+            properties={"permutation": DenseArrayBase.from_list(i64, list(order))},
+        )
+    )
+
+
+def _reshape(value: SSAValue, shape: Sequence[int], r: Legalizer) -> SSAValue:
+    kind = VectorType(element_of(value), shape)
+    if value.type == kind:
+        return value
+    return r.emit(vector.ShapeCastOp.create(operands=[value], result_types=[kind]))
+
+
+def _take(value: SSAValue, index: int, r: Legalizer) -> SSAValue:
+    """Matrix `index` of a stack of matrices."""
+    shape = _shape(value)
+    if shape[0] > 1:
+        made = vector.ExtractStridedSliceOp.create(
+            operands=[value],
+            result_types=[VectorType(element_of(value), (1, *shape[1:]))],
+            properties={
+                "offsets": _array([index, 0, 0]),
+                "sizes": _array([1, *shape[1:]]),
+                "strides": _array([1, 1, 1]),
+            },
+        )
+        value = r.emit(made)
+    return _reshape(value, shape[1:], r)
+
+
+def _array(values: Sequence[int]) -> Attribute:
+    return ArrayAttr([IntegerAttr(v, i64) for v in values])
+
+
+def _concatenate(parts: Sequence[SSAValue], r: Legalizer) -> SSAValue:
+    shape = _shape(parts[0])
+    kind = VectorType(element_of(parts[0]), (len(parts), *shape[1:]))
+    return r.emit(
+        tpu.ConcatenateOp.create(
+            operands=parts,
+            result_types=[kind],
+            properties={"dimension": IntegerAttr(0, i32)},
+        )
+    )
+
+
+def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
+    """Widens operands to a pair of types that the MXU takes."""
+    lhs, rhs = op.lhs, op.rhs
+    pair = (str(element_of(lhs)), str(element_of(rhs)))
+    if pair in r.target.matmul_pairs:
+        return None
+    numbers = numbers_of(op)
+    if is_float(element_of(op.acc)):
+        wide = f32 if "f32" in pair or bit_width(element_of(lhs)) != bit_width(element_of(rhs)) else bf16
+        operands = [_as_float(v, wide, r) for v in (lhs, rhs)]
+        return make_matmul([*operands, op.acc], numbers, op, r)
+    if ("f32", "f32") not in r.target.matmul_pairs or pair[0] != pair[1]:
+        raise r.unsupported(
+            op, "matmul-types", f"a product of {pair[0]} and {pair[1]} into {element_of(op.acc)} is "
+            f"not supported on {r.target.name}", "its matrix unit has no such operand types",
+            "convert both operands to bfloat16 and accumulate in float32",
+        )  # fmt: skip
+    return _integer_through_float(op, numbers, r)
+
+
+def _as_float(value: SSAValue, wide: Attribute, r: Legalizer) -> SSAValue:
+    if not is_float(element_of(value)):
+        value = r.emit(
+            arith.SIToFPOp.create(operands=[value], result_types=[like(value, f32)])
+        )
+    return r.to_float(r.to_f32(value), wide)
+
+
+def _integer_through_float(
+    op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
+) -> SSAValue:
+    """Integers of 8 bits and less as bf16, accumulated in f32 and converted back."""
+    width = max(bit_width(element_of(v)) for v in (op.lhs, op.rhs))
+    depth = _shape(op.lhs)[numbers[0][0]]
+    if width > 8 or depth << 2 * (width - 1) > 1 << 24:
+        raise r.unsupported(
+            op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is not "
+            f"exact on {r.target.name}", "its matrix unit sums in float32, exact below 2**24",
+            "contract fewer elements at a time and add the partial sums as int32",
+        )  # fmt: skip
+    operands = [_as_float(v, bf16, r) for v in (op.lhs, op.rhs)]
+    kind = cast(VectorType[Attribute], like(op.acc, f32))
+    zero = r.emit(arith.ConstantOp(splat(kind, 0.0)))
+    product = make_matmul([*operands, zero], numbers, op, r)
+    made = tpu.FptosiOp.create(
+        operands=[product],
+        result_types=[like(product, i32)],
+        properties={"rounding_mode": TOWARDS_ZERO},
+    )
+    return r.emit(arith.AddiOp(r.emit(made), op.acc))
+
+
+@rule(vector.ContractOp)
+def legalize_contract(op: vector.ContractOp, r: Legalizer) -> SSAValue | None:
+    """`vector.contract` of two matrices is a matmul."""
+    maps = [str(m.data) for m in op.indexing_maps]
+    forms = {
+        "(d0, d1, d2) -> (d2, d1)": PLAIN,
+        "(d0, d1, d2) -> (d1, d2)": TRANSPOSED_RHS,
+    }
+    if maps[0] != "(d0, d1, d2) -> (d0, d2)" or maps[2] != "(d0, d1, d2) -> (d0, d1)":
+        raise r.unsupported(op, "contract-form", "only contractions of two matrices are supported")
+    numbers = forms.get(maps[1])
+    if numbers is None:
+        raise r.unsupported(op, "contract-form", "only contractions of two matrices are supported")
+    no = BoolAttr.from_bool(False)
+    return r.emit(
+        tpu.MatmulOp.create(
+            operands=op.operands,
+            result_types=[op.acc.type],
+            properties={
+                "dimension_numbers": tpu.DotDimensionNumbersAttr.of(*numbers),
+                "transpose_lhs": no,
+                "transpose_rhs": no,
+                "transpose_lhs_hint": no,
+            },
+        )
+    )
+
+
+def is_zero(value: SSAValue) -> bool:
+    """True for a splat of zeros."""
+    owner = value.owner
+    return isinstance(owner, arith.ConstantOp) and splat_value(owner.value) == 0
+
+
+@rule(arith.AddfOp, arith.AddiOp)
+def fold_accumulator(op: arith.AddfOp | arith.AddiOp, r: Legalizer) -> SSAValue | None:
+    """`matmul(a, b, 0) + x` is `matmul(a, b, x)`, on the left side only, as the reference does."""
+    from pallasite.passes.canonicalize_mosaic.arithmetic import legalize_arithmetic
+
+    product = op.operands[0].owner
+    if isinstance(product, tpu.MatmulOp) and is_zero(product.acc) and op.operands[0].has_one_use():
+        made = tpu.MatmulOp.create(
+            operands=[product.lhs, product.rhs, op.operands[1]],
+            result_types=[op.results[0].type],
+            properties=product.properties,
+        )
+        return r.emit(made)
+    return legalize_arithmetic(op, r)

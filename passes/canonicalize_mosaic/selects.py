@@ -1,0 +1,82 @@
+"""Selects whose mask and data fit the mask registers."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, vector
+from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.passes.canonicalize_mosaic.driver import (
+    Legalizer,
+    element_of,
+    is_float,
+    is_vector,
+    rule,
+)
+
+
+def governed_bits(mask: SSAValue) -> int | None:
+    """The width of the data that a mask was made from; None if it fits any."""
+    owner = mask.owner
+    if isinstance(owner, arith.CmpiOp | arith.CmpfOp):
+        return bit_width(element_of(owner.operands[0]))
+    if isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None:
+        return None
+    if isinstance(owner, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
+        found = {governed_bits(v) for v in owner.operands} - {None}
+        return max(cast("set[int]", found), default=None)
+    return 32
+
+
+@rule(arith.SelectOp)
+def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
+    """A scalar condition is broadcast; narrow data widens to meet a mask of wide data."""
+    condition, left, right = op.operands
+    result = op.results[0]
+    if not is_vector(result):
+        return None
+    element = element_of(result)
+    bits = bit_width(element)
+    if not is_vector(condition):
+        shape = cast(VectorType[Attribute], result.type).get_shape()
+        mask = r.emit(vector.BroadcastOp(condition, VectorType(i1, shape)))
+        return r.emit(arith.SelectOp(mask, left, right))
+    if bits == 1:
+        return _logic(condition, left, right, r)
+    mask_bits = governed_bits(condition) or bits
+    if bits == 32 or (bits == mask_bits and bits >= r.target.narrowest_select_bits):
+        return None
+    widen = r.to_f32 if is_float(element) else r.to_i32
+    value = r.emit(arith.SelectOp(condition, widen(left), widen(right)))
+    return r.to_float(value, element) if is_float(element) else r.to_int(value, element)
+
+
+def _logic(mask: SSAValue, left: SSAValue, right: SSAValue, r: Legalizer) -> SSAValue:
+    """A select between masks by logic: (mask and left) or (not mask and right)."""
+    kept = r.emit(arith.AndIOp(mask, left))
+    ones = r.emit(arith.ConstantOp(_true(mask)))
+    other = r.emit(arith.AndIOp(r.emit(arith.XOrIOp(mask, ones)), right))
+    return r.emit(arith.OrIOp(kept, other))
+
+
+def _true(mask: SSAValue) -> Attribute:
+    return splat(cast(VectorType[Attribute], mask.type), 1)
+
+
+@rule(arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+def legalize_logic(op: Operation, r: Legalizer) -> SSAValue | None:
+    """Masks of data of different widths meet as masks of words."""
+    if not is_vector(op.results[0]) or element_of(op.results[0]) != i1:
+        return None
+    widths = [governed_bits(v) for v in op.operands]
+    known = {w for w in widths if w is not None}
+    if len(known) < 2:
+        return None
+    raise r.unsupported(
+        op, "mixed-masks", f"{op.name} meets masks of {sorted(known)}-bit data",
+        "a mask register holds one bit per element of one width",
+        "compare values of equal width",
+    )  # fmt: skip
