@@ -21,7 +21,8 @@ from pallasite.dialects.locations import source_location
 
 SEGMENTS = "operandSegmentSizes"
 _SEGMENT_PROPERTIES = (SEGMENTS, "resultSegmentSizes")
-_NAME = "op_name__"
+NAME = "op_name__"
+"""Where xDSL keeps the name of an unregistered operation."""
 
 
 @lru_cache(maxsize=4096)
@@ -37,7 +38,7 @@ def name_of(op: Operation) -> str:
 
 def rename(op: Operation, name: str) -> None:
     """Calls the unregistered `op` by another name."""
-    op.attributes[_NAME] = String(name)
+    op.attributes[NAME] = String(name)
 
 
 def replace(op: Operation, kind: type[Operation], properties: dict[str, Attribute],
@@ -80,7 +81,7 @@ def register(op: Operation, context: Context) -> Operation:
     for key, value in op.attributes.items():
         if key in inherent or key in _SEGMENT_PROPERTIES:
             properties[key] = value
-        elif key != _NAME:
+        elif key != NAME:
             attributes[key] = value
     return replace(op, kind, properties, attributes)
 

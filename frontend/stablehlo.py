@@ -194,7 +194,7 @@ def _tensors(tokens: Tokens, item: Value) -> Tensors:
     except Exception as error:
         # Type parsers raise whatever their author chose to; all of it means bad text.
         raise tokens.error(item[0], f"expected a type, got '{text}'") from error
-    members = cast(TupleType, kind).types.data if isinstance(kind, TupleType) else (kind,)
+    members = kind.types.data if isinstance(kind, TupleType) else (kind,)
     for member in members:
         if not isinstance(member, TensorType):
             raise tokens.error(item[0], f"expected a tensor type, got '{text}'")
