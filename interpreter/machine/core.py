@@ -51,7 +51,8 @@ class Core:
         sizes = machine.sizes
         self.vmem = machine.new_memory("vmem", sizes["vmem"], str(self))
         self.smem = machine.new_memory("smem", sizes["smem"], str(self))
-        self.semaphore_memory = machine.new_memory("semaphore_mem", sizes["semaphore_mem"], str(self))
+        words = sizes["semaphore_mem"]
+        self.semaphore_memory = machine.new_memory("semaphore_mem", words, str(self))
         # The barrier semaphore exists before any kernel starts, at one address everywhere.
         self._barrier = self.semaphore_memory.allocate(BARRIER_BYTES, "barrier", pinned=True)
         self._memories = {
@@ -233,7 +234,7 @@ class Core:
 
 
 def amount_of(semaphore: Ref, ref: Ref) -> int:
-    """What one transfer of `ref` adds to a semaphore: its bytes, or one if that is a regular one."""
+    """What one transfer of `ref` adds to a semaphore: its bytes, or one to a regular one."""
     return ref.byte_count if semaphore.element.name == "tpu.dma_semaphore" else 1
 
 

@@ -1,9 +1,9 @@
 """The DMA engines: asynchronous copies between any two refs (spec/pallas_semantics.md 3.7).
 
 A transfer is enqueued, its source is read, its target is written; a remote one credits the source
-semaphore on the sender after the reading and the target semaphore on the receiver after the writing,
-a local one only its target semaphore. DMA semaphores rise by bytes, regular ones by one. When the
-two halves happen is the policy's choice, within what the hardware allows:
+semaphore on the sender after the reading and the target semaphore on the receiver after the
+writing, a local one only its target semaphore. DMA semaphores rise by bytes, regular ones by one.
+When the two halves happen is the policy's choice, within what the hardware allows:
 
 * `eager`: both at once when the transfer is enqueued;
 * `on_wait`: as late as possible, when somebody waits for the semaphore it credits; of several

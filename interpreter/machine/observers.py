@@ -48,6 +48,32 @@ class Observer:
     ) -> None:
         """A core stores a box of elements."""
 
+    def read_rows(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+        sublanes: tuple[bool, ...],
+        offsets: tuple[int, ...],
+        at: SourceLocation | None,
+    ) -> None:
+        """A core loads a grid of registers (the arguments of `rows.load_rows`)."""
+
+    def write_rows(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+        sublanes: tuple[bool, ...],
+        offsets: tuple[int, ...],
+        at: SourceLocation | None,
+    ) -> None:
+        """A core stores a grid of registers."""
+
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
 
@@ -107,6 +133,34 @@ class Observers(Observer):
     ) -> None:
         for part in self.parts:
             part.write(core, ref, index, shape, strides, at)
+
+    def read_rows(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+        sublanes: tuple[bool, ...],
+        offsets: tuple[int, ...],
+        at: SourceLocation | None,
+    ) -> None:
+        for part in self.parts:
+            part.read_rows(core, ref, index, shape, steps, sublanes, offsets, at)
+
+    def write_rows(
+        self,
+        core: Core,
+        ref: Ref,
+        index: Sequence[int],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+        sublanes: tuple[bool, ...],
+        offsets: tuple[int, ...],
+        at: SourceLocation | None,
+    ) -> None:
+        for part in self.parts:
+            part.write_rows(core, ref, index, shape, steps, sublanes, offsets, at)
 
     def dma_start(self, transfer: Transfer) -> None:
         for part in self.parts:

@@ -112,29 +112,35 @@ class Ref:
         moved = tuple(a + b for a, b in zip(self.starts, starts, strict=True))
         return Ref(self.buffer, self.element, tuple(sizes), self.digits, moved, self.base)
 
+    def keep(self, dims: Sequence[int]) -> Ref:
+        """Only the dimensions `dims`; the others are left at their first coordinate."""
+        base = self.base + sum(
+            boxes.offset_of(self.digits[d], self.starts[d])
+            for d in range(len(self.shape))
+            if d not in dims
+        )
+        return Ref(
+            self.buffer,
+            self.element,
+            tuple(self.shape[d] for d in dims),
+            tuple(self.digits[d] for d in dims),
+            tuple(self.starts[d] for d in dims),
+            base,
+        )
+
     def squeeze(self, shape: Sequence[int]) -> Ref:
         """Without some dimensions of size 1; equal sizes are paired from the minor end."""
         kept: list[int] = []
-        base, wanted = self.base, len(shape) - 1
+        wanted = len(shape) - 1
         for d in range(len(self.shape) - 1, -1, -1):
             if wanted >= 0 and self.shape[d] == shape[wanted]:
                 kept.append(d)
                 wanted -= 1
-            elif self.shape[d] == 1:
-                base += boxes.offset_of(self.digits[d], self.starts[d])
-            else:
+            elif self.shape[d] != 1:
                 raise self._no_view("squeeze", shape)
         if wanted >= 0:
             raise self._no_view("squeeze", shape)
-        kept.reverse()
-        return Ref(
-            self.buffer,
-            self.element,
-            tuple(shape),
-            tuple(self.digits[d] for d in kept),
-            tuple(self.starts[d] for d in kept),
-            base,
-        )
+        return self.keep(kept[::-1])
 
     def reshape(self, shape: Sequence[int], at: SourceLocation | None = None) -> Ref:
         """The same elements, row-major, in another shape; tiles must not be cut across."""

@@ -1,0 +1,1 @@
+"""What ops do to the machine, one module per family; `interpreter.meanings` has the registry."""

@@ -1,0 +1,86 @@
+"""What a kernel prints, asserts and marks for profiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pallasite.diagnostics import ExecutionError
+from pallasite.dialects import cf, tpu
+from pallasite.dialects.locations import source_location
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, effect
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, separator=" ", threshold=1 << 16)
+    if isinstance(value, np.floating):
+        return repr(float(value))
+    return str(value)
+
+
+@effect(tpu.LogOp)
+def log(op: tpu.LogOp, facts: Facts) -> Callable[..., None]:
+    """Adds a line to the core's log: the tag with `$n` filled in, or followed by the inputs."""
+    tag = op.tag.data
+    formatted = bool(op.formatted.value.data)
+
+    def fn(core: Core, *inputs: Any) -> None:
+        texts = [_text(value) for value in inputs]
+        if formatted:
+            line = re.sub(
+                r"\$(\d+)",
+                lambda m: texts[int(m[1])] if int(m[1]) < len(texts) else m[0],
+                tag,
+            )
+        else:
+            line = _joined(tag, texts)
+        core.log.append(line)
+
+    return fn
+
+
+def _joined(tag: str, texts: list[str]) -> str:
+    blank = "" if not tag or tag[-1].isspace() or not texts else " "
+    return tag + blank + " ".join(texts)
+
+
+@effect(tpu.LogBufferOp)
+def log_buffer(op: tpu.LogBufferOp, facts: Facts) -> Callable[[Core, Ref], None]:
+    """Adds the logical part of a memref to the core's log."""
+    at = source_location(op)
+    tag = op.tag.data
+    shape = tuple(int(n) for n in op.shape.get_values())
+
+    def fn(core: Core, ref: Ref) -> None:
+        core.log.append(_joined(tag, [_text(ref.load((0,) * len(shape), shape, None, at))]))
+
+    return fn
+
+
+@effect(cf.AssertOp)
+def check(op: cf.AssertOp, facts: Facts) -> Callable[[Core, bool], None]:
+    """Ends the run unless the condition holds."""
+    at = source_location(op)
+    message = op.msg.data
+
+    def fn(core: Core, condition: bool) -> None:
+        if not condition:
+            raise ExecutionError("assertion-failed", f"assertion failed on {core}: {message}", at)
+
+    return fn
+
+
+@effect(tpu.TraceStartOp, tpu.TraceStopOp, tpu.TraceValueOp)
+def trace(op: Any, facts: Facts) -> Callable[..., None]:
+    """Marks for a profiler, which change nothing."""
+
+    def fn(core: Core, *operands: Any) -> None:
+        return None
+
+    return fn

@@ -1,0 +1,79 @@
+"""Asynchronous copies (spec/tpu_dialect.md 3.8, spec/pallas_semantics.md 3.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects import tpu
+from pallasite.dialects.locations import source_location
+from pallasite.interpreter.effects.semaphores import no_subcores
+from pallasite.interpreter.machine.core import Core, amount_of
+from pallasite.interpreter.machine.semaphores import Wait
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, effect
+
+Steps = Generator[Wait, None, None]
+
+
+def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]], list[Any]]:
+    """The optional operands spelled out: source, its semaphore, target, its semaphore, ids."""
+    if op.subcore_id is not None:
+        raise no_subcores(op)
+    if op.target_semaphore is None and isinstance(op, tpu.EnqueueDmaOp):
+        raise VerifyError(
+            "dma-semaphore", "tpu.enqueue_dma needs a target semaphore", source_location(op)
+        )
+    present = [
+        True, op.source_semaphore is not None, True, op.target_semaphore is not None,
+        op.device_id is not None, op.core_id is not None,
+    ]  # fmt: skip
+
+    def spread(operands: tuple[Any, ...]) -> list[Any]:
+        given = iter(operands)
+        return [next(given) if here else None for here in present]
+
+    return spread
+
+
+@effect(tpu.EnqueueDmaOp)
+def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
+    """Starts a copy; to another core or device if ids are given."""
+    at = source_location(op)
+    spread = _operands(op)
+
+    def fn(core: Core, *operands: Any) -> None:
+        source, sent, target, received, device, index = spread(operands)
+        core.enqueue(source, target, received, sent, device, index, at)
+
+    return fn
+
+
+@effect(tpu.WaitDma2Op, blocking=True)
+def wait2(op: tpu.WaitDma2Op, facts: Facts) -> Callable[..., Steps]:
+    """Waits for as many bytes as `dst` has; the ids say nothing about where."""
+    at = source_location(op)
+
+    def fn(core: Core, semaphore: Ref, source: Ref, target: Ref, *ids: int) -> Steps:
+        return core.wait(semaphore, amount_of(semaphore, target), at)
+
+    return fn
+
+
+@effect(tpu.WaitDmaOp, blocking=True)
+def wait(op: tpu.WaitDmaOp, facts: Facts) -> Callable[..., Steps]:
+    """Waits for one end of the transfer that the same operands describe."""
+    at = source_location(op)
+    spread = _operands(op)
+    at_target = bool(op.wait_target.value.data)
+    if (op.target_semaphore if at_target else op.source_semaphore) is None:
+        end = "target" if at_target else "source"
+        raise VerifyError("dma-semaphore", f"tpu.wait_dma needs its {end} semaphore", at)
+
+    def fn(core: Core, *operands: Any) -> Steps:
+        source, sent, target, received, *_ = spread(operands)
+        semaphore, ref = (received, target) if at_target else (sent, source)
+        return core.wait(semaphore, amount_of(semaphore, ref), at)
+
+    return fn

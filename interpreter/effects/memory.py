@@ -1,0 +1,93 @@
+"""Allocation, and loads and stores of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.locations import source_location
+from pallasite.interpreter.machine import dma
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, effect
+
+
+@effect(memref.AllocaOp, memref.AllocOp)
+def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., Ref]:
+    """Fresh memory, undefined, until the scope ends that the driver has opened."""
+    at = source_location(op)
+    type = op.memref.type
+    shape = type.get_shape()
+    name = f"%{op.memref.name_hint}" if op.memref.name_hint else op.name
+
+    def fn(core: Core, *sizes: int) -> Ref:
+        given = iter(sizes)
+        full = [next(given) if n == DYNAMIC_INDEX else n for n in shape]
+        return core.allocate(type, name, at, shape=full)
+
+    return fn
+
+
+@effect(memref.DeallocOp)
+def dealloc(op: memref.DeallocOp, facts: Facts) -> Callable[..., None]:
+    """Nothing: memory lives to the end of its scope."""
+
+    def fn(core: Core, ref: Ref) -> None:
+        return None
+
+    return fn
+
+
+@effect(tpu.InternalScratchOp)
+def internal_scratch(op: tpu.InternalScratchOp, facts: Facts) -> Callable[[Core], Ref]:
+    """The core's scratch area of that type."""
+    at = source_location(op)
+    type = op.result.type
+    return lambda core: core.internal_scratch(type, at)
+
+
+@effect(memref.LoadOp)
+def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
+    """One element."""
+    at = source_location(op)
+    one = (1,) * len(op.indices)
+
+    def fn(core: Core, ref: Ref, *index: int) -> Any:
+        if core.observer is not None:
+            core.observer.read(core, ref, index, one, None, at)
+        return ref.load_scalar(index, at)
+
+    return fn
+
+
+@effect(memref.StoreOp)
+def store(op: memref.StoreOp, facts: Facts) -> Callable[..., None]:
+    """Writes one element."""
+    at = source_location(op)
+    one = (1,) * len(op.indices)
+
+    def fn(core: Core, value: Any, ref: Ref, *index: int) -> None:
+        ref.store_scalar(index, value, at)
+        if core.observer is not None:
+            core.observer.write(core, ref, index, one, None, at)
+
+    return fn
+
+
+@effect(memref.CopyOp)
+def copy(op: memref.CopyOp, facts: Facts) -> Callable[..., None]:
+    """Writes every element of one memref to another, at once."""
+    at = source_location(op)
+
+    def fn(core: Core, source: Ref, target: Ref) -> None:
+        origin = (0,) * len(source.shape)
+        if core.observer is not None:
+            core.observer.read(core, source, origin, source.shape, None, at)
+        dma.copy(source, target, at)
+        if core.observer is not None:
+            core.observer.write(core, target, origin, target.shape, None, at)
+
+    return fn

@@ -1,0 +1,141 @@
+"""Loads and stores of registers and of grids of registers (spec/vreg_lowering.md 7.3, 10.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import DenseArrayBase, VectorType
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+
+from pallasite.diagnostics import Unsupported, VerifyError
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width, register_rank, shape_of
+from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, effect
+from pallasite.layouts.registers import LANES, SUBLANES
+
+Array = NDArray[Any]
+
+
+def grid_steps(op: Operation, type: VectorType[Attribute]) -> tuple[int, ...]:
+    """The `grid.steps` of a load or store of type `type`; () for a single register."""
+    grid = len(type.get_shape()) - register_rank(type)
+    attribute = op.attributes.get("grid.steps")
+    steps = tuple(attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
+    if grid and len(steps) != grid:
+        raise VerifyError(
+            "grid-steps",
+            f"a load or store of {type} needs grid.steps of {grid} entries, got {len(steps)}",
+            source_location(op),
+        )
+    return tuple(int(s) for s in steps[:grid])
+
+
+def _flags(mask: Sequence[Any]) -> tuple[bool, ...]:
+    # Shorter masks leave the remaining sublanes out.
+    flags = tuple(bool(m) for m in mask)[:SUBLANES]
+    return flags + (False,) * (SUBLANES - len(flags))
+
+
+def _offsets(op: Any) -> tuple[int, ...]:
+    if isinstance(op, tpu.ShuffledLoadOp | tpu.ShuffledStoreOp):
+        offsets = tuple(int(o) for o in op.sublane_offsets.get_values())[:SUBLANES]
+        return offsets + (0,) * (SUBLANES - len(offsets))
+    stride = int(op.sublane_stride.value.data)
+    return tuple(s * stride for s in range(SUBLANES))
+
+
+@effect(tpu.LoadOp, tpu.ShuffledLoadOp)
+def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Array]:
+    """A grid of registers from rows of memory; sublanes that are masked off are poison."""
+    at = source_location(op)
+    shape = shape_of(op.result.type)
+    steps = grid_steps(op, op.result.type)
+    sublanes = _flags(op.sublane_mask.get_values())
+    offsets = _offsets(op)
+    watched = is_read(op, op.base)
+
+    def fn(core: Core, ref: Ref, *index: int) -> Array:
+        if watched and core.observer is not None:
+            core.observer.read_rows(core, ref, index, shape, steps, sublanes, offsets, at)
+        return rows.load_rows(ref, index, shape, steps, sublanes, offsets, at)
+
+    return fn
+
+
+@effect(tpu.StoreOp, tpu.ShuffledStoreOp)
+def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., None]:
+    """Writes a grid of registers to rows of memory, where the word mask is set."""
+    at = source_location(op)
+    rank = len(op.indices)
+    steps = grid_steps(op, cast(VectorType[Attribute], op.value.type))
+    sublanes = _flags(op.sublane_mask.get_values())
+    offsets = _offsets(op)
+    add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
+
+    def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
+        index = operands[:rank]
+        mask: Array | None = operands[rank] if len(operands) > rank else None
+        rows.store_rows(ref, index, value, steps, sublanes, offsets, mask, add, at)
+        if core.observer is not None:
+            core.observer.write_rows(
+                core, ref, index, value.shape, steps, sublanes, offsets, at
+            )
+
+    return fn
+
+
+@effect(vector.TransferReadOp)
+def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Array]:
+    """One row of memory in every sublane: the only use the register form has for this op."""
+    at = source_location(op)
+    shape = shape_of(op.result.type)
+    dims = _broadcast_map(op, shape)
+    rank = len(op.indices)
+    offsets = (0,) * SUBLANES
+
+    def fn(core: Core, ref: Ref, *operands: Any) -> Array:
+        index = operands[:rank]
+        if core.observer is not None:
+            core.observer.read_rows(core, ref, index, shape, (), rows.ALL, offsets, at)
+        return rows.load_rows(ref, index, shape, (), rows.ALL, offsets, at)
+
+    def whole(core: Core, ref: Ref, *operands: Any) -> Array:
+        index = operands[:rank]
+        if core.observer is not None:
+            core.observer.read(core, ref, index, shape, None, at)
+        return ref.load(index, shape, None, at)
+
+    return fn if dims == (None, rank - 1) else whole
+
+
+def _broadcast_map(
+    op: vector.TransferReadOp, shape: tuple[int, ...]
+) -> tuple[int | None, ...]:
+    """Per result dimension the memref dimension it walks along, None where it repeats."""
+    dims: list[int | None] = []
+    for result in op.permutation_map.data.results:
+        if isinstance(result, AffineDimExpr):
+            dims.append(result.position)
+        elif isinstance(result, AffineConstantExpr) and result.value == 0:
+            dims.append(None)
+    rank = len(op.indices)
+    register = shape == (SUBLANES, LANES) and bit_width(op.result.type) == 32
+    if op.mask is None:
+        if register and dims == [None, rank - 1]:
+            return tuple(dims)
+        if dims == list(range(rank)) and len(shape) == rank:
+            return tuple(dims)
+    raise Unsupported(
+        "transfer-read",
+        f"vector.transfer_read of {op.result.type} with map {op.permutation_map} is neither a row in every "
+        f"sublane of a 32-bit register nor a plain box",
+        source_location(op),
+    )

@@ -1,0 +1,145 @@
+"""Loads and stores of logical vectors, whole, masked or strided (spec/tpu_dialect.md 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import shape_of
+from pallasite.interpreter import values
+from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, effect
+
+Array = NDArray[Any]
+
+
+def _box(rank: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    # A vector of lower rank than the memref covers its trailing dimensions.
+    return (1,) * (rank - len(shape)) + shape
+
+
+@effect(vector.LoadOp, tpu.VectorLoadOp)
+def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Array]:
+    """A box of memory; what a mask leaves out is poison."""
+    at = source_location(op)
+    shape = shape_of(op.result.type)
+    rank = len(op.indices)
+    box = _box(rank, shape)
+    watched = is_read(op, op.base)
+    masked = isinstance(op, tpu.VectorLoadOp) and op.mask is not None
+    poison = values.poison(op.result.type, (), facts.poison)
+
+    def fn(core: Core, ref: Ref, *operands: Any) -> Array:
+        index = operands[:rank]
+        loaded = ref.load(index, box, None, at)
+        if watched and core.observer is not None:
+            core.observer.read(core, ref, index, box, None, at)
+        if box != shape:
+            loaded = loaded.reshape(shape)
+        return np.where(operands[rank], loaded, poison) if masked else loaded
+
+    return fn
+
+
+@effect(tpu.StridedLoadOp)
+def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
+    """Every stride-th element in each dimension; stride 0 reads one element again and again."""
+    at = source_location(op)
+    shape = shape_of(op.result.type)
+    strides = tuple(int(s) for s in op.strides.get_values())
+
+    def fn(core: Core, ref: Ref, *index: int) -> Array:
+        loaded = ref.load(index, shape, strides, at)
+        if core.observer is not None:
+            core.observer.read(core, ref, index, shape, strides, at)
+        return loaded
+
+    return fn
+
+
+@effect(vector.StoreOp)
+def vector_store(op: vector.StoreOp, facts: Facts) -> Callable[..., None]:
+    """Writes a box."""
+    return _store(op, len(op.indices), None, False)
+
+
+@effect(tpu.VectorStoreOp)
+def store(op: tpu.VectorStoreOp, facts: Facts) -> Callable[..., None]:
+    """Writes, or adds to, the part of a box that the mask selects."""
+    return _store(op, len(op.indices), None, bool(op.add.value.data))
+
+
+@effect(tpu.StridedStoreOp)
+def strided_store(op: tpu.StridedStoreOp, facts: Facts) -> Callable[..., None]:
+    """Writes every stride-th element in each dimension."""
+    return _store(op, len(op.indices), tuple(int(s) for s in op.strides.get_values()), False)
+
+
+def _store(
+    op: Any, rank: int, strides: tuple[int, ...] | None, add: bool
+) -> Callable[..., None]:
+    at = source_location(op)
+
+    def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
+        index = operands[:rank]
+        mask: Array | None = operands[rank] if len(operands) > rank else None
+        if value.ndim != rank:
+            box = _box(rank, value.shape)
+            value = value.reshape(box)
+            mask = None if mask is None else mask.reshape(box)
+        ref.store(index, value, mask, strides, add, at)
+        if core.observer is not None:
+            core.observer.write(core, ref, index, value.shape, strides, at)
+
+    return fn
+
+
+@effect(tpu.VectorLoadIdxOp)
+def load_idx(op: tpu.VectorLoadIdxOp, facts: Facts) -> Callable[..., Array]:
+    """Gathers elements; positions that the mask leaves out are poison and touch no memory."""
+    at = source_location(op)
+    rank = len(op.indices)
+    poison = values.poison(op.result.type, shape_of(op.result.type), facts.poison)
+
+    def fn(core: Core, ref: Ref, *operands: Any) -> Array:
+        index: list[Array] = [i.astype(np.int64) for i in operands[:rank]]
+        if len(operands) == rank:
+            offsets = ref.element_offsets(index, at)
+            return ref.codec.take(ref.buffer.bytes, offsets).astype(ref.codec.carrier)
+        mask = np.broadcast_to(operands[rank], poison.shape)
+        out = poison.copy()
+        offsets = ref.element_offsets([i[mask] for i in index], at)
+        out[mask] = ref.codec.take(ref.buffer.bytes, offsets)
+        return out
+
+    return fn
+
+
+@effect(tpu.VectorStoreIdxOp)
+def store_idx(op: tpu.VectorStoreIdxOp, facts: Facts) -> Callable[..., None]:
+    """Scatters elements in ascending order of lanes: the last to an address wins, or all add."""
+    at = source_location(op)
+    rank = len(op.indices)
+    add = bool(op.add.value.data)
+
+    def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
+        index: list[Array] = [i.astype(np.int64) for i in operands[:rank]]
+        if len(operands) > rank:
+            mask = operands[rank]
+            value, index = value[mask], [i[mask] for i in index]
+        offsets = ref.element_offsets(index, at)
+        if not add:
+            ref.codec.put(ref.buffer.bytes, offsets, value)
+            return
+        # `add.at` adds one element after the other where addresses repeat.
+        cells = ref.buffer.bytes.view(ref.codec.storage)
+        np.add.at(cells, offsets, value)
+
+    return fn

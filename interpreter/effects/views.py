@@ -1,0 +1,137 @@
+"""Views of memory: slices, squeezes, reshapes and the other ops from ref to ref. All are pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import ExecutionError
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import shape_of, tiling_of
+from pallasite.interpreter.machine.codec import memory_bits
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.meanings import Facts, meaning
+from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
+
+
+@meaning(tpu.MemrefSliceOp)
+def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
+    """The box at some element offsets; dynamic sizes fill the unknown dimensions in order."""
+    at = source_location(op)
+    rank = len(op.base_idx)
+    shape = shape_of(op.result.type)
+    unknown = [d for d, n in enumerate(shape) if n == DYNAMIC_INDEX]
+
+    def fn(ref: Ref, *operands: int) -> Ref:
+        return ref.slice(operands[:rank], shape, at)
+
+    def dynamic(ref: Ref, *operands: int) -> Ref:
+        sizes = list(shape)
+        for d, size in zip(unknown, operands[rank:], strict=True):
+            sizes[d] = size
+        return ref.slice(operands[:rank], sizes, at)
+
+    return dynamic if unknown else fn
+
+
+@meaning(tpu.MemrefSqueezeOp)
+def memref_squeeze(op: tpu.MemrefSqueezeOp, facts: Facts) -> Callable[[Ref], Ref]:
+    """Without dimensions of size 1, which are told apart by the types."""
+    source, result = shape_of(op.input.type), shape_of(op.result.type)
+    kept: list[int] = []
+    wanted = len(result) - 1
+    for d in range(len(source) - 1, -1, -1):
+        if wanted >= 0 and source[d] == result[wanted]:
+            kept.append(d)
+            wanted -= 1
+    kept.reverse()
+    return lambda ref: ref.keep(kept)
+
+
+@meaning(tpu.MemrefReshapeOp)
+def memref_reshape(op: tpu.MemrefReshapeOp, facts: Facts) -> Callable[[Ref], Ref]:
+    """The same elements in another shape."""
+    at = source_location(op)
+    shape = shape_of(op.result.type)
+    return lambda ref: ref.reshape(shape, at)
+
+
+@meaning(tpu.MemrefBitcastOp)
+def memref_bitcast(op: tpu.MemrefBitcastOp, facts: Facts) -> Callable[[Ref], Ref]:
+    """The same bytes as another element type."""
+    at = source_location(op)
+    result = op.result.type
+    shape, element = result.get_shape(), result.element_type
+    known = DYNAMIC_INDEX not in shape
+    new = memory_bits(element)
+
+    def fn(ref: Ref) -> Ref:
+        if known:
+            return ref.bitcast(shape, element, at)
+        # Dynamic sizes follow the source's; only the second minor one changes with the width.
+        sizes = list(ref.shape)
+        sizes[-2] = sizes[-2] * ref.codec.bits // new
+        return ref.bitcast(sizes, element, at)
+
+    return fn
+
+
+@meaning(tpu.ReinterpretCastOp)
+def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., Ref]:
+    """The same memory under any other type."""
+    at = source_location(op)
+    result: Attribute = op.result.type
+    shape, element = result.get_shape(), result.element_type
+    unknown = [d for d, n in enumerate(shape) if n == DYNAMIC_INDEX]
+    offset_given = op.dynamic_offset is not None
+    declared = tiling_of(result)
+
+    def fn(ref: Ref, *operands: int) -> Ref:
+        offset = operands[0] if offset_given else 0
+        sizes = list(shape)
+        for d, size in zip(unknown, operands[1 if offset_given else 0 :], strict=True):
+            sizes[d] = size
+        if declared is None and not offset and tuple(sizes) == ref.shape:
+            if element == ref.element:
+                return ref
+        return ref.reinterpret(sizes, element, declared or inferred(sizes), offset, at)
+
+    def inferred(sizes: list[int]) -> Tiling:
+        if element.name in ("tpu.semaphore", "tpu.dma_semaphore"):
+            return Tiling((), contiguous_strides(sizes, ()))
+        return infer_tiling(
+            sizes, memory_bits(element), facts.target.generation, argument=True
+        )
+
+    return fn
+
+
+@meaning(tpu.EraseMemrefLayoutOp, memref.CastOp, memref.MemorySpaceCastOp)
+def same(op: Any, facts: Facts) -> Callable[[Ref], Ref]:
+    """The ref itself, which knows its layout and sizes whatever a type says."""
+    return lambda ref: ref
+
+
+@meaning(memref.DimOp)
+def dim(op: memref.DimOp, facts: Facts) -> Callable[[Ref, int], int]:
+    """The size of one dimension."""
+    at = source_location(op)
+
+    def fn(ref: Ref, index: int) -> int:
+        if not 0 <= index < len(ref.shape):
+            raise ExecutionError(
+                "out-of-bounds", f"dimension {index} of a memref of rank {len(ref.shape)}", at
+            )
+        return ref.shape[index]
+
+    return fn
+
+
+@meaning(memref.RankOp)
+def rank(op: memref.RankOp, facts: Facts) -> Callable[[Ref], int]:
+    """The number of dimensions."""
+    return lambda ref: len(ref.shape)
