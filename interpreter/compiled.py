@@ -40,6 +40,7 @@ class Program:
             "wrap": wrap,
             "budget": self.budget,
             "loop_range": driver.loop_range,
+            "unsigned_range": driver.unsigned_range,
         }
         self.sources: dict[str, str] = {}
         """Generated Python source of each compiled function, for the curious."""

@@ -29,6 +29,7 @@ from pallasite.dialects.tpu import RegionOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled_inline import expression
+from pallasite.interpreter.values import width
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled import Program
@@ -231,7 +232,11 @@ class FunctionWriter:
         carried = self._carried(block.args[1:], op.results)
         self._assign(carried, initial)
         index = self._define(block.args[0])
-        self._line(f"for {index} in loop_range({low}, {high}, {step}):")
+        if op.unsigned_cmp is None:
+            self._line(f"for {index} in loop_range({low}, {high}, {step}):")
+        else:
+            bits = width(op.lb.type)
+            self._line(f"for {index} in unsigned_range({low}, {high}, {step}, {bits}):")
         self._depth += 1
         self._assign(carried, self._scoped(block))
         self._line("pass")

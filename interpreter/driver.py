@@ -7,7 +7,7 @@ driver as a `Diagnostic` that knows the source line of the op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp
@@ -19,6 +19,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.scf import ForOp, WhileOp
 from pallasite.dialects.tpu import RegionOp
 from pallasite.interpreter.meanings import Facts, lookup
+from pallasite.interpreter.values import width, wrap
 
 DEFAULT_STEPS = 500_000_000
 """Ops that one run may execute; an endless loop of scalar ops meets it within a minute."""
@@ -117,6 +118,19 @@ def loop_range(low: int, high: int, step: int) -> range:
     if step <= 0:
         raise ExecutionError("loop-step", f"the step of a loop must be positive, got {step}")
     return range(low, high, step)
+
+
+def unsigned_range(low: int, high: int, step: int, bits: int) -> Iterator[int]:
+    """The induction values of an unsigned `scf.for`, as signed carriers of `bits` bits."""
+    mask = (1 << bits) - 1
+    return (wrap(i, bits) for i in loop_range(low & mask, high & mask, step & mask))
+
+
+def induction(op: ForOp, low: int, high: int, step: int) -> Iterable[int]:
+    """The induction values of `op`."""
+    if op.unsigned_cmp is None:
+        return loop_range(low, high, step)
+    return unsigned_range(low, high, step, width(op.lb.type))
 
 
 def allocates(block: Block) -> bool:

@@ -51,7 +51,7 @@ Values = PythonValues
 
 
 class Stop(BaseException):
-    """Carries a diagnostic through `Interpreter`, which would wrap an `Exception` at every level."""
+    """Carries a diagnostic through `Interpreter`, which wraps an `Exception` at every level."""
 
     def __init__(self, diagnostic: Diagnostic):
         super().__init__(diagnostic)
@@ -167,7 +167,7 @@ class StructureFunctions(InterpreterFunctions):
     def run_for(self, interpreter: Interpreter, op: ForOp, args: Values) -> Values:
         low, high, step, *carried = args
         try:
-            indices = driver.loop_range(low, high, step)
+            indices = driver.induction(op, low, high, step)
         except Diagnostic as error:
             raise Stop(driver.located(error, op)) from error
         for index in indices:

@@ -1,0 +1,290 @@
+"""Executes a kernel module on arrays: binds them to the kernel's arguments, runs it, reads results.
+
+Works for every executable form; what differs between forms is only in which memory the kernel's
+arguments live (`pallasite.interpreter.windows`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.ir import Attribute, BlockArgument
+
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
+from pallasite.dialects.kernel import (
+    DYNAMIC,
+    Call,
+    Kernel,
+    call_of,
+    describe_kernel,
+    kernel_function,
+)
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import MemorySpaceAttr
+from pallasite.dialects.types import memory_space
+from pallasite.interpreter import arrays, compiled, reference, values
+from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program
+from pallasite.interpreter.facts import Facts
+from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand
+from pallasite.targets import Target
+
+Array = NDArray[Any]
+Driver = Literal["compiled", "reference"]
+CHECKS = ("race", "init", "bounds", "sync")
+DEFAULT_MEMORY = 8 << 30
+"""Bytes of arrays that a run may hold in simulated HBM, all devices together."""
+
+
+@dataclass
+class Outcome:
+    """What a run produced."""
+
+    outputs: list[list[Array]]
+    """Per device, the results of the call."""
+    memory: dict[str, int]
+    """`vmem_peak_bytes` and `smem_peak_bytes`, the most that any core held."""
+    seconds: float
+    findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    log: list[str] = field(default_factory=list[str])
+
+
+def execute(
+    module: ModuleOp,
+    inputs: Sequence[Sequence[Any]],
+    *,
+    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    aliases: Mapping[int, int] | None = None,
+    target: Target,
+    seed: int = 0,
+    checks: Iterable[str] = (),
+    devices: int = 1,
+    driver: Driver = "compiled",
+    max_steps: int = DEFAULT_STEPS,
+    max_memory: int = DEFAULT_MEMORY,
+) -> Outcome:
+    """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
+
+    `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
+    transfers land as late as their waits allow; any other seed makes their order random, by seed.
+    """
+    kernel = find_kernel(module)
+    if len(inputs) != devices:
+        raise UsageError("device-count", f"expected inputs for {devices} devices, got {len(inputs)}")
+    call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
+    checked = [_checked_inputs(call, device) for device in inputs]
+    _check_memory(call, devices, max_memory)
+    machine = Machine(
+        target,
+        devices=devices,
+        seed=seed,
+        policy="random" if seed else "on_wait",
+        checks=tuple(checks),
+    )
+    factory = compiled.Program if driver == "compiled" else reference.Program
+    program = factory(module, Facts(target), Budget(max_steps))
+    began = time.perf_counter()
+    with values.quiet():
+        cores = [device.cores[0] for device in machine.devices]
+        bound = [_bind(c, program, kernel, call, a) for c, a in zip(cores, checked, strict=True)]
+        machine.run([(b.core, b.invocation.steps()) for b in bound])
+        outputs = [b.outputs(call) for b in bound]
+    return Outcome(
+        outputs,
+        {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in cores)
+         for kind in ("vmem", "smem")},
+        time.perf_counter() - began,
+        list(machine.findings),
+        [line for core in cores for line in core.log],
+    )  # fmt: skip
+
+
+def find_kernel(module: ModuleOp) -> Kernel:
+    """The kernel of `module` with its arguments sorted; a `VerifyError` if there is none."""
+    func = kernel_function(module)
+    if func is None:
+        raise VerifyError(
+            "no-kernel",
+            "the module has no kernel function",
+            notes=[Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
+        )
+    try:
+        return describe_kernel(func)
+    except ValueError as error:
+        raise VerifyError("kernel-signature", str(error), source_location(func)) from error
+
+
+def call_for(
+    module: ModuleOp,
+    kernel: Kernel,
+    inputs: Sequence[Any],
+    results: Sequence[tuple[Sequence[int], Any]] | None,
+    aliases: Mapping[int, int] | None,
+) -> Call:
+    """The call that `module` records, or the one that the arguments describe."""
+    recorded = call_of(module)
+    if recorded is not None and results is None:
+        return recorded
+    bounds = _dynamic_bounds(kernel)
+    arguments = (*kernel.prefetch, *kernel.operands)
+    if not bounds <= len(inputs) <= bounds + len(arguments):
+        raise UsageError(
+            "input-count",
+            f"expected at most {bounds + len(arguments)} inputs, got {len(inputs)}",
+            source_location(kernel.func),
+        )
+    operands = [arrays.tensor_of((), arrays.element_named("int32"))] * bounds
+    for array, argument in zip(inputs[bounds:], arguments, strict=False):
+        operands.append(_operand_type(np.asarray(array), argument))
+    outputs = arguments[len(operands) - bounds :]
+    if results is None:
+        types = [_whole_type(argument, kernel) for argument in outputs]
+    else:
+        types = [
+            arrays.tensor_of(tuple(shape), arrays.element_named(dtype)) for shape, dtype in results
+        ]
+    return Call(tuple(operands), tuple(types), tuple((aliases or {}).items()))
+
+
+def _operand_type(array: Array, argument: BlockArgument) -> TensorType[Attribute]:
+    """The call type of an input of a bare module: its own dtype, or for raw bytes the memref's."""
+    element = cast("MemRefType[Attribute]", argument.type).element_type
+    try:
+        element = arrays.element_named(array.dtype)
+    except UsageError:
+        pass
+    return arrays.tensor_of(array.shape, element)
+
+
+def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute]:
+    """The call type of a result of a bare module, known only if the kernel sees it whole."""
+    memref = cast("MemRefType[Attribute]", argument.type)
+    if kernel.grid is not None and memory_space(memref) not in IN_PLACE:
+        raise UsageError(
+            "unknown-results",
+            "the module does not record the types of its results",
+            source_location(kernel.func),
+            [Note("pass results=[(shape, dtype), ...], or --like with the program that calls it")],
+        )
+    return arrays.tensor_of(memref.get_shape(), memref.element_type)
+
+
+def _dynamic_bounds(kernel: Kernel) -> int:
+    return sum(size == DYNAMIC for size in kernel.grid or ())
+
+
+def _checked_inputs(call: Call, inputs: Sequence[Any]) -> list[Array]:
+    if len(inputs) != len(call.operands):
+        raise UsageError(
+            "input-count", f"expected {len(call.operands)} inputs, got {len(inputs)}",
+            notes=[Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))],
+        )  # fmt: skip
+    return [
+        arrays.checked(array, type, f"input {position}")
+        for position, (array, type) in enumerate(zip(inputs, call.operands, strict=True))
+    ]
+
+
+def _check_memory(call: Call, devices: int, limit: int) -> None:
+    size = sum(
+        prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
+        for type in (*call.operands, *call.results)
+    )
+    if size * devices > limit:
+        raise ExecutionError(
+            "memory-limit",
+            f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
+            notes=[Note("a larger run needs a larger limit (--max-memory)")],
+        )
+
+
+@dataclass
+class _Bound:
+    """A kernel bound to the arrays of one device."""
+
+    core: Core
+    invocation: Invocation
+    results: list[Operand]
+
+    def outputs(self, call: Call) -> list[Array]:
+        return [
+            arrays.from_carrier(
+                operand.ref.read(), operand.ref.element, arrays.dtype_of(type.element_type)
+            ).reshape(type.get_shape())
+            for operand, type in zip(self.results, call.results, strict=True)
+        ]
+
+
+def _bind(
+    core: Core, program: Program, kernel: Kernel, call: Call, inputs: Sequence[Array]
+) -> _Bound:
+    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel."""
+    bounds = _dynamic_bounds(kernel)
+    arguments = (*kernel.prefetch, *kernel.operands)
+    expected = len(call.operands) - bounds + len(call.results)
+    if expected != len(arguments):
+        raise UsageError(
+            "operand-count",
+            f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
+            source_location(kernel.func),
+        )
+    sizes = [int(array.reshape(())) for array in inputs[:bounds]]
+    dynamic = iter(sizes)
+    grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
+    operands: list[Operand] = []
+    for position, array in enumerate(inputs[bounds:]):
+        name = f"input {position + bounds}"
+        operand = _allocate(core, name, arguments[position], array.shape)
+        operand.ref.write(arrays.to_carrier(array, operand.ref.element))
+        operands.append(operand)
+    alias = {result: operand - bounds for operand, result in call.aliases}
+    for position, type in enumerate(call.results):
+        argument = arguments[len(operands)]
+        name = f"output {position}"
+        source = alias.get(position)
+        if source is None:
+            operand = _allocate(core, name, argument, type.get_shape(), output=True)
+        else:
+            shared = operands[source]
+            operand = Operand(name, shared.ref, shared.buffer, True, True)
+        operands.append(operand)
+    first = len(kernel.prefetch)
+    invocation = Invocation(program, kernel, core, grid, operands[:first], operands[first:])
+    return _Bound(core, invocation, operands[len(call.operands) - bounds :])
+
+
+def _allocate(
+    core: Core, name: str, argument: BlockArgument, shape: tuple[int, ...], *, output: bool = False
+) -> Operand:
+    """An array in HBM: laid out as the kernel's memref if that is in HBM, else as the compiler does."""
+    memref = cast("MemRefType[Attribute]", argument.type)
+    in_place = memory_space(memref) in IN_PLACE
+    if in_place and memref.has_static_shape():
+        type: Attribute = memref
+    else:
+        shape = _shape_for(shape, memref, in_place)
+        type = MemRefType(memref.element_type, shape, memory_space=MemorySpaceAttr("hbm"))
+    buffer: Ref = core.allocate(type, name, argument=True)
+    if len(buffer.shape) != len(shape):
+        shape = _shape_for(shape, memref, True)
+    ref = buffer if buffer.shape == shape else buffer.slice((0,) * len(shape), shape)
+    return Operand(name, ref, buffer, output)
+
+
+def _shape_for(
+    shape: tuple[int, ...], memref: MemRefType[Attribute], whole: bool
+) -> tuple[int, ...]:
+    """The shape under which the kernel knows an array: JAX passes scalars as arrays of rank 1."""
+    known = memref.get_shape()
+    if len(shape) != len(known) and whole and prod(shape) == prod(known):
+        return known
+    return shape
+

@@ -1,0 +1,212 @@
+"""Runs a kernel function with its windows, by their sequential meaning.
+
+For each grid point in order, last dimension fastest: the index maps say which block of each operand
+the step sees; an input block is fetched when its index changes, the body runs, an output block is
+written back when its index is about to change and after the last step
+(spec/pallas_semantics.md sections 1.3 to 1.9, spec/tpu_dialect.md section 4). This is what forms
+`mosaic` and the old C++ register form leave to the machine around the kernel; in the later forms
+operands are whole HBM refs and nothing is left to do here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from xdsl.ir import BlockArgument
+
+from pallasite.diagnostics import ExecutionError, Note, UsageError
+from pallasite.dialects.kernel import Kernel, Window
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import memory_space
+from pallasite.interpreter.driver import Program, Run
+from pallasite.interpreter.machine import dma
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.views import Ref
+
+Index = tuple[int, ...]
+IN_PLACE = ("any", "hbm", "host", "semaphore_mem")
+"""Memory spaces of operands that the kernel sees where they are."""
+
+DEFAULT_BUFFERS = 2
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One array of the call: where it lies in HBM, and its part in the kernel.
+
+    `ref` has the array's shape; `buffer` is the whole allocation, which may be padded.
+    """
+
+    name: str
+    ref: Ref
+    buffer: Ref
+    output: bool
+    aliased: bool = False
+
+
+class Block:
+    """The on-chip buffers of one operand and the block that they hold now."""
+
+    def __init__(self, core: Core, operand: Operand, window: Window, argument: BlockArgument):
+        self.operand = operand
+        self.window = window
+        location = source_location(argument.owner.parent_op()) if argument.owner.parent else None  # type: ignore[arg-type]
+        count = (window.buffers or DEFAULT_BUFFERS) if window.windowed else 1
+        name = f"block of {operand.name}"
+        self.buffers = [core.allocate(argument.type, name, location) for _ in range(count)]
+        self.location = location
+        self.slot = 0
+        self.index: Index | None = None
+        self.left: set[Index] = set()
+        """Blocks of an output that were written back."""
+
+    @property
+    def ref(self) -> Ref:
+        """The buffer of the current block."""
+        return self.buffers[self.slot]
+
+    def enter(self, index: Index, step: Index) -> None:
+        """Makes `index` the current block: fetches an input, checks the return to an output."""
+        if index == self.index:
+            return
+        if self.index is not None:
+            self.slot = (self.slot + 1) % len(self.buffers)
+        self.index = index
+        inside = self._inside(index, step)
+        if not self.operand.output:
+            self._copy(inside, store=False)
+        elif index in self.left and not self.operand.aliased:
+            if not self.window.revisits:
+                raise self._revisited(index, step)
+            self._copy(inside, store=False)
+
+    def leave(self) -> None:
+        """Writes the current block of an output back."""
+        if self.operand.output and self.index is not None:
+            self.left.add(self.index)
+            self._copy(self._inside(self.index, ()), store=True)
+
+    def _inside(self, index: Index, step: Index) -> list[tuple[int, int, int]]:
+        """Per dimension: start in the array, start in the buffer, length of what both have."""
+        shape, bounds = self.operand.ref.shape, self.window.bounds or ()
+        box: list[tuple[int, int, int]] = []
+        for d, (position, size) in enumerate(zip(index, bounds, strict=True)):
+            start = position * size if self.window.low is None else position - self.window.low[d]
+            first, last = max(start, 0), min(start + size, shape[d])
+            if first >= last or (start < 0 and self.window.low is None):
+                raise self._outside(index, step)
+            box.append((first, first - start, last - first))
+        return box
+
+    def _copy(self, box: list[tuple[int, int, int]], *, store: bool) -> None:
+        sizes = tuple(size for _, _, size in box)
+        far = self.operand.ref.slice(tuple(start for start, _, _ in box), sizes)
+        near = self.ref.slice(tuple(start for _, start, _ in box), sizes)
+        if store:
+            dma.copy(near, far, self.location)
+        else:
+            dma.copy(far, near, self.location)
+
+    def _outside(self, index: Index, step: Index) -> ExecutionError:
+        return ExecutionError(
+            "block-out-of-bounds",
+            f"block {list(index)} of {self.operand.name} lies outside the array of shape "
+            f"{list(self.operand.ref.shape)} at grid point {list(step)}",
+            self.location,
+            [Note("at least one element of every block must lie inside the array")],
+        )
+
+    def _revisited(self, index: Index, step: Index) -> ExecutionError:
+        return ExecutionError(
+            "block-revisited",
+            f"block {list(index)} of {self.operand.name} is visited again at grid point "
+            f"{list(step)}, after other blocks",
+            self.location,
+            [Note("the steps that map to one output block must follow each other; reorder the grid")],
+        )
+
+
+class Invocation:
+    """One core's execution of a kernel. Allocates at once, runs when `steps` is iterated."""
+
+    def __init__(
+        self,
+        program: Program,
+        kernel: Kernel,
+        core: Core,
+        grid: tuple[int, ...],
+        prefetch: Sequence[Operand],
+        operands: Sequence[Operand],
+    ):
+        self.core = core
+        self.grid = grid
+        self._token = core.mark()
+        self._body = program.function(kernel.func.sym_name.data)
+        location = source_location(kernel.func)
+        self._prefetch: list[Ref] = []
+        for operand, argument in zip(prefetch, kernel.prefetch, strict=True):
+            buffer = core.allocate(argument.type, operand.name, location)
+            self._prefetch.append(buffer)
+            copy_whole(operand.ref, buffer, operand.name)
+        self._blocks: dict[int, Block] = {}
+        self._transforms: dict[int, Callable[..., Run]] = {}
+        self._refs: list[Ref | None] = []
+        rows = zip(operands, kernel.operands, kernel.windows, strict=True)
+        for position, (operand, argument, window) in enumerate(rows):
+            if memory_space(argument.type) in IN_PLACE:
+                self._refs.append(operand.buffer)
+                continue
+            self._refs.append(None)
+            block = self._blocks[position] = Block(core, operand, window, argument)
+            if window.transform is not None:
+                self._transforms[position] = program.function(window.transform)
+            elif not operand.output:
+                copy_whole(operand.ref, block.ref, operand.name)
+        self._scratch = [
+            core.allocate(argument.type, f"scratch {n}", location)
+            for n, argument in enumerate(kernel.scratch)
+        ]
+
+    def steps(self) -> Run:
+        """Runs every grid point in order."""
+        self.core.bounds = self.grid
+        for point in product(*map(range, self.grid)):
+            yield from self._move(point)
+            refs = [
+                self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)
+            ]
+            yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
+        for position, block in self._blocks.items():
+            if position in self._transforms:
+                block.leave()
+            elif block.operand.output and 0 not in self.grid:
+                copy_whole(block.ref, block.operand.ref, block.operand.name)
+        self.core.release(self._token)
+        return ()
+
+    def _move(self, point: Index) -> Run:
+        """Leaves blocks whose index changes, then enters the new ones."""
+        wanted: dict[int, Index] = {}
+        for position, transform in self._transforms.items():
+            wanted[position] = yield from transform(self.core, *point, *self._prefetch)
+        for position, index in wanted.items():
+            if self._blocks[position].index not in (None, index):
+                self._blocks[position].leave()
+        for position, index in wanted.items():
+            self._blocks[position].enter(index, point)
+        return ()
+
+
+def copy_whole(source: Ref, target: Ref, name: str) -> None:
+    """Copies what two refs of equal rank have in common: one may be padded."""
+    if len(source.shape) != len(target.shape):
+        raise UsageError(
+            "operand-rank",
+            f"{name} has rank {len(source.shape)}, the kernel's memref has rank {len(target.shape)}",
+        )
+    sizes = tuple(map(min, source.shape, target.shape))
+    start = (0,) * len(sizes)
+    dma.copy(source.slice(start, sizes), target.slice(start, sizes))

@@ -1,0 +1,225 @@
+"""`parse`, `lower` and `run`: the library as one function per step (docs: "Python").
+
+Every error is a `pallasite.Diagnostic`. All state belongs to the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.diagnostics import UsageError, VerifyError
+from pallasite.dialects.kernel import FORMS, form_of
+from pallasite.targets import TARGETS, Target
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.run import Driver, Outcome
+
+DEFAULT_TARGET = "v5e"
+CHECKS = ("race", "init", "bounds", "sync")
+LOWERINGS = {
+    "mosaic": "lower-to-mosaic",
+    "dma": "lower-to-dma",
+    "tiles": "lower-to-tiles",
+    "vreg": "lower-to-vregs",
+}
+"""Form -> the pass that runs whatever is missing up to it."""
+
+
+def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
+    """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
+    or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
+    from pallasite.frontend import read
+
+    module = read(source, name, call)
+    verify(module)
+    return module
+
+
+def verify(module: ModuleOp) -> None:
+    """Raises `VerifyError` if `module` breaks a rule of its operations."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise verify_error(module, error) from error
+
+
+def verify_error(module: ModuleOp, error: VerifyException) -> VerifyError:
+    """xDSL's exception as a diagnostic: its last line says the rule, the op is the innermost one."""
+    text = str(error).strip()
+    lines = [line.strip(" ^-") for line in text.splitlines()]
+    message = next((line for line in reversed(lines) if line), "the module is not valid")
+    return VerifyError("invalid-module", message, culprit_location(module))
+
+
+def culprit_location(module: ModuleOp) -> Any:
+    """The location of the first operation that does not verify by itself."""
+    from pallasite.dialects.locations import source_location
+
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except Exception:
+            return source_location(op)
+    return None
+
+
+def target_named(name: str) -> Target:
+    """The target of that name; a `UsageError` naming the known ones otherwise."""
+    if name not in TARGETS:
+        known = ", ".join(TARGETS)
+        raise UsageError("unknown-target", f"expected a target of {known}, got {name!r}")
+    return TARGETS[name]
+
+
+def checks_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The sanitizers of those names; `all` means every one."""
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = list(names)
+    for name in wanted:
+        if name not in (*CHECKS, "all"):
+            known = ", ".join((*CHECKS, "all"))
+            raise UsageError("unknown-check", f"expected checks of {known}, got {name!r}")
+    return CHECKS if "all" in wanted else tuple(dict.fromkeys(wanted))
+
+
+def check_form(module: ModuleOp, form: str) -> str:
+    """The form `module` is in; a `UsageError` if `form` is unknown or lies behind it."""
+    if form not in FORMS:
+        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
+    present = form_of(module)
+    if FORMS.index(form) < FORMS.index(present):
+        raise UsageError(
+            "form-passed", f"the module is in form {present}, which is below form {form}"
+        )
+    return present
+
+
+def lower(module: ModuleOp, form: str = "vreg", target: str = DEFAULT_TARGET) -> ModuleOp:
+    """A copy of `module` in `form`; the module itself if it is in that form already."""
+    model = target_named(target)
+    present = check_form(module, form)
+    from pallasite.passes.check_kernel import check_kernel
+
+    if present == form:
+        check_kernel(module, model)
+        return module
+    lowered = module.clone()
+    apply_pass(lowered, LOWERINGS[form], target)
+    return lowered
+
+
+def apply_pass(module: ModuleOp, name: str, target: str = DEFAULT_TARGET) -> None:
+    """Runs the pass called `name` on `module` in place."""
+    from pallasite.dialects import make_context
+    from pallasite.passes.registry import get_all_passes
+
+    passes = get_all_passes()
+    if name not in passes:
+        raise UsageError("unknown-pass", f"no pass is called {name!r}")
+    kind = passes[name]()
+    options = {"target": target} if "target" in kind.__dataclass_fields__ else {}
+    try:
+        kind(**options).apply(make_context(), module)
+    except VerifyException as error:
+        raise verify_error(module, error) from error
+
+
+def run(
+    module: ModuleOp,
+    inputs: Sequence[Any],
+    *,
+    form: str = "tiles",
+    target: str = DEFAULT_TARGET,
+    checks: Iterable[str] = (),
+    seed: int = 0,
+    devices: int = 1,
+    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    aliases: Mapping[int, int] | None = None,
+    driver: Literal["compiled", "reference"] = "compiled",
+    max_steps: int | None = None,
+    max_memory: int | None = None,
+) -> Any:
+    """Lowers `module` to `form`, runs it on the modelled TPU, and returns its outputs.
+
+    With `devices=N` greater than one, `inputs` and the answer hold one list of arrays per device.
+    `results` and `aliases` describe the call of a bare module: (shape, dtype) pairs, and operand
+    index -> result index. A sanitizer's finding is raised.
+    """
+    outcome = simulate(
+        module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,
+        results=results, aliases=aliases, driver=driver, max_steps=max_steps,
+        max_memory=max_memory,
+    )  # fmt: skip
+    if outcome.findings:
+        raise outcome.findings[0]
+    return outcome.outputs if devices > 1 else outcome.outputs[0]
+
+
+def simulate(
+    module: ModuleOp,
+    inputs: Sequence[Any],
+    *,
+    form: str = "tiles",
+    target: str = DEFAULT_TARGET,
+    checks: Iterable[str] = (),
+    seed: int = 0,
+    devices: int = 1,
+    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    aliases: Mapping[int, int] | None = None,
+    driver: Driver = "compiled",
+    max_steps: int | None = None,
+    max_memory: int | None = None,
+) -> Outcome:
+    """`run`, returning everything the run tells: outputs, findings, memory peaks, log."""
+    model = target_named(target)
+    wanted = checks_named(checks)
+    if driver not in ("compiled", "reference"):
+        raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
+    if devices < 1:
+        raise UsageError("device-count", f"expected at least one device, got {devices}")
+    lowered = lower(module, form, target)
+    from pallasite.interpreter.run import execute
+
+    limits: dict[str, int] = {}
+    if max_steps is not None:
+        limits["max_steps"] = max_steps
+    if max_memory is not None:
+        limits["max_memory"] = max_memory
+    per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
+    return execute(
+        lowered, per_device, results=results, aliases=aliases, target=model, seed=seed,
+        checks=wanted, devices=devices, driver=driver, **limits,
+    )  # fmt: skip
+
+
+Array = NDArray[Any]
+
+
+def random_inputs(module: ModuleOp, seed: int = 0) -> list[Array]:
+    """Seeded inputs for the call that `module` records: normal floats, small integers, bools."""
+    from pallasite.dialects.kernel import call_of
+    from pallasite.interpreter.arrays import dtype_of
+
+    call = call_of(module)
+    if call is None:
+        raise UsageError(
+            "unknown-operands", "the module does not record its operands; give inputs, or --like"
+        )
+    generator = np.random.default_rng(seed)
+    inputs: list[Array] = []
+    for type in call.operands:
+        dtype = dtype_of(type.element_type)
+        shape = type.get_shape()
+        if dtype.kind == "b" or dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
+            low = 0 if dtype.kind in "bu" or dtype.name.startswith("uint") else -4
+            inputs.append(generator.integers(low, 2 if dtype.kind == "b" else 4, shape).astype(dtype))
+        else:
+            inputs.append(generator.standard_normal(shape).astype(np.float32).astype(dtype))
+    return inputs
