@@ -102,7 +102,7 @@ class IfOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> IfOp:
-        cond = parser.parse_operand()
+        cond = parser.parse_operand(i1)
         types = parse_results(parser)
         then = parse_body(parser)
         has_else = parser.parse_optional_keyword("else") is not None

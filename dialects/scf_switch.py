@@ -66,7 +66,7 @@ class IndexSwitchOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> IndexSwitchOp:
-        arg = parser.parse_operand()
+        arg = parser.parse_operand(IndexType())
         attributes = parser.parse_optional_attr_dict()
         types = list(parse_results(parser))
         if types:
