@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Unsupported
@@ -35,13 +35,10 @@ def rounded(type: Attribute, function: Function) -> Function:
 def wrapped(type: Attribute, function: Function) -> Function:
     """`function` on integer carriers, its result brought back into the range of `type`.
 
-    NumPy wraps arrays of 8 to 64 bits itself. A scalar index never overflows its 64 bits in a
-    program that means anything, so it stays an unbounded Python integer.
+    NumPy wraps arrays of 8 to 64 bits itself; an index has 64.
     """
     bits = width(type)
     if not is_vector(type):
-        if isinstance(type, IndexType):
-            return function
         if bits == 1:
             return lambda *operands: bool(function(*operands) & 1)
         half, mask = 1 << (bits - 1), (1 << bits) - 1

@@ -1,0 +1,152 @@
+"""The `grid` dialect: renamings of registers, folds over a grid dimension, groups."""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from pallasite.dialects import grid
+from pallasite.dialects.types import grid_shape, register_rank, shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.arithmetic import reducer
+from pallasite.interpreter.ops.kinds import unsupported
+from pallasite.interpreter.ops.matmul import product
+from pallasite.interpreter.ops.movement import to_matrix, to_tiles
+from pallasite.interpreter.values import Array, poison
+
+_Vector = VectorType[Attribute]
+
+
+def _integers(attribute: grid.Dense) -> tuple[int, ...]:
+    return tuple(int(v) for v in attribute.get_values())
+
+
+def _register(type: _Vector) -> tuple[int, ...]:
+    return type.get_shape()[len(grid_shape(type)) :]
+
+
+@meaning(grid.SliceOp)
+def slice_(op: grid.SliceOp, facts: Facts) -> Function:
+    boxes = zip(*(_integers(a) for a in (op.offsets, op.sizes, op.strides)), strict=True)
+    box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
+    return lambda x: x[box]
+
+
+@meaning(grid.ConcatOp)
+def concat(op: grid.ConcatOp, facts: Facts) -> Function:
+    dim = op.dim.value.data
+    return lambda *parts: np.concatenate(parts, dim)
+
+
+@meaning(grid.ReshapeOp)
+def reshape(op: grid.ReshapeOp, facts: Facts) -> Function:
+    shape = shape_of(op.result.type)
+    return lambda x: x.reshape(shape)
+
+
+@meaning(grid.TransposeOp)
+def transpose(op: grid.TransposeOp, facts: Facts) -> Function:
+    moved = _integers(op.permutation)
+    order = (*moved, *range(len(moved), len(shape_of(op.result.type))))
+    return lambda x: x.transpose(order)
+
+
+@meaning(grid.BroadcastOp)
+def broadcast(op: grid.BroadcastOp, facts: Facts) -> Function:
+    """NumPy's rule fits, because the register dimensions are the same on both sides."""
+    shape = shape_of(op.result.type)
+    return lambda x: np.broadcast_to(x, shape)
+
+
+@meaning(grid.PoisonOp)
+def undefined(op: grid.PoisonOp, facts: Facts) -> Function:
+    element = poison(op.result.type, (1,) * len(shape_of(op.result.type)), facts.poison)
+    value = np.broadcast_to(element, shape_of(op.result.type))
+    return lambda: value
+
+
+@meaning(grid.PositionOp)
+def position(op: grid.PositionOp, facts: Facts) -> Function:
+    shape, dim = shape_of(op.result.type), op.dim.value.data
+    along = np.arange(shape[dim], dtype=np.int32) * np.int32(op.step.value.data)
+    spread = along.reshape([shape[dim] if d == dim else 1 for d in range(len(shape))])
+    value = np.broadcast_to(spread, shape)
+    return lambda: value
+
+
+@meaning(grid.TakeOp)
+def take(op: grid.TakeOp, facts: Facts) -> Function:
+    type = cast(_Vector, op.result.type)
+    shape, register = type.get_shape(), _register(type)
+    indices = np.array(_integers(op.indices), np.intp)
+    absent = indices < 0
+    missing = poison(type, register, facts.poison)
+
+    def function(x: Array) -> Array:
+        taken = x.reshape(-1, *register).take(indices, 0)
+        if absent.any():
+            taken[absent] = missing
+        return taken.reshape(shape)
+
+    return function
+
+
+@meaning(grid.ReduceOp)
+def reduce(op: grid.ReduceOp, facts: Facts) -> Function:
+    """A left fold with the meaning of the named binary op, rounding included."""
+    combine = reducer(op.kind.data, op.value.type)
+    if combine is None:
+        raise unsupported(op, f"kind {op.kind.data}")
+    dim, count = op.dim.value.data, shape_of(op.value.type)[op.dim.value.data]
+    pieces = [(slice(None),) * dim + (slice(i, i + 1),) for i in range(count)]
+
+    def function(x: Array) -> Array:
+        total = x[pieces[0]]
+        for piece in pieces[1:]:
+            total = combine(total, x[piece])
+        return total
+
+    return function
+
+
+@meaning(grid.MatmulOp)
+def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
+    """The product of the matrices that the native tiles hold, in the groups of `product`."""
+    types = [cast(_Vector, v.type) for v in op.operands]
+    ranks = [register_rank(t) for t in types]
+    multiply = product(*types, op.precision)  # pyright: ignore
+    transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
+    blocks = grid_shape(types[2])
+
+    def function(lhs: Array, rhs: Array, acc: Array) -> Array:
+        left, right, total = (to_matrix(x, r) for x, r in zip((lhs, rhs, acc), ranks, strict=True))
+        return to_tiles(multiply(left, right.T if transposed else right, total), blocks, 1)
+
+    return function
+
+
+@meaning(grid.TransposeBlocksOp)
+def transpose_blocks(op: grid.TransposeBlocksOp, facts: Facts) -> Function:
+    """Rows that the source's last block does not reach are undefined lanes of the result."""
+    source, result = cast(_Vector, op.value.type), cast(_Vector, op.result.type)
+    rank, register = register_rank(source), _register(result)
+    packing = register[2] if rank == 3 else 1
+    *lead, high, wide = grid_shape(result)
+    rows, columns = high * register[0] * packing, wide * register[1]
+    shape = (*lead, rows, columns)
+    covered = grid_shape(source)[-2] * register[0] * packing
+
+    def function(x: Array) -> Array:
+        turned = np.swapaxes(to_matrix(x, rank), -1, -2)
+        if turned.shape[-2:] != (rows, columns):
+            whole = poison(result, shape, facts.poison)
+            whole[..., :covered] = turned[..., :rows, :]
+            turned = whole
+        return to_tiles(turned, (high, wide), packing)
+
+    return function

@@ -1,0 +1,266 @@
+"""Matrix products of every form, as one loop over groups (design note "Form 4", section 4).
+
+BLAS gives other bits when it gets other shapes. So every form of a product is cut into the same
+calls: 128 columns by 128 contracted positions, the products of a column group added to the
+accumulator in order, all rows at once. The MXU groups of every target are whole numbers of these,
+and blocks of zeros contribute nothing, so the cut does not depend on how a lowering grouped tiles.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType, bf16
+from xdsl.dialects.vector import CombiningKindFlag
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineDimExpr
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.tpu.attrs import ContractPrecision, ContractPrecisionAttr
+from pallasite.dialects.types import shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.kinds import is_vector, unsupported
+from pallasite.interpreter.ops.shape import as_scalar
+from pallasite.interpreter.values import Array, carrier, is_float, rounder, width
+
+_Vector = VectorType[Attribute]
+
+GROUP = 128
+"""Columns, and contracted positions, of one call."""
+ROWS = 32
+"""Rows are padded to whole native tiles of 8-bit data, the narrowest that floats have."""
+_EXACT_DEPTH = 1024
+"""Positions over which products of 8-bit integers sum exactly in float32: 2**14 * 1024 = 2**24."""
+
+Passes = Sequence[tuple[Array, Array]]
+
+
+def product(
+    left: Attribute, right: Attribute, acc: Attribute, precision: ContractPrecisionAttr | None
+) -> Function:
+    """`fn(lhs, rhs, acc) -> acc + lhs @ rhs` for matrices of the given types."""
+    if is_float(left) or is_float(right):
+        split = _split(left, right, precision)
+        finish = rounder(acc)
+        return lambda lhs, rhs, acc: finish(_float_product(split(lhs, rhs), acc))
+    dtype = carrier(acc)
+    exact: Function = _narrow_product if max(width(left), width(right)) <= 8 else _wide_product
+
+    def integers(lhs: Array, rhs: Array, total: Array) -> Array:
+        rows, columns = total.shape
+        depth = max(lhs.shape[1], rhs.shape[0])
+        return total + exact(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
+
+    return integers
+
+
+def _split(left: Attribute, right: Attribute, precision: ContractPrecisionAttr | None) -> Function:
+    """The passes of a product: pairs of float32 matrices whose products add up.
+
+    By default f32 operands are rounded to bf16; `fp32` keeps them; `bf16x3` splits each into a
+    high and a low part and leaves out the product of the low parts.
+    """
+    mode = ContractPrecision.BF16 if precision is None else precision.data
+    round_bf16 = rounder(bf16)
+    wide = [is_float(t) and width(t) == 32 for t in (left, right)]
+
+    def single(lhs: Array, rhs: Array) -> Passes:
+        pair = [
+            round_bf16(x) if is_wide and mode is ContractPrecision.BF16 else _as_float(x)
+            for x, is_wide in zip((lhs, rhs), wide, strict=True)
+        ]
+        return ((pair[0], pair[1]),)
+
+    def three(lhs: Array, rhs: Array) -> Passes:
+        high_l, high_r = round_bf16(_as_float(lhs)), round_bf16(_as_float(rhs))
+        low_l, low_r = round_bf16(lhs - high_l), round_bf16(rhs - high_r)
+        return ((low_l, high_r), (high_l, low_r), (high_l, high_r))
+
+    return three if mode is ContractPrecision.BF16X3 and any(wide) else single
+
+
+def _as_float(x: Array) -> Array:
+    return x.astype(np.float32, copy=False)
+
+
+def _padded(x: Array, rows: int, columns: int) -> Array:
+    """`x`, contiguous, with zeros up to whole multiples of `rows` and `columns`."""
+    height, width_ = x.shape
+    shape = (-(-height // rows) * rows, -(-width_ // columns) * columns)
+    if shape == x.shape:
+        return np.ascontiguousarray(x)
+    grown = np.zeros(shape, x.dtype)
+    grown[:height, :width_] = x
+    return grown
+
+
+def _fitted(x: Array, rows: int, columns: int) -> Array:
+    """`x` cut or grown with zeros to the given shape."""
+    if x.shape == (rows, columns):
+        return x
+    x = x[:rows, :columns]
+    return np.pad(x, ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
+
+
+def _wide_product(lhs: Array, rhs: Array) -> Array:
+    return lhs.astype(np.int64) @ rhs.astype(np.int64)
+
+
+def _float_product(passes: Passes, acc: Array) -> Array:
+    rows, columns = acc.shape
+    total = _padded(acc, ROWS, GROUP)
+    if total is acc or np.shares_memory(total, acc):
+        total = total.copy()
+    height, width_ = total.shape
+    for lhs, rhs in passes:
+        depth = -(-max(lhs.shape[1], rhs.shape[0]) // GROUP) * GROUP
+        _accumulate(_fitted(lhs, height, depth), _fitted(rhs, depth, width_), total)
+    return total[:rows, :columns]
+
+
+def _accumulate(lhs: Array, rhs: Array, total: Array) -> None:
+    depth = lhs.shape[1]
+    for n in range(0, total.shape[1], GROUP):
+        part = total[:, n : n + GROUP]
+        for k in range(0, depth, GROUP):
+            group = np.ascontiguousarray(rhs[k : k + GROUP, n : n + GROUP])
+            deep = np.ascontiguousarray(lhs[:, k : k + GROUP])
+            # Padding contributes nothing; but zero times infinity would be NaN.
+            if group.any() or not np.isfinite(deep).all():
+                part += deep @ group
+
+
+def _narrow_product(lhs: Array, rhs: Array) -> Array:
+    """Exact, hence in any order; sums of several chunks of the depth are kept in float64."""
+    lhs, rhs = _as_float(lhs), _as_float(rhs)
+    depth = lhs.shape[1]
+    if depth <= _EXACT_DEPTH:
+        return lhs @ rhs
+    total = np.zeros((lhs.shape[0], rhs.shape[1]), np.float64)
+    for k in range(0, depth, _EXACT_DEPTH):
+        total += lhs[:, k : k + _EXACT_DEPTH] @ rhs[k : k + _EXACT_DEPTH]
+    return total.astype(np.int64)
+
+
+class Contraction:
+    """A contraction brought to a batch of matrix products by moving and joining dimensions."""
+
+    def __init__(
+        self,
+        left: _Vector,
+        right: _Vector,
+        contracting: tuple[Sequence[int], Sequence[int]],
+        free: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]],
+    ):
+        self.left_order = (*batch[0], *free[0], *contracting[0])
+        self.right_order = (*batch[1], *contracting[1], *free[1])
+        self.batch_shape = tuple(left.get_shape()[d] for d in batch[0])
+        self.left_free = tuple(left.get_shape()[d] for d in free[0])
+        self.right_free = tuple(right.get_shape()[d] for d in free[1])
+        depth = prod(left.get_shape()[d] for d in contracting[0])
+        self.batches, rows, columns = map(prod, (self.batch_shape, self.left_free, self.right_free))
+        self.left_shape = (self.batches, rows, depth)
+        self.right_shape = (self.batches, depth, columns)
+        self.acc_shape = (self.batches, rows, columns)
+        self.result_shape = (*self.batch_shape, *self.left_free, *self.right_free)
+
+    def function(self, multiply: Function) -> Function:
+        """The meaning on operands whose accumulator is batch, left free, right free."""
+
+        def run(lhs: Array, rhs: Array, acc: Array) -> Array:
+            lhs = lhs.transpose(self.left_order).reshape(self.left_shape)
+            rhs = rhs.transpose(self.right_order).reshape(self.right_shape)
+            acc = acc.reshape(self.acc_shape)
+            if self.batches == 1:
+                return multiply(lhs[0], rhs[0], acc[0]).reshape(self.result_shape)
+            parts = [multiply(lhs[b], rhs[b], acc[b]) for b in range(self.batches)]
+            return np.stack(parts).reshape(self.result_shape)
+
+        return run
+
+
+def _rest(rank: int, *used: Sequence[int]) -> tuple[int, ...]:
+    taken = {d for dims in used for d in dims}
+    return tuple(d for d in range(rank) if d not in taken)
+
+
+@meaning(tpu.MatmulOp)
+def matmul(op: tpu.MatmulOp, facts: Facts) -> Function:
+    left, right = cast(_Vector, op.lhs.type), cast(_Vector, op.rhs.type)
+    numbers = op.dimension_numbers
+    if numbers is None:
+        contracting = (
+            (0 if op.transpose_lhs.value.data else 1,),
+            (1 if op.transpose_rhs.value.data else 0,),
+        )
+        free = (_rest(2, contracting[0]), _rest(2, contracting[1]))
+        batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    else:
+        lists = numbers.lists()
+        contracting, free, batch = (lists[0], lists[1]), (lists[2], lists[3]), (lists[5], lists[6])
+    multiply = product(left, right, op.acc.type, op.precision)
+    return Contraction(left, right, contracting, free, batch).function(multiply)
+
+
+def _loops(op: vector.ContractOp, operand: int) -> tuple[int, ...]:
+    """The loop that each dimension of an operand runs over."""
+    results = op.indexing_maps.data[operand].data.results
+    loops = tuple(e.position for e in results if isinstance(e, AffineDimExpr))
+    if len(loops) != len(results) or len(set(loops)) != len(loops):
+        raise unsupported(op, f"indexing map {op.indexing_maps.data[operand]}")
+    return loops
+
+
+@meaning(vector.ContractOp)
+def contract(op: vector.ContractOp, facts: Facts) -> Function:
+    """Loops of both operands are contracted or batched; loops of one are its free dimensions."""
+    if _flag(op.kind.data) is not CombiningKindFlag.ADD:
+        raise unsupported(op, f"kind {op.kind}")
+    left, right, out = (_loops(op, i) for i in range(3))
+    summed = [x for x in left if x in right and x not in out]
+    shared = [x for x in left if x in right and x in out]
+    if {*left, *right} - {*summed} != {*out}:
+        raise unsupported(op, "a reduction over a loop of one operand")
+    sides = (left, right)
+    contracting, batch = (
+        tuple([s.index(x) for x in loops] for s in sides) for loops in (summed, shared)
+    )
+    free = tuple(_rest(len(s), c, b) for s, c, b in zip(sides, contracting, batch, strict=True))
+    natural = [*shared, *(left[d] for d in free[0]), *(right[d] for d in free[1])]
+    to_natural = [out.index(x) for x in natural]
+    from_natural = [natural.index(x) for x in out]
+    types = cast(_Vector, op.lhs.type), cast(_Vector, op.rhs.type)
+    multiply = product(*types, op.acc.type, None)
+    run = Contraction(*types, contracting, free, batch).function(multiply)  # pyright: ignore
+    if is_vector(op.acc.type):
+        return lambda lhs, rhs, acc: run(lhs, rhs, acc.transpose(to_natural)).transpose(
+            from_natural
+        )
+    scalar, dtype = as_scalar(op.acc.type), carrier(op.acc.type)
+    return lambda lhs, rhs, acc: scalar(run(lhs, rhs, np.asarray(acc, dtype))[()])
+
+
+def _flag(flags: Any) -> Any:
+    return flags if isinstance(flags, CombiningKindFlag) else next(iter(flags))
+
+
+@meaning(vector.OuterProductOp)
+def outer_product(op: vector.OuterProductOp, facts: Facts) -> Function:
+    """Products of all pairs, added to the accumulator if there is one."""
+    if _flag(op.kind.data) is not CombiningKindFlag.ADD:
+        raise unsupported(op, f"kind {op.kind}")
+    result = op.result.type
+    finish: Function = rounder(result) if is_float(result) else (lambda x: x)
+    wide = len(shape_of(op.rhs.type)) == 1
+
+    def function(lhs: Array, rhs: Any, *acc: Array) -> Array:
+        pairs = finish(lhs[:, None] * rhs if wide else lhs * rhs)
+        return finish(acc[0] + pairs) if acc else pairs
+
+    return function

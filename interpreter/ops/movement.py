@@ -1,0 +1,324 @@
+"""Moves along sublanes and lanes: rotates, gathers, shuffles, iota, masks, register groups.
+
+Every op has its plain array meaning on the full type, whatever grid of registers precedes the
+register dimensions (spec/vreg_lowering.md section 10.4). What the hardware leaves undefined is
+poison.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from pallasite.dialects import tpu
+from pallasite.dialects.types import grid_shape, register_rank, shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.shape import box_mask
+from pallasite.interpreter.values import Array, carrier, poison
+
+_Vector = VectorType[Attribute]
+
+
+def _rolled(x: Array, amount: int, dim: int) -> Array:
+    """`numpy.roll` along one dimension, as two copies of slices."""
+    size = x.shape[dim]
+    amount %= size
+    if amount == 0:
+        return x
+    head = [slice(None)] * x.ndim
+    tail = list(head)
+    head[dim], tail[dim] = slice(size - amount, None), slice(None, size - amount)
+    return np.concatenate((x[tuple(head)], x[tuple(tail)]), dim)
+
+
+def rotation(shape: tuple[int, ...], dim: int, stride: int, stride_dim: int | None) -> Function:
+    """Rotates towards higher indices; slice k of `stride_dim` by `stride * k` more."""
+    if stride_dim is None or stride == 0:
+        return lambda x, amount: _rolled(x, amount, dim)
+    # Gather along `dim`: position j of slice k comes from j - amount - stride * k.
+    size = shape[dim]
+    along = np.arange(size).reshape([size if d == dim else 1 for d in range(len(shape))])
+    slices = shape[stride_dim]
+    steps = np.arange(slices).reshape([slices if d == stride_dim else 1 for d in range(len(shape))])
+    origin = along - stride * steps
+
+    def function(x: Array, amount: int) -> Array:
+        index = np.broadcast_to((origin - amount) % size, x.shape)
+        return np.take_along_axis(x, index, dim)
+
+    return function
+
+
+def _rotation_of(op: tpu.DynamicRotateOp | tpu.RotateOp) -> Function:
+    stride = 0 if op.stride is None else op.stride.value.data
+    stride_dim = None if op.stride_dimension is None else op.stride_dimension.value.data
+    return rotation(shape_of(op.value.type), op.dimension.value.data, stride, stride_dim)
+
+
+@meaning(tpu.DynamicRotateOp)
+def dynamic_rotate(op: tpu.DynamicRotateOp, facts: Facts) -> Function:
+    return _rotation_of(op)
+
+
+@meaning(tpu.RotateOp)
+def rotate(op: tpu.RotateOp, facts: Facts) -> Function:
+    turn, amount = _rotation_of(op), op.amount.value.data
+    return lambda x: turn(x, amount)
+
+
+def _selection(indices: tuple[int, ...]) -> slice | Array:
+    """The cheapest NumPy index that picks `indices`: a slice (a view) where they are a run."""
+    first, count = indices[0], len(indices)
+    if indices == tuple(range(first, first + count)):
+        return slice(first, first + count)
+    return np.array(indices, np.intp)
+
+
+def _take(indices: tuple[int, ...], dim: int) -> Function:
+    chosen = _selection(indices)
+    if isinstance(chosen, slice):
+        box = (slice(None),) * dim + (chosen,)
+        return lambda x: x[box]
+    return lambda x: x.take(chosen, dim)
+
+
+@meaning(tpu.GatherOp)
+def gather(op: tpu.GatherOp, facts: Facts) -> Function:
+    return _take(tuple(int(i) for i in op.indices.get_values()), op.dimension.value.data)
+
+
+@meaning(tpu.SublaneShuffleOp)
+def sublane_shuffle(op: tpu.SublaneShuffleOp, facts: Facts) -> Function:
+    """Sublane i of the result is sublane `pattern[i]` of the two operands on top of each other."""
+    type = op.result.type
+    dim = len(type.get_shape()) - register_rank(type)
+    sublanes = type.get_shape()[dim]
+    pattern = tuple(int(i) for i in op.pattern.get_values())
+    if max(pattern) < sublanes:
+        take = _take(pattern, dim)
+        return lambda lhs, rhs: take(lhs)
+    if min(pattern) >= sublanes:
+        take = _take(tuple(i - sublanes for i in pattern), dim)
+        return lambda lhs, rhs: take(rhs)
+    take = _take(pattern, dim)
+    return lambda lhs, rhs: take(np.concatenate((lhs, rhs), dim))
+
+
+@meaning(tpu.DynamicGatherOp)
+def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
+    """The gathered dimensions count as one, row-major in the order in which they are listed;
+    indices beyond it wrap."""
+    dims = tuple(int(d) for d in op.dimensions.get_values())
+    shape = shape_of(op.source.type)
+    if len(dims) == 1:
+        dim, size = dims[0], shape[dims[0]]
+        return lambda x, index: np.take_along_axis(x, (index % size).astype(np.intp), dim)
+    sizes = tuple(shape[d] for d in dims)
+    total = prod(sizes)
+    places = np.indices(shape_of(op.indices.type), sparse=True)
+
+    def function(x: Array, index: Array) -> Array:
+        where = list(places)
+        for d, coordinate in zip(dims, np.unravel_index(index % total, sizes), strict=True):
+            where[d] = coordinate
+        return x[tuple(where)]
+
+    return function
+
+
+@meaning(tpu.BroadcastInSublanesOp)
+def broadcast_in_sublanes(op: tpu.BroadcastInSublanesOp, facts: Facts) -> Function:
+    """Row r gets its lane `lane + r` everywhere; a packed register has rows sublane*p + element."""
+    type = op.result.type
+    rank = register_rank(type)
+    register = type.get_shape()[-rank:]
+    packing = register[2] if rank == 3 else 1
+    rows = np.arange(register[0])[:, None] * packing + np.arange(packing)
+    lanes = op.lane.value.data + rows
+    inside = (lanes >= 0) & (lanes < register[1])
+    lanes = np.clip(lanes, 0, register[1] - 1)
+    undefined = poison(type, (1,), facts.poison)[0]
+    shape = type.get_shape()
+    if rank == 2:
+        sublane, lane, defined = np.arange(register[0])[:, None], lanes, inside
+    else:
+        sublane, lane, defined = (
+            np.arange(register[0])[:, None, None],
+            lanes[:, None],
+            inside[:, None],
+        )
+    element = (np.arange(packing),) if rank == 3 else ()
+
+    def function(x: Array) -> Array:
+        picked = x[(..., sublane, lane, *element)]
+        if not inside.all():
+            picked = np.where(defined, picked, undefined)
+        return np.broadcast_to(picked, shape)
+
+    return function
+
+
+@meaning(tpu.IotaOp)
+def iota(op: tpu.IotaOp, facts: Facts) -> Function:
+    """Counts row-major over the listed dimensions, in the order in which they are listed."""
+    shape, dtype = shape_of(op.result.type), carrier(op.result.type)
+    total = np.zeros((1,) * len(shape), np.int64)
+    for dim in op.dimensions.get_values():
+        size = shape[int(dim)]
+        place = np.arange(size).reshape([size if d == dim else 1 for d in range(len(shape))])
+        total = total * size + place
+    value = np.broadcast_to(total.astype(dtype), shape)
+    return lambda: value
+
+
+def _register_bounds(type: _Vector, bounds: int) -> int:
+    """The first dimension that `bounds` pairs of bounds speak of: all of the type, or, when there
+    are fewer, those of the register."""
+    rank = len(type.get_shape())
+    return 0 if bounds == rank else rank - register_rank(type)
+
+
+@meaning(tpu.CreateMaskOp)
+def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
+    type = cast(_Vector, op.result.type)
+    shape, count = type.get_shape(), len(op.low)
+    first = _register_bounds(type, count)
+    inner = shape[first:]
+
+    def function(*bounds: int) -> Array:
+        mask = box_mask(inner, zip(bounds[:count], bounds[count:], strict=True))
+        return mask if first == 0 else np.broadcast_to(mask, shape)
+
+    return function
+
+
+@meaning(tpu.CreateSubelementMaskOp)
+def create_subelement_mask(op: tpu.CreateSubelementMaskOp, facts: Facts) -> Function:
+    """Rows count in elements; a range that ends before it begins is cleared, not set."""
+    type = cast(_Vector, op.result.type)
+    first, last = op.from_.value.data, op.to.value.data
+    register = type.get_shape()[-register_rank(type) :]
+    packing = register[2] if len(register) == 3 else 1
+    rows = np.arange(register[0])[:, None] * packing + np.arange(packing)
+    if first <= last:
+        held = (rows >= first) & (rows < last)
+    else:
+        held = (rows < last) | (rows >= first)
+    held = held[:, None, :] if len(register) == 3 else held
+    mask = np.broadcast_to(held, type.get_shape())
+    return lambda: mask
+
+
+def _words_of(packed: Array, register: int) -> Array:
+    """A mask with its trailing dimension of elements made explicit."""
+    return packed if register == 3 else packed[..., None]
+
+
+@meaning(tpu.MaskCastOp)
+def mask_cast(op: tpu.MaskCastOp, facts: Facts) -> Function:
+    """Each bit repeats for narrower elements; for wider ones neighbours are equal by contract."""
+    source, result = cast(_Vector, op.input.type), op.result.type
+    rank = register_rank(source)
+    before = source.get_shape()[-1] if rank == 3 else 1
+    after = result.get_shape()[-1] if register_rank(result) == 3 else 1
+    shape = result.get_shape()
+    if after >= before:
+        return lambda m: np.repeat(_words_of(m, rank), after // before, -1).reshape(shape)
+    return lambda m: _words_of(m, rank)[..., :: before // after].reshape(shape)
+
+
+@meaning(tpu.PackVmskOp)
+def pack_vmsk(op: tpu.PackVmskOp, facts: Facts) -> Function:
+    """The masks of several registers become that of their compressed pack: rows concatenate."""
+    result = op.result.type
+    source = cast(_Vector, op.sources[0].type)
+    rank, shape = register_rank(source), result.get_shape()
+    packing = shape[-1] if register_rank(result) == 3 else 1
+    before = source.get_shape()[-1] if rank == 3 else 1
+    order = {int(p): k for k, p in enumerate(op.positions.get_values())}
+    grid, (sublanes, lanes) = grid_shape(result), shape[len(grid_shape(result)) :][:2]
+    absent = np.full(source.get_shape(), facts.poison == 0)
+
+    def function(*masks: Array) -> Array:
+        parts = [masks[order[p]] if p in order else absent for p in range(packing // before)]
+        rows = [_rows(_words_of(m, rank), grid) for m in parts]
+        joined = np.concatenate(rows, -2).reshape(*grid, sublanes, packing, lanes)
+        return np.swapaxes(joined, -1, -2).reshape(shape)
+
+    return function
+
+
+def _rows(packed: Array, grid: tuple[int, ...]) -> Array:
+    """(..., sublanes, lanes, p) as (..., sublanes * p, lanes)."""
+    turned = np.swapaxes(packed, -1, -2)
+    return turned.reshape(*grid, turned.shape[-3] * turned.shape[-2], turned.shape[-1])
+
+
+# Groups of registers: row-major native tiles of one matrix (or of a stack of matrices).
+
+
+@meaning(tpu.RollVectorsOp)
+def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
+    register = cast(_Vector, op.input[0].type)
+    rank = register_rank(register)
+    shape = shape_of(op.output.type)
+    sublanes, lanes = register.get_shape()[-rank:][:2]
+    packing = register.get_shape()[-1] if rank == 3 else 1
+    blocks = _blocks(shape, sublanes * packing, lanes)
+    return lambda *tiles: to_matrix(
+        np.stack(tiles).reshape(*blocks, *tiles[0].shape), rank
+    ).reshape(shape)
+
+
+@meaning(tpu.UnrollVectorsOp)
+def unroll_vectors(op: tpu.UnrollVectorsOp, facts: Facts) -> Function:
+    register = op.output[0].type
+    rank, count = register_rank(register), len(op.output)
+    shape = shape_of(op.input.type)
+    tile = register.get_shape()
+    packing = tile[2] if rank == 3 else 1
+    blocks = _blocks(shape, tile[0] * packing, tile[1])
+
+    def function(matrix: Array) -> Any:
+        tiles = to_tiles(matrix.reshape(_matrix_shape(shape)), blocks[-2:], packing)
+        tiles = tiles.reshape(-1, *tile)
+        return tiles[0] if count == 1 else tuple(tiles)
+
+    return function
+
+
+def _matrix_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) >= 2 else (1, *shape)
+
+
+def _blocks(shape: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
+    *lead, height, width = _matrix_shape(shape)
+    return (*lead, height // rows, width // columns)
+
+
+def to_matrix(tiles: Array, register_rank: int) -> Array:
+    """Native tiles (..., R, C, 8, 128[, p]) as matrices (..., R*8*p, C*128)."""
+    if register_rank == 2:
+        turned = np.swapaxes(tiles, -3, -2)
+        *lead, rows, sublanes, columns, lanes = turned.shape
+        return turned.reshape(*lead, rows * sublanes, columns * lanes)
+    *lead, rows, columns, sublanes, lanes, packing = tiles.shape
+    turned = np.moveaxis(tiles, (-4, -2), (-2, -1))
+    return turned.reshape(*lead, rows * sublanes * packing, columns * lanes)
+
+
+def to_tiles(matrix: Array, blocks: tuple[int, ...], packing: int) -> Array:
+    """The inverse of `to_matrix`, for `blocks` = (R, C); packing 1 makes 32-bit registers."""
+    *lead, height, width = matrix.shape
+    rows, columns = blocks
+    sublanes, lanes = height // rows // packing, width // columns
+    if packing == 1:
+        return np.swapaxes(matrix.reshape(*lead, rows, sublanes, columns, lanes), -3, -2)
+    split = matrix.reshape(*lead, rows, sublanes, packing, columns, lanes)
+    return np.moveaxis(split, (-2, -1), (-4, -2))

@@ -1,0 +1,143 @@
+"""Packing several narrow elements into one word, and back (spec/tpu_dialect.md section 3.4).
+
+*Interleaved*: element s of a packed word comes from element s // n of source s % n. *Compressed*:
+the rows of the sources are laid one after the other, where a row of a packed register is
+sublane * p + element.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from pallasite.dialects import tpu
+from pallasite.dialects.tpu.attrs import PackFormat
+from pallasite.dialects.types import register_rank, shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.convert import converter
+from pallasite.interpreter.values import (
+    Array,
+    bits_of,
+    from_words,
+    poison,
+    signed_dtype,
+    to_words,
+    unsigned_dtype,
+    values_of,
+    width,
+)
+
+_Vector = VectorType[Attribute]
+
+
+def _explicit(x: Array, packing: int) -> Array:
+    """A register with its trailing dimension of elements, even when that is 1."""
+    return x[..., None] if packing == 1 else x
+
+
+def _implicit(x: Array) -> Array:
+    return x[..., 0] if x.shape[-1] == 1 else x
+
+
+def _rows(x: Array) -> Array:
+    """(..., sublanes, lanes, p) as rows (..., sublanes * p, lanes)."""
+    turned = np.swapaxes(x, -1, -2)
+    *lead, sublanes, packing, lanes = turned.shape
+    return turned.reshape(*lead, sublanes * packing, lanes)
+
+
+def _registers(rows: Array, packing: int) -> Array:
+    """The inverse of `_rows`."""
+    *lead, count, lanes = rows.shape
+    return np.swapaxes(rows.reshape(*lead, count // packing, packing, lanes), -1, -2)
+
+
+def _packing(type: Attribute) -> int:
+    return max(32 // width(type), 1)
+
+
+@meaning(tpu.PackSubelementsOp)
+def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
+    source, result = cast(_Vector, op.sources[0].type), op.result.type
+    before, after = _packing(source), _packing(result)
+    parts = after // before
+    unsigned = bool(op.unsigned_integers.value.data)
+    convert = converter(source, result, signed=not unsigned)
+    order = {int(p): k for k, p in enumerate(op.positions.get_values())}
+    narrow = (*source.get_shape()[: len(source.get_shape()) - register_rank(source)], 8, 128)
+    absent = poison(result, (*narrow, before), facts.poison)
+    interleaved = op.pack_format.data is PackFormat.INTERLEAVED
+
+    def function(*sources: Array) -> Array:
+        converted = [_explicit(convert(s), before) for s in sources]
+        placed = [converted[order[p]] if p in order else absent for p in range(parts)]
+        if interleaved:
+            stacked = np.stack(placed, -1)
+            return stacked.reshape(*stacked.shape[:-2], after)
+        return _registers(np.concatenate([_rows(x) for x in placed], -2), after)
+
+    return function
+
+
+@meaning(tpu.UnpackSubelementsOp)
+def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
+    """Integers that are not extended keep undefined high bits; here they are sign bits."""
+    source, result = cast(_Vector, op.source.type), op.result.type
+    before, after = _packing(source), _packing(result)
+    parts, index = before // after, op.index.value.data
+    convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
+    if op.pack_format.data is PackFormat.INTERLEAVED:
+        return lambda x: convert(_implicit(_explicit(x, before)[..., index::parts]))
+
+    def function(x: Array) -> Array:
+        rows = _rows(_explicit(x, before))
+        count = rows.shape[-2] // parts
+        return convert(
+            _implicit(_registers(rows[..., index * count : (index + 1) * count, :], after))
+        )
+
+    return function
+
+
+@meaning(tpu.PackElementwiseOp)
+def pack_elementwise(op: tpu.PackElementwiseOp, facts: Facts) -> Function:
+    """Source k goes to the k-th lowest field of each word; floats round, integers truncate."""
+    target = VectorType(op.target_type, shape_of(op.result.type))
+    convert, bits = converter(op.sources[0].type, target), bits_of(target)
+    field, whole = width(target), width(op.result.type)
+    unsigned, signed = unsigned_dtype(whole), signed_dtype(whole)
+
+    def function(*sources: Array) -> Array:
+        word = bits(convert(sources[0])).astype(unsigned)
+        for position, source in enumerate(sources[1:], 1):
+            part = bits(convert(source)).astype(unsigned)
+            word = word | (part << unsigned(position * field))
+        return word.view(signed)
+
+    return function
+
+
+@meaning(tpu.UnpackElementwiseOp)
+def unpack_elementwise(op: tpu.UnpackElementwiseOp, facts: Facts) -> Function:
+    """Field `index` of each word; bf16 widens to f32, integers extend with their sign."""
+    kind = VectorType(op.source_type, shape_of(op.source.type))
+    field, whole = width(kind), width(op.source.type)
+    unsigned, narrow = unsigned_dtype(whole), unsigned_dtype(field)
+    shift, mask = unsigned(op.index.value.data * field), unsigned((1 << field) - 1)
+    values = values_of(kind)
+    convert = converter(kind, op.result.type)
+    return lambda x: convert(values(((x.view(unsigned) >> shift) & mask).astype(narrow)))
+
+
+@meaning(tpu.BitcastVregOp)
+def bitcast_vreg(op: tpu.BitcastVregOp, facts: Facts) -> Function:
+    """The same words read as another element type."""
+    source, result = op.input.type, op.result.type
+    if source == result:
+        return lambda x: x
+    return lambda x: from_words(to_words(x, source), result)

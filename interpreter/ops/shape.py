@@ -1,0 +1,203 @@
+"""Moves that only rename positions: broadcast, reshape, transpose, slices, concatenation.
+
+Results may be views of their operands; nobody writes into a value.
+"""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import shape_of
+from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.convert import reinterpret
+from pallasite.interpreter.ops.kinds import is_vector
+from pallasite.interpreter.values import (
+    bits_of,
+    carrier,
+    is_float,
+    pack_words,
+    unpack_words,
+    values_of,
+    width,
+)
+
+_DYNAMIC = -(1 << 63)
+
+
+def as_scalar(type: Attribute) -> Function:
+    """The function from an element of an array of `type` to the scalar carrier."""
+    if is_float(type):
+        return np.float32
+    return bool if width(type) == 1 else int
+
+
+@meaning(vector.BroadcastOp)
+def broadcast(op: vector.BroadcastOp, facts: Facts) -> Function:
+    shape, dtype = shape_of(op.vector.type), carrier(op.vector.type)
+    if is_vector(op.source.type):
+        return lambda x: np.broadcast_to(x, shape)
+    return lambda x: np.full(shape, x, dtype)
+
+
+@meaning(vector.ShapeCastOp, tpu.ReshapeOp)
+def reshape(op: Operation, facts: Facts) -> Function:
+    shape = shape_of(op.results[0].type)
+    return lambda x: x.reshape(shape)
+
+
+@meaning(vector.TransposeOp, tpu.TransposeOp)
+def transpose(op: vector.TransposeOp | tpu.TransposeOp, facts: Facts) -> Function:
+    permutation = tuple(int(d) for d in op.permutation.get_values())
+    return lambda x: x.transpose(permutation)
+
+
+def _positions(static: tuple[int, ...], dynamic: tuple[int, ...]) -> tuple[int, ...]:
+    given = iter(dynamic)
+    return tuple(next(given) if p == _DYNAMIC else p for p in static)
+
+
+@meaning(vector.ExtractOp)
+def extract(op: vector.ExtractOp, facts: Facts) -> Function:
+    static = tuple(int(p) for p in op.static_position.get_values())
+    result = (lambda x: x) if is_vector(op.result.type) else as_scalar(op.result.type)
+    if not op.dynamic_position:
+        return lambda x: result(x[static])
+    return lambda x, *dynamic: result(x[_positions(static, dynamic)])
+
+
+@meaning(vector.InsertOp)
+def insert(op: vector.InsertOp, facts: Facts) -> Function:
+    static = tuple(int(p) for p in op.static_position.get_values())
+
+    def function(value: Any, into: Any, *dynamic: int) -> Any:
+        result = into.copy()
+        result[_positions(static, dynamic)] = value
+        return result
+
+    return function
+
+
+def _box(offsets: Any, sizes: Any, strides: Any) -> tuple[slice, ...]:
+    """The slices of a box; `sizes` may also be a tuple of integers."""
+    corner = [n.value.data for n in offsets]
+    steps = [n.value.data for n in strides]
+    extents = [n if isinstance(n, int) else n.value.data for n in sizes]
+    return tuple(
+        slice(o, o + (n - 1) * s + 1, s) for o, n, s in zip(corner, extents, steps, strict=True)
+    )
+
+
+@meaning(vector.ExtractStridedSliceOp)
+def extract_strided_slice(op: vector.ExtractStridedSliceOp, facts: Facts) -> Function:
+    box = _box(op.offsets, op.sizes, op.strides)
+    return lambda x: x[box]
+
+
+@meaning(vector.InsertStridedSliceOp)
+def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Function:
+    sizes = shape_of(op.source.type)
+    outer = len(op.offsets) - len(sizes)
+    box = _box(op.offsets, (1,) * outer + sizes, [op.strides.data[0]] * outer + [*op.strides])
+    if outer:
+        box = tuple(s.start for s in box[:outer]) + box[outer:]  # pyright: ignore
+
+    def function(value: Any, into: Any) -> Any:
+        result = into.copy()
+        result[box] = value
+        return result
+
+    return function
+
+
+@meaning(tpu.ConcatenateOp)
+def concatenate(op: tpu.ConcatenateOp, facts: Facts) -> Function:
+    dimension = op.dimension.value.data
+    return lambda *sources: np.concatenate(sources, dimension)
+
+
+@meaning(tpu.RepeatOp)
+def repeat(op: tpu.RepeatOp, facts: Facts) -> Function:
+    """The whole operand, several times in a row, as JAX's `tile` does."""
+    dimension, times = op.dimension.value.data, op.times.value.data
+    return lambda x: np.concatenate([x] * times, dimension)
+
+
+@meaning(vector.ShuffleOp)
+def shuffle(op: vector.ShuffleOp, facts: Facts) -> Function:
+    chosen = np.array([int(i) for i in op.mask.get_values()], np.int64)
+    return lambda a, b: np.concatenate([np.atleast_1d(a), np.atleast_1d(b)], 0).take(chosen, 0)
+
+
+@meaning(vector.InterleaveOp)
+def interleave(op: vector.InterleaveOp, facts: Facts) -> Function:
+    shape = shape_of(op.result.type)
+    return lambda a, b: np.stack([a, b], -1).reshape(shape)
+
+
+@meaning(vector.DeinterleaveOp)
+def deinterleave(op: vector.DeinterleaveOp, facts: Facts) -> Function:
+    return lambda x: (x[..., ::2], x[..., 1::2])
+
+
+@meaning(vector.FromElementsOp)
+def from_elements(op: vector.FromElementsOp, facts: Facts) -> Function:
+    shape, dtype = shape_of(op.dest.type), carrier(op.dest.type)
+    return lambda *elements: np.array(elements, dtype).reshape(shape)
+
+
+@meaning(vector.ToElementsOp)
+def to_elements(op: vector.ToElementsOp, facts: Facts) -> Function:
+    scalar = as_scalar(op.source.type)
+    return lambda x: tuple(scalar(v) for v in x.reshape(-1))
+
+
+@meaning(vector.BitcastOp)
+def bitcast(op: vector.BitcastOp, facts: Facts) -> Function:
+    """Elements of the last dimension split or join; the lowest bits are the first element."""
+    source, result = op.source.type, op.result.type
+    before, after = width(source), width(result)
+    if before == after:
+        return reinterpret(source, result)
+    bits, values, shape = bits_of(source), values_of(result), shape_of(result)
+    if before == 32:
+        return lambda x: values(unpack_words(bits(x), after).reshape(shape))
+    if after == 32:
+        return lambda x: values(pack_words(bits(x), before).reshape(shape))
+
+    def function(x: Any) -> Any:
+        words = pack_words(bits(x).reshape(-1, 32 // before), before)
+        return values(unpack_words(words, after).reshape(shape))
+
+    return function
+
+
+@meaning(vector.StepOp)
+def step(op: vector.StepOp, facts: Facts) -> Function:
+    numbers = np.arange(shape_of(op.result.type)[0], dtype=carrier(op.result.type))
+    return lambda: numbers
+
+
+def box_mask(shape: tuple[int, ...], bounds: Any) -> Any:
+    """True in the box that the (low, high) pairs of the leading dimensions bound."""
+    mask = np.zeros(shape, np.bool_)
+    mask[tuple(slice(max(low, 0), max(high, 0)) for low, high in bounds)] = True
+    return mask
+
+
+@meaning(vector.CreateMaskOp)
+def create_mask(op: vector.CreateMaskOp, facts: Facts) -> Function:
+    shape = shape_of(op.mask_vector.type)
+    return lambda *sizes: box_mask(shape, [(0, n) for n in sizes])
+
+
+@meaning(vector.ConstantMaskOp)
+def constant_mask(op: vector.ConstantMaskOp, facts: Facts) -> Function:
+    sizes = [int(n) for n in op.mask_dim_sizes.get_values()]
+    mask = box_mask(shape_of(op.result.type), [(0, n) for n in sizes])
+    return lambda: mask
