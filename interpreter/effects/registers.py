@@ -85,9 +85,7 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
         mask: Array | None = operands[rank] if len(operands) > rank else None
         rows.store_rows(ref, index, value, steps, sublanes, offsets, mask, add, at)
         if core.observer is not None:
-            core.observer.write_rows(
-                core, ref, index, value.shape, steps, sublanes, offsets, at
-            )
+            core.observer.write_rows(core, ref, index, value.shape, steps, sublanes, offsets, at)
 
     return fn
 
@@ -116,9 +114,7 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     return fn if dims == (None, rank - 1) else whole
 
 
-def _broadcast_map(
-    op: vector.TransferReadOp, shape: tuple[int, ...]
-) -> tuple[int | None, ...]:
+def _broadcast_map(op: vector.TransferReadOp, shape: tuple[int, ...]) -> tuple[int | None, ...]:
     """Per result dimension the memref dimension it walks along, None where it repeats."""
     dims: list[int | None] = []
     for result in op.permutation_map.data.results:
@@ -135,7 +131,7 @@ def _broadcast_map(
             return tuple(dims)
     raise Unsupported(
         "transfer-read",
-        f"vector.transfer_read of {op.result.type} with map {op.permutation_map} is neither a row in every "
-        f"sublane of a 32-bit register nor a plain box",
+        f"vector.transfer_read of {op.result.type} by {op.permutation_map} is neither a row in "
+        f"every sublane of a 32-bit register nor a plain box",
         source_location(op),
     )

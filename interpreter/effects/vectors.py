@@ -82,9 +82,7 @@ def strided_store(op: tpu.StridedStoreOp, facts: Facts) -> Callable[..., None]:
     return _store(op, len(op.indices), tuple(int(s) for s in op.strides.get_values()), False)
 
 
-def _store(
-    op: Any, rank: int, strides: tuple[int, ...] | None, add: bool
-) -> Callable[..., None]:
+def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Callable[..., None]:
     at = source_location(op)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:

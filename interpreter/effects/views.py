@@ -12,7 +12,7 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of, tiling_of
-from pallasite.interpreter.machine.codec import memory_bits
+from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
@@ -101,11 +101,9 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
         return ref.reinterpret(sizes, element, declared or inferred(sizes), offset, at)
 
     def inferred(sizes: list[int]) -> Tiling:
-        if element.name in ("tpu.semaphore", "tpu.dma_semaphore"):
+        if is_semaphore(element):
             return Tiling((), contiguous_strides(sizes, ()))
-        return infer_tiling(
-            sizes, memory_bits(element), facts.target.generation, argument=True
-        )
+        return infer_tiling(sizes, memory_bits(element), facts.target.generation, argument=True)
 
     return fn
 

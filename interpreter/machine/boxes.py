@@ -152,9 +152,7 @@ def pieces(
     return tuple(found)
 
 
-def pair_axis(
-    shape: Sequence[int], strides: Sequence[int], base: int, packing: int
-) -> int:
+def pair_axis(shape: Sequence[int], strides: Sequence[int], base: int, packing: int) -> int:
     """The axis that runs through the elements of one 32-bit word, -1 if the words are not whole."""
     if packing == 1 or base % packing:
         return -1

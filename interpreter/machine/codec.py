@@ -92,9 +92,7 @@ class BFloat16Codec(Codec):
     def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
         wide = out.view(np.uint32)
         if piece.pair < 0 or base & 1:
-            np.left_shift(
-                view(memory, np.uint16, base, piece, 16), 16, out=wide, dtype=np.uint32
-            )
+            np.left_shift(view(memory, np.uint16, base, piece, 16), 16, out=wide, dtype=np.uint32)
             return
         source = words(memory, base, piece, 2)
         before = (slice(None),) * piece.pair
@@ -205,9 +203,14 @@ def _offsets(base: int, piece: Piece) -> NDArray[np.int64]:
     return total
 
 
+def is_semaphore(element: Attribute) -> bool:
+    """Whether `element` is one of the two semaphore types, which count words but hold no values."""
+    return element.name in ("tpu.semaphore", "tpu.dma_semaphore")
+
+
 def memory_bits(element: Attribute) -> int:
     """Bits of one element in memory: its width, but 8 for i1, and 32 for index and semaphores."""
-    if element.name in ("tpu.semaphore", "tpu.dma_semaphore") or isinstance(element, IndexType):
+    if is_semaphore(element) or isinstance(element, IndexType):
         return 32
     return 8 if element == IntegerType(1) else values.width(element)
 
@@ -227,6 +230,8 @@ def codec(element: Attribute) -> Codec:
         return BFloat16Codec()
     if isinstance(element, IndexType):
         return Codec(32, np.int64, np.int32)
+    if is_semaphore(element):
+        return Codec(32, np.int32, np.int32)
     if isinstance(element, Float16Type):
         return Codec(16, np.float32, np.float16)
     if element == IntegerType(1) or values.storage_float(element) is not None:

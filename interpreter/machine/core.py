@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
-from pallasite.interpreter.machine.codec import codec, memory_bits
+from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.observers import CHECKS, Observer, Observers
@@ -114,7 +114,7 @@ class Core:
 
     def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
         """The layout of a memref whose type has none."""
-        if element.name in ("tpu.semaphore", "tpu.dma_semaphore"):
+        if is_semaphore(element):
             return Tiling((), contiguous_strides(shape, ()))
         generation = self.target.generation
         return infer_tiling(shape, memory_bits(element), generation, argument=argument)
@@ -163,9 +163,7 @@ class Core:
         self._semaphore(self._barrier.address // 4).name = "barrier semaphore"
         return Ref(self._barrier, element, (), ())
 
-    def signal(
-        self, target: Core, ref: Ref, amount: int, at: SourceLocation | None = None
-    ) -> None:
+    def signal(self, target: Core, ref: Ref, amount: int, at: SourceLocation | None = None) -> None:
         """Adds `amount` to the semaphore that `ref` names on `target`."""
         semaphore = target.semaphore(ref, at)
         if self.observer is not None:
@@ -187,9 +185,7 @@ class Core:
 
     # --- DMA --------------------------------------------------------------------------------
 
-    def peer(
-        self, device: int | None, core: int | None, at: SourceLocation | None = None
-    ) -> Core:
+    def peer(self, device: int | None, core: int | None, at: SourceLocation | None = None) -> Core:
         """The core that a device id and a core id name, as seen from this one."""
         machine = self.machine
         home = self.device if device is None else machine.device(device, at)

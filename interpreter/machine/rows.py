@@ -162,9 +162,7 @@ def registers(
     runs: list[list[tuple[int, int, int, int]]] = []
     for d, extent in enumerate(grid):
         here = boxes.offset_of(digits[d], starts[d])
-        moved = [
-            boxes.offset_of(digits[d], starts[d] + g * steps[d]) - here for g in range(extent)
-        ]
+        moved = [boxes.offset_of(digits[d], starts[d] + g * steps[d]) - here for g in range(extent)]
         if any(m % row for m in moved):
             return None
         runs.append(_progressions(list(enumerate(moved))))

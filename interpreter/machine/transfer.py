@@ -65,8 +65,10 @@ def _move(
     write: tuple[Piece, ...],
     shape: tuple[int, ...],
 ) -> None:
-    if len(read) == 1 and len(write) == 1 and _direct(
-        raw, source, source_base, read[0], target, target_base, write[0]
+    if (
+        len(read) == 1
+        and len(write) == 1
+        and _direct(raw, source, source_base, read[0], target, target_base, write[0])
     ):
         return
     whole = np.empty(shape, raw.carrier)

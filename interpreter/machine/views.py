@@ -28,9 +28,7 @@ Array = NDArray[Any]
 
 def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
     """The address digits of every dimension of a tiled array."""
-    return tuple(
-        boxes.simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides))
-    )
+    return tuple(boxes.simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides)))
 
 
 class Ref:
