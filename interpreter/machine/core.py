@@ -16,10 +16,11 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
+from pallasite.interpreter.machine.checks import CHECKS
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
 from pallasite.interpreter.machine.memory import Buffer, Memory
-from pallasite.interpreter.machine.observers import CHECKS, Observer, Observers
+from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
 from pallasite.interpreter.machine.views import Ref, digits_of
@@ -127,6 +128,8 @@ class Core:
         """Frees what this core has allocated since `mark` returned `token`."""
         while len(self._scoped) > token:
             buffer = self._scoped.pop()
+            if self.observer is not None:
+                self.observer.released(self, buffer)
             buffer.memory.free(buffer)
 
     def internal_scratch(self, type: Attribute, location: SourceLocation | None = None) -> Ref:

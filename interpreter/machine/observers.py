@@ -1,4 +1,4 @@
-"""The seams of the sanitizers: observers of a machine, and the simple checks built on them.
+"""The seams of the sanitizers: observers of a machine. The checks themselves are in `checks`.
 
 An observer is told of every access, transfer, signal and wait, with the source location of the op.
 A core without observers (`core.observer is None`) pays one comparison per op. Findings are
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation
 from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -89,6 +90,9 @@ class Observer:
         self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
         """A core's wait has succeeded."""
+
+    def released(self, core: Core, buffer: Buffer) -> None:
+        """The scope of a buffer ends."""
 
     def finish(self) -> None:
         """All programs of a run have ended, before transfers left in flight land."""
@@ -182,58 +186,10 @@ class Observers(Observer):
         for part in self.parts:
             part.wait(core, semaphore, amount, at)
 
+    def released(self, core: Core, buffer: Buffer) -> None:
+        for part in self.parts:
+            part.released(core, buffer)
+
     def finish(self) -> None:
         for part in self.parts:
             part.finish()
-
-
-class InitCheck(Observer):
-    """Finds loads of elements that nobody has written (check `init`)."""
-
-    def read(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> None:
-        written = ref.initialised(index, shape, strides)
-        if written is None or written.all():
-            return
-        first = [int(i) for i in zip(*(~written).nonzero(), strict=True).__next__()]
-        steps = strides or (1,) * len(shape)
-        element = [int(i) + f * s for i, f, s in zip(index, first, steps, strict=True)]
-        self.report(
-            "uninitialised-read",
-            f"{core} loads {int((~written).sum())} of {written.size} elements of "
-            f"{ref.buffer.name or ref.buffer.memory.kind} that were never written, "
-            f"the first at {element}",
-            at,
-            [Note("allocated here", ref.buffer.location)] if ref.buffer.location else (),
-        )
-
-
-class SyncCheck(Observer):
-    """Finds transfers that nobody waited for and semaphores left non-zero (check `sync`)."""
-
-    def finish(self) -> None:
-        for transfer in self.machine.engine.flying:
-            self.report(
-                "unawaited-dma",
-                f"{transfer.describe()} is still in flight at the end of the kernel",
-                transfer.location,
-            )
-        for core in self.machine.cores:
-            for semaphore in core.semaphores.values():
-                if semaphore.value:
-                    self.report(
-                        "semaphore-not-zero",
-                        f"{semaphore} holds {semaphore.value} at the end of the kernel",
-                        semaphore.location,
-                    )
-
-
-CHECKS: dict[str, type[Observer]] = {"init": InitCheck, "sync": SyncCheck}
-"""Checks that are observers. `bounds` needs none: accesses are always checked."""

@@ -94,6 +94,29 @@ def store_rows(
             raw.encode(shadow, ref.base, piece, ones, chosen)
 
 
+def initialised(
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    steps: tuple[int, ...] = (),
+    sublanes: tuple[bool, ...] = ALL,
+    offsets: tuple[int, ...] = CONSECUTIVE,
+    at: SourceLocation | None = None,
+) -> NDArray[np.bool_] | None:
+    """Per register of a load whether any of its elements was ever written; None if untracked."""
+    shadow = ref.buffer.shadow
+    if shadow is None:
+        return None
+    plan = _plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+    raw = raw_codec(ref.codec.bits)
+    marks = np.zeros([shape[axis] for axis in plan.order], raw.carrier)
+    for piece in plan.pieces:
+        raw.decode(shadow, ref.base, piece, marks if piece.part is None else marks[piece.part])
+    grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
+    register = tuple(range(grid, len(shape)))
+    return marks.transpose(_inverse(plan.order)).any(axis=register)
+
+
 def _word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     # A word mask ends in (8, 128): it covers all elements of a packed word.
     if len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES) and mask.shape[-1] == LANES:
