@@ -1,0 +1,231 @@
+"""Plans: the short lists of grid instructions by which data move between registers.
+
+Every step works on whole grids of registers, so the length of a plan does not depend on the size
+of the block. The first values of a plan are its sources; each step defines the next value
+(design note "Form 4", section 2; spec/vreg_lowering.md section 10.4).
+
+A value holds `element` registers, of the moved type, or `word` registers, i32: either the same
+bits (`Words`, `Elements` convert for free) or one element per word, after `Unpack`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pallasite.layouts.planner_fields import Field, Mask
+
+Shape = tuple[int, ...]
+Format = Literal["compressed", "interleaved"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A grid of registers; `elements` is how many moved elements one 32-bit word holds."""
+
+    grid: Shape
+    elements: int
+    kind: Literal["element", "word"] = "element"
+
+    @property
+    def registers(self) -> int:
+        return math.prod(self.grid)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instruction on grids; `operands` number earlier values."""
+
+    operands: tuple[int, ...]
+
+
+# Renaming: these cost nothing once unrolled.
+
+
+@dataclass(frozen=True)
+class GridReshape(Step):
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class GridSlice(Step):
+    offsets: Shape
+    sizes: Shape
+    strides: Shape
+
+
+@dataclass(frozen=True)
+class GridTranspose(Step):
+    permutation: Shape
+
+
+@dataclass(frozen=True)
+class GridBroadcast(Step):
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class GridConcat(Step):
+    dim: int
+
+
+@dataclass(frozen=True)
+class GridTake(Step):
+    """Registers by flat number; -1 is an undefined register."""
+
+    indices: Shape
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Words(Step):
+    """The same registers as i32 words."""
+
+
+@dataclass(frozen=True)
+class Elements(Step):
+    """Words as registers of the moved type again."""
+
+
+RENAMING = (
+    GridReshape, GridSlice, GridTranspose, GridBroadcast, GridConcat, GridTake, Words,
+    Elements,
+)  # fmt: skip
+
+
+# Instructions: one per register.
+
+
+@dataclass(frozen=True)
+class SublaneShuffle(Step):
+    """Sublane s of the result is sublane `pattern[s]` of the operands after one another."""
+
+    pattern: Shape
+
+
+@dataclass(frozen=True)
+class RotateLanes(Step):
+    """Lane l moves to lane l + amount."""
+
+    amount: int
+
+
+@dataclass(frozen=True)
+class Select(Step):
+    """Where the mask is set the first operand, elsewhere the second."""
+
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class GatherLanes(Step):
+    """Lane l of the result is lane `index` of the same sublane."""
+
+    index: Field
+
+
+@dataclass(frozen=True)
+class GatherSublanes(Step):
+    """Sublane s of the result is sublane `index` of the same lane."""
+
+    index: Field
+
+
+@dataclass(frozen=True)
+class ShiftLeft(Step):
+    """Moves every element of a word up by `amount` elements; zeros follow."""
+
+    amount: int
+
+
+@dataclass(frozen=True)
+class ShiftRight(Step):
+    """Moves every element of a word down by `amount` elements; zeros follow."""
+
+    amount: int
+
+
+@dataclass(frozen=True)
+class KeepElements(Step):
+    """Clears, in every word, the elements whose bit in `kept` is not set."""
+
+    kept: Field
+
+
+@dataclass(frozen=True)
+class Or(Step):
+    pass
+
+
+@dataclass(frozen=True)
+class Unpack(Step):
+    """Part `index` of packed registers, one element per word."""
+
+    index: int
+    format: Format
+
+
+@dataclass(frozen=True)
+class Pack(Step):
+    """Inverse of `Unpack`: operand i is part i."""
+
+    format: Format
+    elements: int
+
+
+@dataclass(frozen=True)
+class TransposeBlocks(Step):
+    """Transposes the matrix of native tiles of the last two grid dimensions, 128x128 blocks."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`values[i]` describes value i; the sources come first, then one value per step."""
+
+    sources: int
+    values: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    result: int
+    bits: int
+    cost: float = 0.0
+    how: str = ""
+
+    def count(self) -> dict[str, int]:
+        """Register instructions after unrolling, by kind; renaming costs nothing."""
+        counts: dict[str, int] = {}
+        for number, step in enumerate(self.steps):
+            if not isinstance(step, RENAMING):
+                name = type(step).__name__
+                counts[name] = counts.get(name, 0) + instructions(
+                    step, self.values[self.sources + number]
+                )
+        return counts
+
+    @property
+    def instructions(self) -> int:
+        return sum(self.count().values())
+
+    @property
+    def grid_instructions(self) -> int:
+        return sum(not isinstance(step, RENAMING) for step in self.steps)
+
+    def __str__(self) -> str:
+        lines = [f"%{i} : {v.grid}" for i, v in enumerate(self.values[: self.sources])]
+        for number, step in enumerate(self.steps, self.sources):
+            value = self.values[number]
+            operands = ", ".join(f"%{o}" for o in step.operands)
+            fields = {k: v for k, v in vars(step).items() if k != "operands"}
+            text = ", ".join(f"{k}={v}" for k, v in fields.items())
+            if len(text) > 100:
+                text = text[:97] + "..."
+            lines.append(f"%{number} = {type(step).__name__} {operands} {{{text}}} : {value.grid}")
+        return "\n".join([*lines, f"-> %{self.result}"])
+
+
+def instructions(step: Step, value: Value) -> int:
+    """How many register (or group) instructions `step` unrolls to."""
+    if isinstance(step, TransposeBlocks):
+        # One group per 128x128 block: 16 / elements row blocks of the result.
+        return value.registers * value.elements // 16
+    return value.registers

@@ -1,0 +1,78 @@
+"""`plan`: from a movement to the cheapest list of grid instructions that performs it.
+
+Every strategy proposes a plan, the cheapest on the target wins, and no plan is accepted before it
+has moved the numbers of the elements correctly (design note "Form 4", section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.layouts.move import Move
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner_check import check
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_solve import solve
+from pallasite.layouts.planner_trace import Trace, check_replication, trace
+from pallasite.layouts.planner_words import whole_words
+from pallasite.layouts.strategies_packed import by_shifts, by_unpacking
+from pallasite.layouts.strategies_transpose import by_transposing
+
+__all__ = ["Costs", "plan"]
+
+Build = Callable[[Program, int], int | None]
+
+
+@lru_cache(maxsize=4096)
+def plan(move: Move, costs: Costs) -> Plan:
+    """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
+    check_replication(move)
+    found = trace(move)
+    plans = [p for p in _candidates(move, found, costs) if p is not None]
+    if not plans:
+        raise Unsupported(
+            "movement",
+            f"no instruction sequence known for {move}",
+            None,
+            [Note("write the movement in two steps, or through a buffer in VMEM")],
+        )
+    best = min(plans, key=lambda p: (p.cost, p.grid_instructions))
+    check(move, best, found)
+    return best
+
+
+def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:
+    packing = move.destination[0].packing
+    words = whole_words(found, packing)
+    if words is not None:
+        direct = _build(move, costs, "words", lambda p, x: solve(p, x, words, costs))
+        if direct is not None and direct.cost == 0:
+            return [direct]
+        return [direct, _transposed(move, found, costs)]
+    result: list[Plan | None] = [
+        _build(move, costs, "shifts", lambda p, x: by_shifts(p, x, found, costs))
+    ]
+    for build, name in by_unpacking(found, packing, move.bits, costs):
+        result.append(_build(move, costs, name, build))
+    result.append(_transposed(move, found, costs))
+    return result
+
+
+def _transposed(move: Move, found: Trace, costs: Costs) -> Plan | None:
+    return by_transposing(move, found, costs, plan)
+
+
+def _build(move: Move, costs: Costs, how: str, build: Build) -> Plan | None:
+    """Runs a strategy on the registers of all sources after one another."""
+    sources = [Value(layout.grid_shape(shape), layout.packing) for layout, shape in move.sources]
+    program = Program(sources, move.bits)
+    x = program.concat([program.flat(i) for i in range(len(sources))])
+    made = build(program, x)
+    if made is None:
+        return None
+    layout, shape = move.destination
+    result = program.reshape(program.elements(made), layout.grid_shape(shape))
+    return program.plan(result, costs, how)

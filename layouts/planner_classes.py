@@ -1,0 +1,121 @@
+"""Destination registers that are filled by the same pattern form a class.
+
+The pattern of a register names its source registers only by rank, so one grid instruction serves a
+whole class; words that do not matter merge patterns that differ elsewhere (design note "Form 4",
+section 2.1, step 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_words import unique_rows
+
+
+@dataclass
+class RegisterClass:
+    """Registers filled alike: [8, segments] source ranks and sublanes, and the sources by rank."""
+
+    members: Array
+    rank: Array
+    sublane: Array
+    table: Array
+    """[members, ranks]: the source register numbers, -1 where a register needs none."""
+
+
+def ranked(register: Array) -> tuple[Array, Array]:
+    """Replaces source numbers by their rank among the sources of the same destination register.
+
+    Returns the ranks (shaped as `register`) and the table [registers, ranks] of source numbers.
+    """
+    n = len(register)
+    flat = register.reshape(n, -1)
+    big = int(flat.max(initial=-1)) + 2
+    keys, inverse = np.unique(flat + 1 + np.arange(n)[:, None] * big, return_inverse=True)
+    owner, source = keys // big, keys % big - 1
+    real = source >= 0
+    count = np.bincount(owner[real], minlength=n)
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    position = np.cumsum(real) - 1 - first[owner]
+    rank = np.where(real, position, -1)[inverse.reshape(flat.shape)]
+    table = np.full((n, max(int(count.max(initial=0)), 1)), -1)
+    table[owner[real], position[real]] = source[real]
+    return rank.reshape(register.shape), table
+
+
+def classes(register: Array, sublane: Array) -> list[RegisterClass]:
+    """Groups destination registers [registers, 8, segments] into few classes."""
+    n = len(register)
+    rank, table = ranked(register)
+    sublane = np.where(rank >= 0, sublane, -1)
+    key = np.stack([rank, sublane], 1).reshape(n, -1).astype(np.int16)
+    _, first, inverse = unique_rows(key)
+    support = (rank[first] >= 0).sum((1, 2))
+    groups = np.split(np.argsort(inverse, kind="stable"), np.cumsum(np.bincount(inverse))[:-1])
+    merged: list[_Merging] = []
+    for pattern in np.argsort(-support, kind="stable").tolist():
+        if not support[pattern]:
+            continue
+        ranks, sublanes = rank[first[pattern]], sublane[first[pattern]]
+        for candidate in merged:
+            if candidate.accept(ranks, sublanes, groups[pattern]):
+                break
+        else:
+            merged.append(_Merging(ranks.copy(), sublanes.copy(), groups[pattern]))
+    return [m.finish(table) for m in merged]
+
+
+class _Merging:
+    """A class under construction: a pattern, and per group of members how its ranks map to it."""
+
+    def __init__(self, rank: Array, sublane: Array, members: Array) -> None:
+        self.rank, self.sublane = rank, sublane
+        self.groups = [(members, np.arange(int(rank.max()) + 1))]
+
+    def accept(self, rank: Array, sublane: Array, members: Array) -> bool:
+        """Merges a pattern if it agrees wherever both matter, up to a one-to-one renaming."""
+        both = (self.rank >= 0) & (rank >= 0)
+        if (self.sublane[both] != sublane[both]).any():
+            return False
+        mapping = np.full(int(rank.max()) + 1, -1)
+        for mine, theirs in {*zip(self.rank[both].tolist(), rank[both].tolist(), strict=True)}:
+            if mapping[theirs] >= 0 or mine in mapping:
+                return False
+            mapping[theirs] = mine
+        count = int(self.rank.max()) + 1
+        missing = np.nonzero(mapping < 0)[0]
+        mapping[missing] = np.arange(count, count + missing.size)
+        new = (self.rank < 0) & (rank >= 0)
+        self.rank = np.where(new, mapping[rank], self.rank)
+        self.sublane = np.where(new, sublane, self.sublane)
+        self.groups.append((members, mapping))
+        return True
+
+    def finish(self, table: Array) -> RegisterClass:
+        members = np.concatenate([m for m, _ in self.groups])
+        result = np.full((members.size, int(self.rank.max()) + 1), -1)
+        at = 0
+        for group, mapping in self.groups:
+            result[at : at + group.size, mapping] = table[group][:, : mapping.size]
+            at += group.size
+        order = np.argsort(members)
+        return RegisterClass(members[order], self.rank, self.sublane, _continued(result[order]))
+
+
+def _continued(table: Array) -> Array:
+    """Lets registers that need no source of some rank continue their neighbours' progression.
+
+    Any register would do; a regular table makes the operand a slice of the grid.
+    """
+    for column in table.T:
+        good = np.nonzero(column >= 0)[0]
+        bad = column < 0
+        if not bad.any():
+            continue
+        step = (column[good[1]] - column[good[0]]) // (good[1] - good[0]) if good.size > 1 else 0
+        filled = column[good[0]] + step * (np.arange(column.size) - good[0])
+        column[bad] = np.maximum(filled[bad], 0)
+    return table

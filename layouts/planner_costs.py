@@ -1,0 +1,63 @@
+"""What instructions cost on a target, as far as the choice between plans needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pallasite.layouts.plan import (
+    RENAMING,
+    GatherLanes,
+    GatherSublanes,
+    RotateLanes,
+    Step,
+    SublaneShuffle,
+    TransposeBlocks,
+    Value,
+    instructions,
+)
+from pallasite.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Weights of instructions, 1 for one issue of the vector unit, and what is available.
+
+    Lane rotates and gathers go through the cross-lane unit, which takes one register every few
+    cycles with a long latency (spec/vreg_lowering.md section 6.5).
+    """
+
+    two_source_shuffle: float = 1.0
+    sublane_gather: bool = True
+    interleaved_bits: int = 16
+    """Narrowest element that interleaved pack and unpack take; 32 means none."""
+    transpose_bits: frozenset[int] = frozenset({8, 16, 32})
+    cross_lane: float = 3.0
+    transpose_block: float = 48.0
+    grid_instruction: float = 0.5
+
+    @classmethod
+    @lru_cache
+    def of(cls, target: Target) -> Costs:
+        """The costs on `target`. Without a two-source shuffle, it is two shuffles and a select."""
+        return cls(
+            two_source_shuffle=1.0 if target.two_source_shuffle else 3.0,
+            sublane_gather=target.sublane_gather,
+            interleaved_bits=target.interleaved_pack_bits,
+            transpose_bits=target.transpose_bits,
+        )
+
+    def step(self, step: Step, value: Value) -> float:
+        """The cost of all registers of `step`, which defines `value`."""
+        if isinstance(step, RENAMING):
+            return 0.0
+        weight = 1.0
+        if isinstance(step, RotateLanes | GatherLanes):
+            weight = self.cross_lane
+        elif isinstance(step, TransposeBlocks):
+            weight = self.transpose_block
+        elif isinstance(step, SublaneShuffle) and len(step.operands) == 2:
+            weight = self.two_source_shuffle
+        elif isinstance(step, GatherSublanes) and not self.sublane_gather:
+            weight = 6.0
+        return weight * instructions(step, value) + self.grid_instruction

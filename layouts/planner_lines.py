@@ -1,0 +1,83 @@
+"""Index arithmetic along the lanes of registers, exact on whole segments of lanes.
+
+A planner that looked at every word would take seconds on large blocks. Along the lanes of one
+register row every index is piecewise `base + slope * lane`, with few pieces; so indices are kept as
+such lines on (row of a register x segment of lanes), and each division that is not affine within a
+segment reports the lanes where the segment must be cut (design note "Form 4", section 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.layouts.registers import LANES
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """`base + slope * t`, t lanes after the start of a segment; base is [..., segments]."""
+
+    base: Array
+    slope: int
+
+    def scaled(self, factor: int, offset: int) -> Line:
+        if factor == 1 and offset == 0:
+            return self
+        return Line(self.base * factor + offset, self.slope * factor)
+
+    def plus(self, other: Line) -> Line:
+        return Line(self.base + other.base, self.slope + other.slope)
+
+
+class Lines:
+    """The segments under consideration, and the cuts that the arithmetic asked for.
+
+    Only positions that are `active` (hold data) ask for cuts.
+    """
+
+    def __init__(self, starts: Array, active: NDArray[np.bool_]) -> None:
+        self.starts = starts
+        self.active = active
+        self.lengths = np.diff(np.append(starts, LANES))
+        self.cuts = np.zeros(LANES, np.bool_)
+
+    def constant(self, value: int) -> Line:
+        return Line(np.full((1,) * self.active.ndim, value, np.int64), 0)
+
+    def divide(self, line: Line, divisor: int) -> tuple[Line, Line]:
+        """Quotient and remainder (floor division)."""
+        quotient, remainder = np.divmod(line.base, divisor)
+        if line.slope % divisor == 0:
+            return Line(quotient, line.slope // divisor), Line(remainder, 0)
+        self._cut(remainder, line.slope, lambda value: value // divisor)
+        return Line(quotient, 0), Line(remainder, line.slope)
+
+    def classify(self, line: Line, bounds: Array) -> Array:
+        """Which interval of the ascending `bounds` a line is in; cuts where it passes a bound."""
+
+        def interval(value: Array) -> Array:
+            return np.searchsorted(bounds, value, side="right")
+
+        if line.slope != 0:
+            self._cut(line.base, line.slope, interval)
+        return interval(line.base) - 1
+
+    def _cut(self, base: Array, slope: int, interval: Callable[[Array], Array]) -> None:
+        """Cuts the segments in which `base + slope * t` leaves the interval it starts in."""
+        if slope == 0 or (self.lengths == 1).all():
+            return
+        leaves = interval(base) != interval(base + slope * (self.lengths - 1))
+        leaves = leaves & self.active
+        segments = np.nonzero(leaves.any(tuple(range(leaves.ndim - 1))))[0]
+        base = np.broadcast_to(base, leaves.shape)
+        for segment in segments.tolist():
+            values = np.unique(base[..., segment][leaves[..., segment]])
+            walk = interval(values[:, None] + slope * np.arange(self.lengths[segment]))
+            changes = (walk[:, 1:] != walk[:, :-1]).any(0)
+            self.cuts[self.starts[segment] + 1 + np.nonzero(changes)[0]] = True

@@ -1,0 +1,358 @@
+"""Building plans: values, steps, and views that stay as cheap as they can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pallasite.layouts.plan import (
+    Elements,
+    Format,
+    GatherLanes,
+    GatherSublanes,
+    GridBroadcast,
+    GridConcat,
+    GridReshape,
+    GridSlice,
+    GridTake,
+    GridTranspose,
+    KeepElements,
+    Or,
+    Pack,
+    Plan,
+    RotateLanes,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Step,
+    SublaneShuffle,
+    TransposeBlocks,
+    Unpack,
+    Value,
+    Words,
+)
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_fields import FULL, Field, Mask
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.registers import SUBLANES
+
+IDENTITY = tuple(range(SUBLANES))
+
+
+class Program:
+    """A plan under construction.
+
+    Values are numbered; most are *flat*, a list of registers. Equal steps are made once. `fork`
+    lets a strategy try something without touching the original.
+    """
+
+    def __init__(self, sources: Sequence[Value], bits: int) -> None:
+        self.bits = bits
+        self.sources = len(sources)
+        self.values: list[Value] = list(sources)
+        self.steps: list[Step] = []
+        self._known: dict[Step, int] = {}
+        # What a flat value is a view of: (value, table), to compose views instead of stacking them.
+        self._views: dict[int, tuple[int, Array]] = {}
+        self._parts: dict[int, tuple[list[int], Array]] = {}
+
+    def fork(self) -> Program:
+        copy = Program((), self.bits)
+        copy.sources = self.sources
+        copy.values, copy.steps = list(self.values), list(self.steps)
+        copy._known = dict(self._known)
+        copy._views, copy._parts = dict(self._views), dict(self._parts)
+        return copy
+
+    def adopt(self, other: Program) -> None:
+        """Continues where a fork stopped."""
+        self.__dict__.update(other.__dict__)
+
+    def size(self, value: int) -> int:
+        return self.values[value].registers
+
+    def add(self, step: Step, value: Value) -> int:
+        """Appends `step`, which defines `value`, unless an equal step exists."""
+        known = self._known.get(step)
+        if known is None:
+            self.steps.append(step)
+            self.values.append(value)
+            known = self._known[step] = len(self.values) - 1
+        return known
+
+    # Renaming.
+
+    def reshape(self, value: int, shape: Sequence[int]) -> int:
+        shape = tuple(shape)
+        if self.values[value].grid == shape:
+            return value
+        maker = self._maker(value)
+        if isinstance(maker, GridReshape):
+            return self.reshape(maker.operands[0], shape)
+        return self.add(GridReshape((value,), shape), replace(self.values[value], grid=shape))
+
+    def _maker(self, value: int) -> Step | None:
+        return self.steps[value - self.sources] if value >= self.sources else None
+
+    def flat(self, value: int) -> int:
+        return self.reshape(value, (self.size(value),))
+
+    def concat(self, values: Sequence[int]) -> int:
+        """Flat values after one another."""
+        values = list(values)
+        if len(values) == 1:
+            return values[0]
+        if len({self.values[v].kind for v in values}) > 1:
+            values = [self.words(v) for v in values]
+        sizes = [self.size(v) for v in values]
+        made = self.add(
+            GridConcat(tuple(values), 0), replace(self.values[values[0]], grid=(sum(sizes),))
+        )
+        self._parts[made] = (values, np.cumsum([0, *sizes]))
+        return made
+
+    def take(self, value: int, table: Array) -> int:
+        """The registers `table` of a flat value, flat; -1 is undefined."""
+        table = np.asarray(table, np.int64)
+        while True:
+            if value in self._views:
+                value, base = self._views[value]
+                table = np.where(table >= 0, base[np.maximum(table, 0)], -1)
+                continue
+            if value in self._parts:
+                values, starts = self._parts[value]
+                used = np.unique(np.searchsorted(starts, table[table >= 0], side="right") - 1)
+                if used.size == 1:
+                    value = values[int(used[0])]
+                    table = np.where(table >= 0, table - starts[used[0]], -1)
+                    continue
+            break
+        size = self.size(value)
+        if table.size == size and (table == np.arange(size)).all():
+            return value
+        made = self._strided(value, table)
+        if made is None:
+            made = self.add(
+                GridTake((value,), tuple(table.tolist()), (table.size,)),
+                replace(self.values[value], grid=(table.size,)),
+            )
+        if made != value:
+            self._views[made] = (value, table)
+        return made
+
+    def _strided(self, value: int, table: Array) -> int | None:
+        """`take` as a strided box, if the table is a nest of arithmetic progressions."""
+        nest = _progressions(table)
+        if nest is None:
+            return None
+        base, dims = int(table[0]), nest
+        moving = sorted((d for d in dims if d[1]), key=lambda d: -d[1])
+        size = self.size(value)
+        # The source as a box whose dimensions have the strides of the nest.
+        shape: list[int] = []
+        offsets: list[int] = []
+        above, rest = size, base
+        for number, (count, stride) in enumerate(moving):
+            if number and moving[number - 1][1] % stride:
+                return None
+            if above % stride and number:
+                return None
+            extent = -(-above // stride) if number == 0 else above // stride
+            offset = rest // stride
+            if offset + count > extent:
+                return None
+            shape.append(extent)
+            offsets.append(offset)
+            above, rest = stride, rest % stride
+        inner = moving[-1][1] if moving else size
+        if not moving:
+            shape, offsets, rest = [size], [base], 0
+            sizes, order = [1], []
+        else:
+            sizes = [count for count, _ in moving]
+            if inner > 1:
+                shape, offsets, sizes = [*shape, inner], [*offsets, rest], [*sizes, 1]
+        if math.prod(shape) != size:
+            return None
+        made = self.reshape(value, shape)
+        if sizes != shape:
+            made = self.add(
+                GridSlice((made,), tuple(offsets), tuple(sizes), (1,) * len(sizes)),
+                replace(self.values[value], grid=tuple(sizes)),
+            )
+        made = self.reshape(made, [count for count, _ in moving] or [1])
+        order = [moving.index(d) for d in dims if d[1]]
+        if order != sorted(order):
+            grid = tuple(moving[o][0] for o in order)
+            made = self.add(
+                GridTranspose((made,), tuple(order)), replace(self.values[value], grid=grid)
+            )
+        if any(not stride for _, stride in dims):
+            ones = [count if stride else 1 for count, stride in dims]
+            grid = tuple(count for count, _ in dims)
+            made = self.add(
+                GridBroadcast((self.reshape(made, ones),), grid),
+                replace(self.values[value], grid=grid),
+            )
+        return self.flat(made)
+
+    def words(self, value: int) -> int:
+        """The same registers as 32-bit words; for 32-bit elements nothing changes."""
+        v = self.values[value]
+        if v.kind == "word" or self.bits == 32:
+            return value
+        if value in self._views:
+            base, table = self._views[value]
+            return self.take(self.words(base), table)
+        if isinstance(self._maker(value), Elements):
+            return self.steps[value - self.sources].operands[0]
+        return self.add(Words((value,)), replace(v, kind="word"))
+
+    def elements(self, value: int) -> int:
+        """Words as registers of the moved type."""
+        v = self.values[value]
+        if v.kind == "element":
+            return value
+        if value in self._views:
+            base, table = self._views[value]
+            return self.take(self.elements(base), table)
+        if isinstance(self._maker(value), Words):
+            return self.steps[value - self.sources].operands[0]
+        return self.add(Elements((value,)), replace(v, kind="element"))
+
+    # Instructions, on flat values.
+
+    def shuffle(self, a: int, b: int | None, pattern: Sequence[int]) -> int:
+        pattern = tuple(int(p) for p in pattern)
+        if b is None and pattern == IDENTITY:
+            return a
+        if b is not None and self.values[a].kind != self.values[b].kind:
+            a, b = self.words(a), self.words(b)
+        operands = (a,) if b is None else (a, b)
+        return self.add(SublaneShuffle(operands, pattern), self.values[a])
+
+    def rotate_lanes(self, value: int, amount: int) -> int:
+        if amount % 128 == 0:
+            return value
+        value = self.words(value)
+        return self.add(RotateLanes((value,), amount % 128), self.values[value])
+
+    def select(self, mask: Mask, a: int, b: int) -> int:
+        """Where the mask is set `a`, elsewhere `b`."""
+        if a == b or mask.boxes == (FULL,):
+            return a
+        if not mask.boxes:
+            return b
+        a, b = self.words(a), self.words(b)
+        return self.add(Select((a, b), mask), self.values[a])
+
+    def gather_lanes(self, value: int, index: Field) -> int:
+        value = self.words(value)
+        return self.add(GatherLanes((value,), index), self.values[value])
+
+    def gather_sublanes(self, value: int, index: Field) -> int:
+        value = self.words(value)
+        return self.add(GatherSublanes((value,), index), self.values[value])
+
+    def shift(self, value: int, amount: int) -> int:
+        """Elements move up by `amount` within their word, down if it is negative."""
+        value = self.words(value)
+        kind = ShiftLeft if amount > 0 else ShiftRight
+        return self.add(kind((value,), abs(amount)), self.values[value]) if amount else value
+
+    def keep(self, value: int, kept: Field) -> int:
+        value = self.words(value)
+        return self.add(KeepElements((value,), kept), self.values[value])
+
+    def either(self, a: int, b: int) -> int:
+        a, b = self.words(a), self.words(b)
+        return self.add(Or((a, b)), self.values[a])
+
+    def unpack(self, value: int, index: int, format: Format) -> int:
+        value = self.elements(value)
+        grid = self.values[value].grid
+        return self.add(Unpack((value,), index, format), Value(grid, 1, "word"))
+
+    def pack(self, values: Sequence[int], format: Format) -> int:
+        count = len(values)
+        grid = self.values[values[0]].grid
+        return self.add(Pack(tuple(values), format, count), Value(grid, count))
+
+    def transpose_blocks(self, value: int) -> int:
+        v = self.values[value]
+        side = 16 // v.elements
+        *lead, rows, columns = v.grid
+        grid = (*lead, columns * side, rows // side)
+        return self.add(TransposeBlocks((value,)), replace(v, grid=grid))
+
+    # Results.
+
+    def _live(self, result: int) -> list[int]:
+        live, stack = set[int](), [result]
+        while stack:
+            value = stack.pop()
+            if value >= self.sources and value not in live:
+                live.add(value)
+                stack.extend(self.steps[value - self.sources].operands)
+        return sorted(live)
+
+    def cost(self, result: int, costs: Costs) -> float:
+        """Of the steps that `result` needs."""
+        return sum(
+            costs.step(self.steps[v - self.sources], self.values[v]) for v in self._live(result)
+        )
+
+    def plan(self, result: int, costs: Costs, how: str) -> Plan:
+        """The steps that `result` needs, renumbered."""
+        live = self._live(result)
+        number = {v: v for v in range(self.sources)}
+        number |= {v: self.sources + i for i, v in enumerate(live)}
+        steps = tuple(
+            replace(step, operands=tuple(number[o] for o in step.operands))
+            for step in (self.steps[v - self.sources] for v in live)
+        )
+        values = (*self.values[: self.sources], *(self.values[v] for v in live))
+        cost = self.cost(result, costs)
+        return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
+
+
+def _progressions(table: Array) -> list[tuple[int, int]] | None:
+    """The nest of (count, stride), outermost first, that enumerates `table`; strides >= 0."""
+    if table.size == 0 or (table < 0).any():
+        return None
+    dims: list[tuple[int, int]] = []
+    while table.size > 1:
+        steps = np.diff(table)
+        stride = int(steps[0])
+        different = np.nonzero(steps != stride)[0]
+        count = int(different[0]) + 1 if different.size else table.size
+        if stride < 0 or table.size % count or len(dims) == 5:
+            return None
+        rows = table.reshape(-1, count)
+        if (np.diff(rows, axis=1) != stride).any():
+            return None
+        dims.insert(0, (count, stride))
+        table = rows[:, 0]
+    return dims
+
+
+def cheapest(
+    program: Program, attempts: Sequence[Callable[[Program], int | None]], costs: Costs
+) -> int | None:
+    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None."""
+    best: tuple[float, Program, int] | None = None
+    for attempt in attempts:
+        copy = program.fork()
+        value = attempt(copy)
+        if value is None:
+            continue
+        cost = copy.cost(value, costs)
+        if best is None or cost < best[0]:
+            best = (cost, copy, value)
+    if best is None:
+        return None
+    program.adopt(best[1])
+    return best[2]

@@ -1,0 +1,68 @@
+"""Choosing among the strategies for moves of whole words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_program import Program, cheapest
+from pallasite.layouts.planner_words import WordMove
+from pallasite.layouts.strategies_exchange import exchange
+from pallasite.layouts.strategies_lanes import (
+    gather_columns,
+    gather_within_rows,
+    rotate_first,
+    rotate_last,
+)
+from pallasite.layouts.strategies_rows import move_rows
+
+_MOST_ROTATIONS = 32
+_FEW_ROWS, _MANY_ROWS = 5, 128
+"""Source rows per destination row that a lane gather is tried with, at first and as a last way."""
+
+
+def solve(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
+    """The cheapest way to fill flat registers from the flat value `x`, or None."""
+    move, inverse = move.distinct()
+    if not move.wanted.any():
+        return program.take(x, np.full(inverse.size, -1))
+    made = _solve(program, x, move.merged(), costs)
+    return None if made is None else program.take(made, inverse)
+
+
+def _solve(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
+    def aligned(program: Program, x: int, move: WordMove) -> int | None:
+        return solve_aligned(program, x, move, costs)
+
+    amounts = np.unique(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
+    if amounts.tolist() == [0]:
+        return aligned(program, x, move)
+    attempts: list[Callable[[Program], int | None]] = []
+    if move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
+        attempts += [
+            lambda p: rotate_first(p, x, move, aligned),
+            lambda p: rotate_last(p, x, move, aligned),
+        ]
+    if move.slope != 1 or amounts.size > 1:
+        attempts += [
+            lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS),
+            lambda p: gather_columns(p, x, move, costs),
+        ]
+    made = cheapest(program, attempts, costs)
+    if made is None:
+        made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
+    return made
+
+
+def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
+    """Words that keep their lanes."""
+    return cheapest(
+        program,
+        [
+            lambda p: move_rows(p, x, move.register, move.sublane, move.starts, costs),
+            lambda p: exchange(p, x, move),
+        ],
+        costs,
+    )

@@ -1,0 +1,135 @@
+"""Moves of whole 32-bit words, the problem that most strategies solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_trace import Trace
+from pallasite.layouts.registers import LANES, SUBLANES
+
+
+@dataclass(frozen=True)
+class WordMove:
+    """Where the words of every destination register come from: arrays [registers, 8, segments].
+
+    -1 marks words that do not matter. Within a segment of lanes the source word stays in its
+    register and sublane, and its lane advances by `slope`; slope 1 displaces the segment as a
+    whole, slope 0 repeats one word.
+    """
+
+    starts: Array
+    register: Array
+    sublane: Array
+    lane: Array
+    slope: int
+
+    @property
+    def lengths(self) -> Array:
+        return np.diff(np.append(self.starts, LANES))
+
+    @property
+    def wanted(self) -> Array:
+        """True where a word matters."""
+        return self.register >= 0
+
+    @property
+    def displacement(self) -> Array:
+        """Lanes by which each segment moves up, in [0, 128); -1 where nothing matters."""
+        return np.where(self.wanted, (self.starts - self.lane) % LANES, -1)
+
+    def only(self, members: Array) -> WordMove:
+        """The move of some of the destination registers."""
+        fields = (self.register[members], self.sublane[members], self.lane[members])
+        return WordMove(self.starts, *fields, self.slope)
+
+    def where(self, mask: Array) -> WordMove:
+        """The move of some of the words."""
+        fields = (np.where(mask, f, -1) for f in (self.register, self.sublane, self.lane))
+        return WordMove(self.starts, *fields, self.slope)
+
+    def distinct(self) -> tuple[WordMove, Array]:
+        """The different destination registers, and which of them each register is."""
+        n = len(self.register)
+        stacked = np.concatenate(
+            [f.reshape(n, -1) for f in (self.register, self.sublane, self.lane)], axis=1
+        )
+        _, first, inverse = unique_rows(stacked)
+        return self.only(first), inverse
+
+    def merged(self) -> WordMove:
+        """The same with neighbouring segments joined where no word tells them apart."""
+        if len(self.starts) < 2:
+            return self
+        steps = np.diff(self.starts)
+        wanted, before = self.wanted[..., 1:], self.wanted[..., :-1]
+        same = wanted == before
+        for field, slope in ((self.register, 0), (self.sublane, 0), (self.lane, self.slope)):
+            same &= ~wanted | (field[..., 1:] == field[..., :-1] + slope * steps)
+        keep = np.append(True, ~same.all((0, 1)))
+        return replace(
+            self,
+            starts=self.starts[keep],
+            register=self.register[..., keep],
+            sublane=self.sublane[..., keep],
+            lane=self.lane[..., keep],
+        )
+
+    def words(self) -> WordMove:
+        """The same with one segment per lane."""
+        segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
+        along = self.slope * (np.arange(LANES) - self.starts[segment])
+        lane = np.where(self.wanted[..., segment], self.lane[..., segment] + along, -1)
+        return WordMove(
+            np.arange(LANES), self.register[..., segment], self.sublane[..., segment], lane, 1
+        )
+
+    def lane_index(self, register: int) -> Array:
+        """The source lane of every word of one destination register, [8, 128]; -1 don't care."""
+        segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
+        along = self.slope * (np.arange(LANES) - self.starts[segment])
+        wanted = self.wanted[register][:, segment]
+        return np.where(wanted, self.lane[register][:, segment] + along, -1)
+
+
+def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
+    """`np.unique` of the rows of a matrix, in order of first appearance: rows, first, inverse."""
+    packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
+    _, first, inverse = np.unique(packed.reshape(-1), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rows[first[order]], first[order], rank[inverse.reshape(-1)]
+
+
+def whole_words(found: Trace, packing: int) -> WordMove | None:
+    """The move of words that a trace describes, if all elements of every word stay together."""
+    n, rows, k = found.register.shape
+    if found.slopes[:2] != (0, 0):
+        found = found.words()
+        k = found.register.shape[2]
+    shape = (n, rows // packing, packing, k)
+    register, row, lane = (f.reshape(shape) for f in (found.register, found.row, found.lane))
+    wanted = register >= 0
+    if packing == 1:
+        return WordMove(
+            found.starts, register[:, :, 0], row[:, :, 0], lane[:, :, 0], found.slopes[2]
+        )
+    element = np.arange(packing)[None, None, :, None]
+    if (wanted & (row % packing != element)).any():
+        return None
+    chosen = wanted.argmax(2)[:, :, None]
+    fields: list[Array] = []
+    for field in (register, row // packing, lane):
+        one = np.take_along_axis(field, chosen, 2)
+        if (wanted & (field != one)).any():
+            return None
+        fields.append(np.where(wanted.any(2), one[:, :, 0], -1))
+    return WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
+
+
+def rows_of(move: WordMove) -> Array:
+    """The source row number (register * 8 + sublane) of every word, -1 where none matters."""
+    return np.where(move.wanted, move.register * SUBLANES + move.sublane, -1)

@@ -1,0 +1,217 @@
+"""Row permutations that exchange bits of register numbers with bits of sublane numbers.
+
+Transposes and reshapes of leading dimensions move row number r of the source to a row number whose
+bits are a permutation of r's. Each exchange of one register bit with one sublane bit is a pair of
+two-source shuffles for every pair of registers, so a whole permutation takes at most three stages,
+whatever the size (design note "Form 4", section 2.1, strategy d). Groups of registers are padded
+to powers of two; registers that hold only padding are undefined, and outputs that nothing needs
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_words import WordMove, rows_of
+from pallasite.layouts.registers import SUBLANES
+
+_ROW = np.arange(SUBLANES)
+_VIRTUAL = 1 << 40
+"""Weight of the first row-number bit that only padding would use."""
+_LARGEST_GROUP_BITS = 6
+
+
+@dataclass(frozen=True)
+class _Bits:
+    """Destination rows in groups of 2^n registers; weights[i] is the source row weight of bit i."""
+
+    base: Array
+    """First source row of each group."""
+    wanted: Array
+    """[groups, rows of a group]."""
+    weights: list[int]
+
+    @property
+    def registers(self) -> int:
+        """Registers of a destination group."""
+        return self.wanted.shape[1] // SUBLANES
+
+    @property
+    def register_weights(self) -> list[int]:
+        return sorted(w for w in self.weights if w >= SUBLANES)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Pairs registers that differ in `register_bit`: rows `low` and `high` of each pair."""
+
+    register_bit: int
+    low: Array
+    high: Array
+
+    def pairs(self, table: Array) -> tuple[Array, Array]:
+        split = table.reshape(table.shape[0], -1, 2, 1 << self.register_bit, *table.shape[2:])
+        return split[:, :, 0], split[:, :, 1]
+
+
+@dataclass(frozen=True)
+class _Network:
+    bits: _Bits
+    stages: list[_Stage]
+    order: Array
+    """Which register of the last stage each destination register of a group is."""
+    copies: list[list[tuple[Array, Array, Array]]]
+    """Per stage and half: which outputs are computed, which are copies of the first or second."""
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        active = [int(half[0].sum()) for stage in self.copies for half in stage]
+        return (sum(active), sum(a > 0 for a in active))
+
+
+def exchange(program: Program, x: int, move: WordMove) -> int | None:
+    """Plans `move` by bit exchanges, or declines."""
+    move = move.merged()
+    if move.starts.size > 1 or (move.displacement > 0).any() or not move.wanted.any():
+        return None
+    rows = rows_of(move)[:, :, 0]
+    best: _Network | None = None
+    for group_bits in range(_LARGEST_GROUP_BITS + 1):
+        if group_bits and 1 << group_bits > 2 * len(rows):
+            break
+        bits = _find_bits(rows, group_bits)
+        if bits is None:
+            continue
+        for network in _networks(bits, len(rows)):
+            if best is None or network.cost < best.cost:
+                best = network
+    return None if best is None else _emit(program, x, best, len(rows))
+
+
+def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
+    """Row numbers within groups as a permutation of bits, if they are one."""
+    size = SUBLANES << group_bits
+    groups = -(-rows.size // size)
+    numbers = np.full(groups * size, -1)
+    numbers[: rows.size] = rows.reshape(-1)
+    numbers = numbers.reshape(groups, size)
+    base, wanted = numbers[:, 0], numbers >= 0
+    if (base < 0).any() or (base % SUBLANES).any():
+        return None
+    relative = np.where(wanted, numbers - base[:, None], -1)
+    pattern = relative.max(0)
+    used = wanted.any(0)
+    if (wanted & (relative != pattern)).any() or (pattern[used] < 0).any():
+        return None
+    weights = [int(pattern[1 << i]) for i in range(group_bits + 3)]
+    known = [w for w in weights if w > 0]
+    if 0 in weights or any(w & (w - 1) for w in known) or len(set(known)) != len(known):
+        return None
+    place = np.arange(size)
+    expected = sum(((place >> i) & 1) * max(w, 0) for i, w in enumerate(weights))
+    if (used & (expected != pattern)).any():
+        return None
+    if any(w < 0 and used[(place >> i) & 1 == 1].any() for i, w in enumerate(weights)):
+        return None
+    filled = [w if w > 0 else _VIRTUAL << i for i, w in enumerate(weights)]
+    # Sublane bits of the source that no destination bit uses are carried along.
+    filled += [w for w in (1, 2, 4) if w not in known]
+    return _Bits(base, wanted, filled)
+
+
+def _networks(bits: _Bits, count: int) -> Iterator[_Network]:
+    """Every order in which the exchanges can be made."""
+    incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
+    outgoing = [j for j in range(3) if 1 << j not in bits.weights[:3]]
+    if not incoming:
+        return
+    for sources in permutations(incoming):
+        for places in permutations(outgoing):
+            yield _network(bits, list(zip(sources, places, strict=True)))
+
+
+def _network(bits: _Bits, exchanges: list[tuple[int, int]]) -> _Network:
+    location = [1, 2, 4, *bits.register_weights]
+    stages: list[_Stage] = []
+    for number, (incoming, place) in enumerate(exchanges):
+        position = location.index(bits.weights[incoming])
+        bit = 1 << place
+        low = np.where(_ROW & bit, SUBLANES + (_ROW & ~bit), _ROW)
+        high = np.where(_ROW & bit, SUBLANES + _ROW, _ROW | bit)
+        location[place], location[position] = location[position], location[place]
+        if number == len(exchanges) - 1:
+            # The remaining permutation of sublanes is part of the last stage.
+            final = [location.index(bits.weights[q]) for q in range(3)]
+            inside = sum(((_ROW >> q) & 1) << final[q] for q in range(3))
+            low, high = low[inside], high[inside]
+            location[:3] = [location[f] for f in final]
+        stages.append(_Stage(position - 3, low, high))
+    register_bits = len(location) - 3
+    order = [location.index(w) - 3 for w in bits.weights[3 : 3 + register_bits]]
+    number = np.arange(1 << register_bits)
+    index = np.zeros_like(number)
+    for q, place in enumerate(order):
+        index |= ((number >> q) & 1) << place
+    index = index[: bits.registers]
+    return _Network(bits, stages, index, _needs(bits, stages, index, 1 << register_bits))
+
+
+def _needs(
+    bits: _Bits, stages: list[_Stage], order: Array, size: int
+) -> list[list[tuple[Array, Array, Array]]]:
+    """Walks backwards: which outputs of each stage are wanted, and which are mere copies."""
+    groups = len(bits.base)
+    needed = np.zeros((groups, size, SUBLANES), np.bool_)
+    needed[:, order] = bits.wanted.reshape(groups, -1, SUBLANES)
+    result: list[list[tuple[Array, Array, Array]]] = []
+    for stage in reversed(stages):
+        halves = stage.pairs(needed)
+        both = np.zeros((*halves[0].shape[:-1], 2 * SUBLANES), np.bool_)
+        kinds: list[tuple[Array, Array, Array]] = []
+        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
+            first = ~(wanted & (pattern != _ROW)).any(-1)
+            second = ~(wanted & (pattern != _ROW + SUBLANES)).any(-1)
+            kinds.append((~first & ~second, first, second & ~first))
+            for place in range(SUBLANES):
+                both[..., pattern[place]] |= wanted[..., place]
+        result.insert(0, kinds)
+        joined = np.stack([both[..., :SUBLANES], both[..., SUBLANES:]], 2)
+        needed = joined.reshape(groups, size, SUBLANES)
+    return result
+
+
+def _emit(program: Program, x: int, network: _Network, count: int) -> int:
+    bits = network.bits
+    weights = bits.register_weights
+    number = np.arange(1 << len(weights))
+    offset, padding = np.zeros_like(number), np.zeros(number.shape, np.bool_)
+    for j, weight in enumerate(weights):
+        chosen = (number >> j) & 1 == 1
+        if weight >= _VIRTUAL:
+            padding |= chosen
+        else:
+            offset += chosen * (weight // SUBLANES)
+    table = bits.base[:, None] // SUBLANES + offset
+    table = np.where(padding | (table >= program.size(x)), -1, table)
+    value = x
+    for stage, kinds in zip(network.stages, network.copies, strict=True):
+        first, second = stage.pairs(table)
+        halves: list[Array] = []
+        pieces, at = [value], program.size(value)
+        for (active, same, other), pattern in zip(kinds, (stage.low, stage.high), strict=True):
+            half = np.where(same, first, np.where(other, second, -1))
+            if active.any():
+                operands = [program.take(value, t[active]) for t in (first, second)]
+                pieces.append(program.shuffle(operands[0], operands[1], pattern.tolist()))
+                half[active] = at + np.arange(int(active.sum()))
+                at += int(active.sum())
+            halves.append(half)
+        value = program.concat(pieces)
+        table = np.stack(halves, 2).reshape(table.shape)
+    return program.take(value, table[:, network.order].reshape(-1)[:count])

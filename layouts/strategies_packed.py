@@ -1,0 +1,222 @@
+"""Elements narrower than a word that change their place within words.
+
+Either whole words move once per displacement within the word and are shifted and merged, or the
+registers are unpacked to one element per word, moved, and packed again (design note "Form 4",
+section 2.1, strategies h and i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+from pallasite.layouts.plan import Format
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_fields import Field, Mask
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_solve import solve
+from pallasite.layouts.planner_trace import Trace
+from pallasite.layouts.planner_words import WordMove, unique_rows
+from pallasite.layouts.registers import LANES, SUBLANES
+
+Build = Callable[[Program, int], int | None]
+
+
+def distinct(found: Trace) -> tuple[Trace, Array]:
+    """The different destination registers of a trace, and which of them each one is."""
+    n = len(found.register)
+    fields = [f.reshape(n, -1) for f in (found.register, found.row, found.lane)]
+    _, first, inverse = unique_rows(np.concatenate(fields, 1))
+    register, row, lane = found.register[first], found.row[first], found.lane[first]
+    return Trace(found.starts, register, row, lane, found.slopes, found.walked), inverse
+
+
+# Shifts.
+
+
+def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | None:
+    """One word move per displacement within the word, shifted into place and merged."""
+    if found.slopes[:2] != (0, 0):
+        found = found.words()
+    found, inverse = distinct(found)
+    packing = program.values[x].elements
+    n, rows, k = found.register.shape
+    register, row, lane = (
+        f.reshape(n, rows // packing, packing, k) for f in (found.register, found.row, found.lane)
+    )
+    wanted = register >= 0
+    element = np.arange(packing)[None, None, :, None]
+    shift = np.where(wanted, element - row % packing, packing)
+    merge = _Merge(program, found.starts, n, packing)
+    for amount in sorted(np.unique(shift[wanted]).tolist(), key=abs):
+        rest = shift == amount
+        for _ in range(packing):
+            if not rest.any():
+                break
+            chosen = rest.argmax(2)[:, :, None]
+            first = [np.take_along_axis(f, chosen, 2) for f in (register, row // packing, lane)]
+            same = [f == g for f, g in zip((register, row // packing, lane), first, strict=True)]
+            here = rest & same[0] & same[1] & same[2]
+            rest = rest & ~here
+            members = np.nonzero(here.any((1, 2, 3)))[0]
+            any_element = here.any(2)
+            fields = (np.where(any_element, f[:, :, 0], -1)[members] for f in first)
+            move = WordMove(found.starts, *fields, found.slopes[2])
+            made = solve(program, x, move, costs)
+            if made is None:
+                return None
+            merge.add(program.shift(made, amount), members, here[members], amount)
+        if rest.any():
+            return None
+    return program.take(merge.value, inverse)
+
+
+class _Merge:
+    """Words filled element by element; `wanted` and `dirty` are [registers, 8, elements, segments].
+
+    `dirty` elements hold something; the shifts leave zeros in the others.
+    """
+
+    def __init__(self, program: Program, starts: Array, n: int, packing: int) -> None:
+        self._program, self._starts, self._packing = program, starts, packing
+        self._filled = np.zeros((n, SUBLANES, packing, starts.size), np.bool_)
+        self._dirty = self._filled.copy()
+        self.value = -1
+
+    def add(self, value: int, members: Array, wanted: Array, amount: int) -> None:
+        program = self._program
+        dirty = np.ones(self._packing, np.bool_)
+        dirty[: max(amount, 0)] = False
+        if amount < 0:
+            dirty[amount:] = False
+        n = len(self._filled)
+        filled, old_dirty = self._filled[members], self._dirty[members]
+        position = np.arange(n) if self.value >= 0 else np.full(n, -1)
+        pieces, at = ([self.value], n) if self.value >= 0 else (list[int](), 0)
+        for kind, group, parameter in self._groups(wanted, filled, old_dirty, dirty):
+            new = program.take(value, group)
+            if kind != "fresh":
+                old = program.take(self.value, members[group])
+                new = self._combine(kind, new, old, parameter)
+            pieces.append(new)
+            position[members[group]] = at + np.arange(group.size)
+            at += group.size
+        self.value = program.take(program.concat(pieces), position)
+        self._filled[members] = filled | wanted
+        self._dirty[members] = old_dirty | dirty[None, None, :, None]
+
+    def _combine(self, kind: str, new: int, old: int, parameter: Mask | Field | None) -> int:
+        program = self._program
+        if kind == "or":
+            return program.either(old, new)
+        if isinstance(parameter, Mask):
+            return program.select(parameter, new, old)
+        assert isinstance(parameter, Field)
+        everything = (1 << self._packing) - 1
+        complement = Field.of(everything - parameter.array())
+        assert complement is not None
+        return program.either(program.keep(new, parameter), program.keep(old, complement))
+
+    def _groups(
+        self, wanted: Array, filled: Array, old_dirty: Array, dirty: Array
+    ) -> list[tuple[str, Array, Mask | Field | None]]:
+        """How each register takes the new elements: fresh, or, select, keep."""
+        fresh = ~filled.any((1, 2, 3))
+        new_dirty = np.broadcast_to(dirty[None, None, :, None], wanted.shape)
+        clean = ~(wanted & old_dirty).any((1, 2, 3)) & ~(filled & new_dirty).any((1, 2, 3))
+        mixed = (wanted.any(2) & filled.any(2)).any((1, 2))
+        groups: list[tuple[str, Array, Mask | Field | None]] = []
+        for kind, which in (("fresh", fresh), ("or", ~fresh & clean)):
+            if which.any():
+                groups.append((kind, np.nonzero(which)[0], None))
+        for number in (~fresh & ~clean).nonzero()[0].tolist():
+            want, spare = wanted[number], filled[number]
+            parameter = self._keep(want) if mixed[number] else self._mask(want, spare)
+            for other, (kind, group, known) in enumerate(groups):
+                if kind == "choose" and known == parameter:
+                    groups[other] = (kind, np.append(group, number), known)
+                    break
+            else:
+                groups.append(("choose", np.array([number]), parameter))
+        return groups
+
+    def _lanes(self, segments: Array) -> Array:
+        return np.repeat(segments, np.diff(np.append(self._starts, LANES)), axis=-1)
+
+    def _mask(self, want: Array, spare: Array) -> Mask:
+        return Mask.of(self._lanes(want.any(1)), ~self._lanes(spare.any(1)))
+
+    def _keep(self, want: Array) -> Field:
+        weights = 1 << np.arange(self._packing)
+        kept = (want * weights[None, :, None]).sum(1)
+        field = Field.of(self._lanes(kept)[None])
+        assert field is not None
+        return field
+
+
+# Unpacking.
+
+
+def by_unpacking(found: Trace, packing: int, bits: int, costs: Costs) -> list[tuple[Build, str]]:
+    """Unpack to 32 bits, move words, pack; every pair of formats that the target has."""
+    formats: tuple[Format, ...] = ("compressed", "interleaved")
+    if bits < costs.interleaved_bits:
+        formats = ("compressed",)
+    if found.slopes[:2] != (0, 0):
+        found = found.words()
+    found, inverse = distinct(found)
+
+    def build(unpack: Format, pack: Format) -> Build:
+        def run(program: Program, x: int) -> int | None:
+            made = _unpack_move_pack(program, x, found, packing, unpack, pack, costs)
+            return None if made is None else program.take(made, inverse)
+
+        return run
+
+    return [(build(u, p), f"unpack {u}, pack {p}") for u, p in product(formats, formats)]
+
+
+def _unpack_move_pack(
+    program: Program,
+    x: int,
+    found: Trace,
+    packing: int,
+    unpack: Format,
+    pack: Format,
+    costs: Costs,
+) -> int | None:
+    wanted = found.register >= 0
+    if unpack == "compressed":
+        part, row = found.row // SUBLANES, found.row % SUBLANES
+    else:
+        part, row = found.row % packing, found.row // packing
+    parts: list[int] = []
+    renumber = np.zeros(program.size(x) * packing, np.int64)
+    at = 0
+    for index in range(packing):
+        used = np.unique(found.register[wanted & (part == index)])
+        if used.size:
+            parts.append(program.unpack(program.take(x, used), index, unpack))
+            renumber[used * packing + index] = at + np.arange(used.size)
+            at += used.size
+    register = np.where(wanted, renumber[found.register * packing + part], -1)
+    fields = [_parts(f, packing, pack) for f in (register, row, found.lane)]
+    fields[1] = np.where(fields[0] >= 0, fields[1], -1)
+    move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
+    made = solve(program, program.concat(parts), move, costs)
+    if made is None:
+        return None
+    numbers = np.arange(len(found.register)) * packing
+    return program.pack([program.take(made, numbers + i) for i in range(packing)], pack)
+
+
+def _parts(field: Array, packing: int, pack: Format) -> Array:
+    """[registers, rows, segments] as [registers * parts, 8, segments], as packing will join them."""
+    n, rows, k = field.shape
+    if pack == "compressed":
+        return field.reshape(n * packing, SUBLANES, k)
+    split = field.reshape(n, rows // packing, packing, k)
+    return np.swapaxes(split, 1, 2).reshape(n * packing, SUBLANES, k)

@@ -1,0 +1,168 @@
+"""Lanes that come from sublanes or registers: transposes of 128x128 blocks.
+
+Only the cross-lane unit exchanges lanes with rows. A move whose lanes run along another dimension
+of the source than the source's lanes do is split in three: bring that dimension onto the sublanes,
+transpose the matrix of native tiles, plan the rest from the transposed layout. Elements that the
+unit does not take are unpacked to 32 bits around the whole movement
+(spec/vreg_lowering.md sections 1.8, 7.10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.plan import Plan, Step, Value
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_trace import Trace
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+
+Planner = Callable[[Move, Costs], Plan]
+
+
+def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Plan | None:
+    """The cheapest plan through transposed sources; None if the lanes already run along lanes."""
+    dims = _walked(move, found)
+    if not dims:
+        return None
+    if move.bits not in costs.transpose_bits:
+        return _widened(move, costs, plan)
+    plans = [p for d in dims if (p := _through(move, d, costs, plan)) is not None]
+    return min(plans, key=lambda p: p.cost, default=None)
+
+
+def _walked(move: Move, found: Trace) -> list[int]:
+    """The source dimensions that the destination's lanes run along, if not those on lanes."""
+    walked = [d for d, slope in enumerate(found.walked) if slope]
+    lanes = {layout.lane_dim for layout, _ in move.sources}
+    return [] if lanes & set(walked) else walked
+
+
+def _sources(move: Move) -> list[Value]:
+    return [Value(layout.grid_shape(shape), layout.packing) for layout, shape in move.sources]
+
+
+def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
+    program = Program(_sources(move), move.bits)
+    turned: list[Laid] = []
+    values: list[int] = []
+    try:
+        for number, (layout, shape) in enumerate(move.sources):
+            value = number
+            if layout.sublane_dim != dim or not layout.is_native:
+                column = None if layout.column is None else layout.column % LANES
+                wanted = VectorLayout(layout.bits, dim, layout.lane_dim, 0, column)
+                first = plan(Move.relayout(layout, shape, wanted), costs)
+                value, layout = append(program, first, [value]), wanted
+            value, layout = _transpose(program, value, layout, shape)
+            values.append(value)
+            turned.append((layout, shape))
+        rest = plan(replace(move, sources=tuple(turned)), costs)
+    except Unsupported:
+        return None
+    result = append(program, rest, values)
+    return program.plan(result, costs, f"transpose, {rest.how}")
+
+
+def append(program: Program, plan: Plan, operands: list[int]) -> int:
+    """Adds the steps of `plan`, its sources being the values `operands`."""
+    numbers = dict(enumerate(operands))
+    for number, step in enumerate(plan.steps, plan.sources):
+        moved: Step = replace(step, operands=tuple(numbers[o] for o in step.operands))
+        numbers[number] = program.add(moved, plan.values[number])
+    return numbers[plan.result]
+
+
+def _transpose(
+    program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
+) -> tuple[int, VectorLayout]:
+    """Exchanges the roles of sublanes and lanes of a native layout."""
+    rows = layout.native_rows
+    side = LANES // rows
+    *lead, r, c = layout.grid_shape(shape)
+    padded = -(-r // side) * side
+    table = np.full((int(np.prod(lead)), padded, c), -1)
+    table[:, :r] = np.arange(table.shape[0] * r * c).reshape(table.shape[0], r, c)
+    flat = program.take(program.flat(value), table.reshape(-1))
+    made = program.transpose_blocks(program.reshape(flat, (*lead, padded, c)))
+    skipped, row = (0, None) if layout.column is None else divmod(layout.column, rows)
+    result = VectorLayout(layout.bits, layout.lane_dim, layout.sublane_dim, row, layout.row)
+    *_, r2, c2 = result.grid_shape(shape)
+    whole = np.arange(program.size(made)).reshape(table.shape[0], *program.values[made].grid[-2:])
+    kept = whole[:, skipped : skipped + r2, :c2].reshape(-1)
+    made = program.take(program.flat(made), kept)
+    return program.reshape(made, result.grid_shape(shape)), result
+
+
+def _widened(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Unpacks all sources to 32 bits, plans the movement there, and packs the result."""
+    layout, shape = move.destination
+    if not layout.is_native or not all(source.is_native for source, _ in move.sources):
+        return None
+    program = Program(_sources(move), move.bits)
+    wide: list[Laid] = []
+    values: list[int] = []
+    for number, (source, extents) in enumerate(move.sources):
+        value, wider = _unpack(program, number, source, extents)
+        values.append(value)
+        wide.append((wider, extents))
+    target, skipped = _wide_layout(layout)
+    try:
+        inner = plan(replace(move, sources=tuple(wide), destination=(target, shape)), costs)
+    except Unsupported:
+        return None
+    made = append(program, inner, values)
+    result = _pack(program, made, layout, target, skipped, shape)
+    return program.plan(result, costs, f"unpack, {inner.how}, pack")
+
+
+def _wide_layout(layout: VectorLayout) -> tuple[VectorLayout, int]:
+    """The 32-bit layout of the unpacked registers, and how many row blocks it leaves out."""
+    skipped, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
+    return VectorLayout(32, layout.sublane_dim, layout.lane_dim, row, layout.column), skipped
+
+
+def _unpack(
+    program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
+) -> tuple[int, VectorLayout]:
+    wide, skipped = _wide_layout(layout)
+    p = layout.packing
+    *lead, r, c = layout.grid_shape(shape)
+    flat = program.flat(value)
+    parts = program.concat([program.unpack(flat, i, "compressed") for i in range(p)])
+    # Part i of row block b is row block b * p + i.
+    numbers = np.arange(program.size(parts)).reshape(p, -1, r, c)
+    blocks = numbers.transpose(1, 2, 0, 3).reshape(-1, r * p, c)
+    grid = wide.grid_shape(shape)
+    kept = blocks[:, skipped : skipped + grid[-2]].reshape(-1)
+    return program.reshape(program.take(parts, kept), grid), wide
+
+
+def _pack(
+    program: Program,
+    value: int,
+    layout: VectorLayout,
+    wide: VectorLayout,
+    skipped: int,
+    shape: tuple[int, ...],
+) -> int:
+    p = layout.packing
+    *lead, r, c = layout.grid_shape(shape)
+    *_, blocks, _ = wide.grid_shape(shape)
+    count = int(np.prod(lead))
+    table = np.full((count, r * p, c), -1)
+    numbers = np.arange(count * blocks * c).reshape(count, blocks, c)
+    if layout.row is None:
+        table[:] = numbers
+    else:
+        table[:, skipped : skipped + blocks] = numbers
+    flat = program.flat(value)
+    parts = table.reshape(count, r, p, c)
+    operands = [program.take(flat, parts[:, :, i].reshape(-1)) for i in range(p)]
+    return program.reshape(program.pack(operands, "compressed"), layout.grid_shape(shape))
