@@ -81,7 +81,7 @@ def position(op: grid.PositionOp, facts: Facts) -> Function:
 
 @meaning(grid.TakeOp)
 def take(op: grid.TakeOp, facts: Facts) -> Function:
-    type = cast(_Vector, op.result.type)
+    type = op.result.type
     shape, register = type.get_shape(), _register(type)
     indices = np.array(_integers(op.indices), np.intp)
     absent = indices < 0
@@ -133,7 +133,7 @@ def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
 @meaning(grid.TransposeBlocksOp)
 def transpose_blocks(op: grid.TransposeBlocksOp, facts: Facts) -> Function:
     """Rows that the source's last block does not reach are undefined lanes of the result."""
-    source, result = cast(_Vector, op.value.type), cast(_Vector, op.result.type)
+    source, result = cast(_Vector, op.value.type), op.result.type
     rank, register = register_rank(source), _register(result)
     packing = register[2] if rank == 3 else 1
     *lead, high, wide = grid_shape(result)
