@@ -79,12 +79,20 @@ def _addition(op: arith.AddiOp, target: Target) -> None:
 
 
 def _matmul(op: tpu.MatmulOp, target: Target) -> None:
-    left, right = (str(cast(Any, v.type).element_type) for v in op.operands[:2])
-    if right not in {r for _, r in target.matmul_pairs}:
-        raise _refuse(
-            op, "matmul-type", f"{target.name} multiplies no matrices of {right} (left operand: {left})",
-            "cast the operands to bfloat16 or float32",
-        )  # fmt: skip
+    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
+    left, right = (cast("VectorType[Attribute]", v.type).element_type for v in op.operands[:2])
+    pair = (str(left), str(right))
+    if pair in target.matmul_pairs:
+        return
+    integers = [isinstance(element, IntegerType) for element in (left, right)]
+    narrow = any(bit_width(element) < 16 for element in (left, right))
+    widened = left == right if all(integers) else not narrow or any(integers)
+    if widened if target.generation < 5 else not all(integers) or left == right:
+        return
+    raise _refuse(
+        op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
+        "cast the operands to bfloat16 or float32",
+    )  # fmt: skip
 
 
 def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
@@ -123,7 +131,7 @@ def _vector_access(op: Operation, target: Target) -> None:
         verb = "stored to" if op.name.endswith("store") else "loaded from"
         raise _refuse(
             op, "memory-space", f"vectors cannot be {verb} {space}, only VMEM",
-            "copy through VMEM with a DMA" if space != "smem" else "access SMEM one scalar at a time",
+            "access SMEM one scalar at a time" if space == "smem" else "copy it to VMEM with a DMA",
         )  # fmt: skip
 
 

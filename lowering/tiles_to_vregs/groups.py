@@ -110,9 +110,9 @@ def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
 
 def _matmul_properties(op: grid.MatmulOp, transposed: bool) -> dict[str, Attribute]:
     numbers = (
-        tpu.DotDimensionNumbersAttr.of([1], [1], [0], [0], [0, 0, 1, 0])
+        tpu.DotDimensionNumbersAttr.of([1], [1], [0], [0], [0, 0, 1, 0], [], [])
         if transposed
-        else tpu.DotDimensionNumbersAttr.of([1], [0], [0], [1], [0, 0, 1, 1])
+        else tpu.DotDimensionNumbersAttr.of([1], [0], [0], [1], [0, 0, 1, 1], [], [])
     )
     no = BoolAttr.from_bool(False)
     properties: dict[str, Attribute] = {

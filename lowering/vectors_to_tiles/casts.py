@@ -26,9 +26,9 @@ from pallasite.lowering.vectors_to_tiles.converter import (
 )
 from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
 
-WIDENING = (arith.ExtFOp, tpu.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SIToFPOp, tpu.UIToFPOp,
+WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,
             arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip
-NARROWING = (arith.TruncFOp, tpu.TruncFOp, arith.TruncIOp, tpu.FPToSIOp, tpu.FPToUIOp,
+NARROWING = (arith.TruncFOp, tpu.TruncfOp, arith.TruncIOp, tpu.FptosiOp, tpu.FptouiOp,
              arith.FPToSIOp, arith.FPToUIOp)  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def lower_cast(op: Operation, c: Converter) -> None:
 
 
 def _unsigned(op: Operation) -> bool:
-    return isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UIToFPOp)
+    return isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UitofpOp)
 
 
 def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None:
@@ -138,7 +138,7 @@ def _rows(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -> 
     kind = cast(VectorType[Attribute], value.type)
     if kind.get_shape()[: len(shape)] == shape:
         return value
-    return c.emit(grid.SliceOp(value, [*[0] * (len(shape) - 2), first, 0], list(shape)))
+    return c.box(value, [*[0] * (len(shape) - 2), first, 0], list(shape))
 
 
 def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
@@ -183,7 +183,7 @@ def _deal(
     parts: list[SSAValue] = []
     for part in range(ratio):
         offsets = [*[0] * len(lead), 0, part, 0]
-        one = c.emit(grid.SliceOp(value, offsets, [*lead, blocks, 1, columns]))
+        one = c.box(value, offsets, [*lead, blocks, 1, columns])
         parts.append(c.emit(grid.ReshapeOp(one, flat)))
     return parts
 

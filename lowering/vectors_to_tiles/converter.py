@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, func
+from pallasite.dialects import arith, func, grid
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
@@ -212,6 +212,13 @@ class Converter:
         assert block is not None
         op.location = self._anchor.location
         block.insert_op_before(op, self._anchor)
+
+    def box(self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> SSAValue:
+        """The registers of grid `value` in a box; `value` itself if that is all of them."""
+        shape = cast(VectorType[Attribute], value.type).get_shape()
+        if tuple(shape[: len(sizes)]) == tuple(sizes):
+            return value
+        return self.emit(grid.SliceOp(value, offsets, sizes))
 
     def constant_index(self, value: int) -> SSAValue:
         return self.emit(arith.ConstantOp(IntegerAttr(value, IndexType())))

@@ -36,7 +36,7 @@ def _transposed_rhs(op: tpu.MatmulOp, c: Converter) -> bool:
         numbers = cast(Any, op.dimension_numbers)
         if numbers is None:
             return bool(op.transpose_rhs.value.data)
-        lists = [list(part) for part in numbers.as_lists()]
+        lists = [list(part) for part in numbers.lists()]
         if lists[0] == [1] and lists[1] in ([0], [1]) and not lists[5] and not lists[6]:
             return lists[1] == [1]
     raise c.unsupported(

@@ -226,7 +226,7 @@ def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]
 @rule(tpu.VectorStoreOp, vector.StoreOp)
 def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
     """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
-    value = op.valueToStore if isinstance(op, tpu.VectorStoreOp) else op.vector
+    value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
     shape = shape_of(value)
     plan = access(op, op.base, list(op.indices), shape, c)
     held = c.in_layout(value, plan.layout)
@@ -248,7 +248,7 @@ def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter
     """The blocks of two classes, for all leading grid positions."""
     offsets = [*[0] * len(lead), r.first, k.first]
     sizes = [*lead, r.count, k.count]
-    return c.emit(grid.SliceOp(value, offsets, sizes))
+    return c.box(value, offsets, sizes)
 
 
 def _store_class(
@@ -355,7 +355,7 @@ def _store_flat(
     p = packing(plan.layout.bits)
     register = register_shape(plan.layout.bits)
     for part in classes(offset, size, block, open_end=False):
-        value = c.emit(grid.SliceOp(held, [0, part.first], [1, part.count]))
+        value = c.box(held, [0, part.first], [1, part.count])
         kind = cast(VectorType[Attribute], value.type)
         value = c.emit(
             grid.ReshapeOp(value, VectorType(kind.element_type, (part.count, *register)))
@@ -375,7 +375,7 @@ def _store_flat(
                 )  # fmt: skip
             mask = _flat_mask(part.low, part.high, (part.count,), c)
         if words is not None:
-            given = c.emit(grid.SliceOp(words, [0, part.first], [1, part.count]))
+            given = c.box(words, [0, part.first], [1, part.count])
             given = c.emit(grid.ReshapeOp(given, VectorType(i1, (part.count, SUBLANES, LANES))))
             mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
         _emit_store(value, base, mask, (first, last), plan, c)

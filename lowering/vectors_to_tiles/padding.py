@@ -42,7 +42,7 @@ def _cut(
 ) -> SSAValue:
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[axis], sizes[axis] = first, count
-    return c.emit(grid.SliceOp(value, offsets, sizes))
+    return c.box(value, offsets, sizes)
 
 
 def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:

@@ -191,7 +191,7 @@ def _cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSA
     shape = cast(VectorType[Attribute], value.type).get_shape()[:-2]
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[dim], sizes[dim] = first, count
-    return c.emit(grid.SliceOp(value, offsets, sizes))
+    return c.box(value, offsets, sizes)
 
 
 def _masked(

@@ -107,7 +107,7 @@ def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
     if column is not None and layout.lane_dim is not None:
         begin[-1], column = divmod(column + offsets[layout.lane_dim], block[1])
     moved = layout.with_offsets(row, column)
-    sliced = c.emit(grid.SliceOp(held.grid, begin, moved.grid_shape(shape)))
+    sliced = c.box(held.grid, begin, moved.grid_shape(shape))
     c.define(result, sliced, moved)
     c.retire(op)
 
@@ -176,7 +176,7 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
     where[-2], row = divmod(0 if layout.row is None else row, layout.block[0])
     where[-1], lane = divmod(0 if layout.column is None else lane, layout.block[1])
     row += lane // 128 * layout.tile_rows
-    one = c.emit(grid.SliceOp(held.grid, where, [1] * len(where)))
+    one = c.box(held.grid, where, [1] * len(where))
     one = c.emit(grid.ReshapeOp(one, _register_of(held)))
     for amount, axis in (((8 - row) % 8, 0), ((128 - lane % 128) % 128, 1)):
         if amount:

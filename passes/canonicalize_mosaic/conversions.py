@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, VectorType, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerType, VectorType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
@@ -77,10 +77,8 @@ def legalize_trunci(op: arith.TruncIOp, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.SIToFPOp, arith.UIToFPOp)
 def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Through i32 and f32; 32-bit unsigned numbers are converted as such."""
+    """Through i32 and f32, scalars too; 32-bit unsigned numbers are converted as such."""
     source, result = op.operands[0], op.results[0]
-    if not is_vector(result):
-        return None
     signed = isinstance(op, arith.SIToFPOp)
     narrow = bit_width(element_of(source)) < 32
     wide = r.to_i32(source, signed)
@@ -99,17 +97,14 @@ def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
 def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
     """Through f32 and i32, clamped to the range of a narrower integer."""
     source, result = op.operands[0], op.results[0]
-    if not is_vector(result):
-        return None
     target = cast(IntegerType, element_of(result))
     value = r.to_f32(source)
     signed = isinstance(op, arith.FPToSIOp)
     if target.bitwidth < 32:
         low = -(1 << target.bitwidth - 1) if signed else 0
         high = (1 << target.bitwidth - 1) - 1 if signed else (1 << target.bitwidth) - 1
-        kind = cast(VectorType[Attribute], value.type)
-        value = r.emit(arith.MaximumfOp(value, r.emit(arith.ConstantOp(splat(kind, float(low))))))
-        value = r.emit(arith.MinimumfOp(value, r.emit(arith.ConstantOp(splat(kind, float(high))))))
+        value = r.emit(arith.MaximumfOp(value, _constant_like(value, float(low), r)))
+        value = r.emit(arith.MinimumfOp(value, _constant_like(value, float(high), r)))
         signed = True
     made = (tpu.FptosiOp if signed else tpu.FptouiOp).create(
         operands=[value],
@@ -117,3 +112,10 @@ def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
         properties={"rounding_mode": TOWARDS_ZERO},
     )
     return r.to_int(r.emit(made), target)
+
+
+def _constant_like(value: SSAValue, number: float, r: Legalizer) -> SSAValue:
+    """`number` as an f32 scalar or splat of the type of `value`."""
+    if is_vector(value):
+        return r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), number)))
+    return r.emit(arith.ConstantOp(FloatAttr(number, f32)))
