@@ -102,6 +102,9 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     """`array` with the dtype of `type`; a `UsageError` if its shape or dtype is another one."""
     array = np.asarray(array)
     expected = dtype_of(type.element_type)
+    if array.dtype == np.bool_ and expected == np.int32:
+        # JAX programs convert before the call; bool is what their author passes.
+        array = array.astype(np.int32)
     raw = array.dtype.kind == "V" and array.dtype.itemsize == expected.itemsize
     if array.dtype == expected or (raw and array.dtype not in _extended()):
         if array.shape == type.get_shape():

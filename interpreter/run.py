@@ -56,6 +56,10 @@ class Outcome:
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     log: list[str] = field(default_factory=list[str])
 
+    def all(self) -> list[Array]:
+        """Every output of every device."""
+        return [array for outputs in self.outputs for array in outputs]
+
 
 def execute(
     module: ModuleOp,
@@ -78,7 +82,9 @@ def execute(
     """
     kernel = find_kernel(module)
     if len(inputs) != devices:
-        raise UsageError("device-count", f"expected inputs for {devices} devices, got {len(inputs)}")
+        raise UsageError(
+            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
+        )
     call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
     _check_memory(call, devices, max_memory)
@@ -287,4 +293,3 @@ def _shape_for(
     if len(shape) != len(known) and whole and prod(shape) == prod(known):
         return known
     return shape
-

@@ -125,7 +125,11 @@ class Block:
             f"block {list(index)} of {self.operand.name} is visited again at grid point "
             f"{list(step)}, after other blocks",
             self.location,
-            [Note("the steps that map to one output block must follow each other; reorder the grid")],
+            [
+                Note(
+                    "the steps that map to one output block must follow each other; reorder the grid"
+                )
+            ],
         )
 
 
@@ -175,9 +179,7 @@ class Invocation:
         self.core.bounds = self.grid
         for point in product(*map(range, self.grid)):
             yield from self._move(point)
-            refs = [
-                self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)
-            ]
+            refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
             yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
         for position, block in self._blocks.items():
             if position in self._transforms:

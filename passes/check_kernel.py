@@ -85,9 +85,16 @@ def _matmul(op: tpu.MatmulOp, target: Target) -> None:
     if pair in target.matmul_pairs:
         return
     integers = [isinstance(element, IntegerType) for element in (left, right)]
-    narrow = any(bit_width(element) < 16 for element in (left, right))
-    widened = left == right if all(integers) else not narrow or any(integers)
-    if widened if target.generation < 5 else not all(integers) or left == right:
+    if all(integers):
+        widened = left == right and target.generation >= 5
+    else:
+        narrow_floats = [
+            bit_width(element) < 16
+            for element, integer in zip((left, right), integers, strict=True)
+            if not integer
+        ]
+        widened = target.generation >= 5 or not any(narrow_floats)
+    if widened:
         return
     raise _refuse(
         op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",

@@ -5,7 +5,7 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,13 +22,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "v5e"
 CHECKS = ("race", "init", "bounds", "sync")
-LOWERINGS = {
-    "mosaic": "lower-to-mosaic",
-    "dma": "lower-to-dma",
-    "tiles": "lower-to-tiles",
-    "vreg": "lower-to-vregs",
-}
-"""Form -> the pass that runs whatever is missing up to it."""
+AfterPass = Callable[[str, str, ModuleOp], None]
+"""Called with the name of a pass that has run, the form it left, and the module."""
 
 
 def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
@@ -101,34 +96,37 @@ def check_form(module: ModuleOp, form: str) -> str:
     return present
 
 
-def lower(module: ModuleOp, form: str = "vreg", target: str = DEFAULT_TARGET) -> ModuleOp:
+def lower(
+    module: ModuleOp,
+    form: str = "vreg",
+    target: str = DEFAULT_TARGET,
+    *,
+    after_pass: AfterPass | None = None,
+) -> ModuleOp:
     """A copy of `module` in `form`; the module itself if it is in that form already."""
     model = target_named(target)
     present = check_form(module, form)
     from pallasite.passes.check_kernel import check_kernel
 
-    if present == form:
+    if present != "pallas":
         check_kernel(module, model)
+    if present == form:
         return module
-    lowered = module.clone()
-    apply_pass(lowered, LOWERINGS[form], target)
-    return lowered
-
-
-def apply_pass(module: ModuleOp, name: str, target: str = DEFAULT_TARGET) -> None:
-    """Runs the pass called `name` on `module` in place."""
     from pallasite.dialects import make_context
-    from pallasite.passes.registry import get_all_passes
+    from pallasite.dialects.kernel import set_form
+    from pallasite.lowering.pipelines import steps
 
-    passes = get_all_passes()
-    if name not in passes:
-        raise UsageError("unknown-pass", f"no pass is called {name!r}")
-    kind = passes[name]()
-    options = {"target": target} if "target" in kind.__dataclass_fields__ else {}
-    try:
-        kind(**options).apply(make_context(), module)
-    except VerifyException as error:
-        raise verify_error(module, error) from error
+    lowered = module.clone()
+    context = make_context()
+    for leaves, step in steps(present, form, target):
+        try:
+            step.apply(context, lowered)
+        except VerifyException as error:
+            raise verify_error(lowered, error) from error
+        set_form(lowered, leaves)
+        if after_pass is not None:
+            after_pass(step.name, leaves, lowered)
+    return lowered
 
 
 def run(
@@ -219,7 +217,9 @@ def random_inputs(module: ModuleOp, seed: int = 0) -> list[Array]:
         shape = type.get_shape()
         if dtype.kind == "b" or dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
             low = 0 if dtype.kind in "bu" or dtype.name.startswith("uint") else -4
-            inputs.append(generator.integers(low, 2 if dtype.kind == "b" else 4, shape).astype(dtype))
+            inputs.append(
+                generator.integers(low, 2 if dtype.kind == "b" else 4, shape).astype(dtype)
+            )
         else:
             inputs.append(generator.standard_normal(shape).astype(np.float32).astype(dtype))
     return inputs

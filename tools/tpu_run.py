@@ -1,0 +1,301 @@
+"""`tpu-run`: lowers a kernel to a form and executes it on the modelled TPU.
+
+    tpu-run FILE [--inputs in.npz] [--outputs out.npz] [--form tiles] [--target v5e] [--seed N]
+            [--devices N] [--check NAMES] [--verify-each] [--format text|json]
+
+Exit status: 0 ok, 1 rejected or failed, 2 wrong usage, 3 a sanitizer finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+# Before NumPy is imported: kernels are many small operations, which BLAS threads only slow down,
+# and results must not depend on how many there are.
+for _library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError  # noqa: E402
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from pallasite.interpreter.run import Outcome
+
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+OK, REJECTED, USAGE, FINDING = 0, 1, 2, 3
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `tpu-run`."""
+    p = argparse.ArgumentParser("tpu-run", description="Executes a kernel on the modelled TPU.")
+    p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
+    p.add_argument("--inputs", metavar="NPZ", help="operands arr_0, arr_1, ... (default: random)")
+    p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
+    p.add_argument("--form", choices=FORMS, default="tiles", help="form to execute")
+    p.add_argument("--target", default="v5e", help="v4, v5e, v5p, v6e or v7x")
+    p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+    p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+    p.add_argument(
+        "--devices",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run on N devices, arrays sliced along axis 0",
+    )
+    p.add_argument("--seed", type=int, default=0, help="of random inputs and transfer order")
+    p.add_argument(
+        "--check",
+        default="",
+        metavar="NAMES",
+        help="sanitizers: race, init, bounds, sync (comma list), or all",
+    )
+    p.add_argument(
+        "--verify-each",
+        action="store_true",
+        help="execute after every pass; stop where the answer changes",
+    )
+    p.add_argument("--driver", choices=("compiled", "reference"), default="compiled")
+    p.add_argument("--max-steps", type=int, metavar="N", help="operations a run may execute")
+    p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    return p  # fmt: skip
+
+
+class Session:
+    """One invocation: what it has measured and found so far, which is reported at any end."""
+
+    def __init__(self, options: argparse.Namespace):
+        self.options = options
+        self.name = "<stdin>" if options.file == "-" else str(options.file)
+        self.seconds = {"parse": 0.0, "lower": 0.0, "run": 0.0}
+        self.ops: dict[str, int] = {}
+        self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
+        self.diagnostics: list[Diagnostic] = []
+        self.log: list[str] = []
+
+    def run(self) -> tuple[str, int]:
+        """Does the work; the status and the exit code."""
+        try:
+            outcome = self._execute()
+        except Exception as error:
+            diagnostic = as_diagnostic(error)
+            if diagnostic.location is None:
+                diagnostic.location = SourceLocation(self.name)
+            self.diagnostics.append(diagnostic)
+            if isinstance(diagnostic, UsageError):
+                return "failed", USAGE
+            return ("failed" if isinstance(diagnostic, ExecutionError) else "rejected"), REJECTED
+        self.diagnostics += outcome.findings
+        return ("finding", FINDING) if outcome.findings else ("ok", OK)
+
+    def _execute(self) -> Outcome:
+        from pallasite import api
+
+        o = self.options
+        api.target_named(o.target)
+        api.checks_named(o.check)
+        began = time.perf_counter()
+        module = self._read()
+        self.seconds["parse"] = time.perf_counter() - began
+        inputs = self._inputs(module)
+        self.ops[api.check_form(module, o.form)] = count_ops(module)
+        if o.verify_each:
+            return self._finish(self._verify_each(module, inputs))
+        began = time.perf_counter()
+
+        def after(_: str, form: str, lowered: ModuleOp) -> None:
+            self.ops[form] = count_ops(lowered)
+
+        lowered = api.lower(module, o.form, o.target, after_pass=after)
+        self.seconds["lower"] = time.perf_counter() - began
+        return self._finish(self._simulate(lowered, inputs))
+
+    def _read(self) -> ModuleOp:
+        from pallasite import api
+        from pallasite.dialects.kernel import call_of, set_call
+
+        o = self.options
+        module = api.parse(read_file(o.file), name=self.name, call=o.call)
+        if o.like is not None:
+            call = call_of(api.parse(read_file(o.like), name=o.like, call=o.call))
+            if call is None:
+                raise UsageError("no-call", f"{o.like} does not say how its kernel is called")
+            set_call(module, call)
+        return module
+
+    def _inputs(self, module: ModuleOp) -> list[list[Any]]:
+        """The operands of each device."""
+        from pallasite import api
+
+        o = self.options
+        if o.devices < 1:
+            raise UsageError("device-count", f"expected at least one device, got {o.devices}")
+        if o.inputs is None:
+            return [api.random_inputs(module, o.seed + d) for d in range(o.devices)]
+        whole = load_arrays(o.inputs)
+        return [list(part) for part in zip(*(split(a, o.devices) for a in whole), strict=True)] or [
+            [] for _ in range(o.devices)
+        ]
+
+    def _simulate(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
+        from pallasite.interpreter import run
+
+        o = self.options
+        limits: dict[str, int] = {}
+        if o.max_steps is not None:
+            limits["max_steps"] = o.max_steps
+        if o.max_memory is not None:
+            limits["max_memory"] = o.max_memory
+        from pallasite import api
+
+        return run.execute(
+            module, inputs, target=api.target_named(o.target), seed=o.seed,
+            checks=api.checks_named(o.check), devices=o.devices, driver=o.driver, **limits,
+        )  # fmt: skip
+
+    def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
+        from pallasite import api
+        from pallasite.tools.compare import difference
+
+        last = expected = self._simulate(module, inputs)
+
+        def after(name: str, form: str, lowered: ModuleOp) -> None:
+            nonlocal last
+            self.ops[form] = count_ops(lowered)
+            api.verify(lowered)
+            last = self._simulate(lowered, inputs)
+            for position, (old, new) in enumerate(zip(expected.all(), last.all(), strict=True)):
+                changed = difference(old, new)
+                if changed is not None:
+                    raise ExecutionError(
+                        "answer-changed", f"{name} changes output {position}: {changed}"
+                    )
+
+        began = time.perf_counter()
+        api.lower(module, self.options.form, self.options.target, after_pass=after)
+        self.seconds["lower"] = time.perf_counter() - began
+        return last
+
+    def _finish(self, outcome: Outcome) -> Outcome:
+        self.seconds["run"] = outcome.seconds
+        self.memory = outcome.memory
+        self.log = outcome.log
+        if self.options.outputs is not None:
+            save_arrays(self.options.outputs, outcome)
+        return outcome
+
+    def report(self, status: str) -> None:
+        """Prints diagnostics on standard error and the summary on standard output."""
+        for diagnostic in self.diagnostics:
+            print(diagnostic, file=sys.stderr)
+        o = self.options
+        if o.format == "json":
+            summary: dict[str, Any] = {
+                "status": status,
+                "form": o.form,
+                "target": o.target,
+                "seconds": {k: round(v, 6) for k, v in self.seconds.items()},
+                "ops": self.ops,
+                "diagnostics": [d.as_json() for d in self.diagnostics],
+                "memory": self.memory,
+                "log": self.log,
+            }
+            print(json.dumps(summary))
+            return
+        for line in self.log:
+            print(line)
+        if status == "ok":
+            took = ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
+            vmem = self.memory["vmem_peak_bytes"]
+            print(f"ok: {o.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
+
+
+def as_diagnostic(error: Exception) -> Diagnostic:
+    """Any error as a diagnostic; what we did not foresee is a defect and says so."""
+    if isinstance(error, Diagnostic):
+        return error
+    if isinstance(error, OSError):
+        return UsageError("file", f"{error.strerror or error}: {error.filename}")
+    if isinstance(error, RecursionError):
+        return Diagnostic("recursion-limit", "the module nests too deeply")
+    if isinstance(error, MemoryError):
+        return ExecutionError("host-memory", "this computer has not enough memory")
+    return Diagnostic("internal-error", f"internal error: {type(error).__name__}: {error}")
+
+
+def count_ops(module: ModuleOp) -> int:
+    """Operations of the kernel function, nested ones included."""
+    from pallasite.dialects.kernel import kernel_function
+
+    func = kernel_function(module)
+    return sum(1 for _ in (func or module).walk()) - 1
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a file, `-` being standard input."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def load_arrays(path: str) -> list[Any]:
+    """The arrays `arr_0`, `arr_1`, ... of an `.npz` file."""
+    import numpy as np
+
+    try:
+        with np.load(path) as archive:
+            return [archive[f"arr_{n}"] for n in range(len(archive.files))]
+    except (KeyError, ValueError) as error:
+        raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
+
+
+def split(array: Any, devices: int) -> list[Any]:
+    """The parts of `array` along axis 0, one per device; scalars go to every device."""
+    if devices == 1:
+        return [array]
+    if array.ndim == 0:
+        return [array] * devices
+    if array.shape[0] % devices:
+        raise UsageError(
+            "uneven-split",
+            f"axis 0 of shape {list(array.shape)} does not divide by {devices} devices",
+        )
+    size = array.shape[0] // devices
+    return [array[d * size : (d + 1) * size] for d in range(devices)]
+
+
+def save_arrays(path: str, outcome: Outcome) -> None:
+    """Writes the results, devices joined along axis 0; types NumPy cannot name as raw bytes."""
+    import numpy as np
+
+    joined = [
+        parts[0] if len(parts) == 1 else np.concatenate([np.atleast_1d(p) for p in parts])
+        for parts in zip(*outcome.outputs, strict=True)
+    ]
+    arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
+    with open(path, "wb") as file:
+        np.savez(file, *arrays)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script."""
+    session = Session(parser().parse_args(arguments))
+    status, code = session.run()
+    try:
+        session.report(status)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
