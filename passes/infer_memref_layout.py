@@ -163,16 +163,18 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
     kind = _memref(buffer)
     if bits != 32 or kind is None or len(kind.get_shape()) < 2:
         return False
-    return any(remainder(row, SUBLANES) != 0 for row in _rows(buffer))
+    return any(row is None or remainder(row, SUBLANES) != 0 for row in _rows(buffer))
 
 
-def _rows(value: SSAValue) -> Iterator[SSAValue]:
-    """The row index of every access to `value` and to its views."""
+def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
+    """The row index of every access to `value` and to its views; None for rows at a distance."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
             if len(op.indices) > 1:
                 yield op.indices[-2]
+        elif isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp):
+            yield None
         elif isinstance(op, _VIEWS):
             if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
                 yield op.base_idx[-2]

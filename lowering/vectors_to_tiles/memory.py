@@ -161,19 +161,21 @@ def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @rule(vector.LoadOp)
 def lower_load(op: vector.LoadOp, c: Converter) -> None:
-    """One grid load; sublanes outside a small memory tile are not read."""
+    """One grid load."""
     result = op.results[0]
+    load_grid(result, access(op, op.base, list(op.indices), shape_of(result), c), c)
+    c.retire(op)
+
+
+def load_grid(result: SSAValue, plan: Access, c: Converter) -> None:
+    """Loads the vector `result`; sublanes outside a small memory tile are not read."""
     shape, element = shape_of(result), element_of(result)
-    plan = access(op, op.base, list(op.indices), shape, c)
     p = packing(plan.layout.bits)
-    register = register_shape(plan.layout.bits)
-    blocks = _grid_of_access(plan, shape)
-    last = SUBLANES
-    if plan.tile_rows < SUBLANES * p:
-        last = -(-plan.tile_rows // p)
+    last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
+    kind = VectorType(element, (*_grid_of_access(plan, shape), *register_shape(plan.layout.bits)))
     made = tpu.LoadOp.create(
         operands=[plan.memref, *plan.base],
-        result_types=[VectorType(element, (*blocks, *register))],
+        result_types=[kind],
         properties={
             "sublane_mask": _sublane_mask(0, last),
             "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
@@ -184,7 +186,6 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     if len(shape) == 1:
         loaded = c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
     c.define(result, loaded, plan.layout)
-    c.retire(op)
 
 
 @dataclass(frozen=True)
@@ -227,21 +228,25 @@ def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]
 def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
     """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
     value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
-    shape = shape_of(value)
-    plan = access(op, op.base, list(op.indices), shape, c)
-    held = c.in_layout(value, plan.layout)
-    mask = getattr(op, "mask", None)
-    words = c.in_layout(mask, plan.layout) if mask is not None else None
-    rows, columns = plan.layout.extents(shape)
-    block = plan.layout.block
-    if len(shape) == 1:
-        _store_flat(op, held, words, plan, columns, c)
-    else:
-        assert plan.layout.row is not None and plan.layout.column is not None
-        for r in classes(plan.layout.row, rows, block[0], plan.open_row):
-            for k in classes(plan.layout.column, columns, LANES, plan.open_column):
-                _store_class(held, words, plan, r, k, c)
+    plan = access(op, op.base, list(op.indices), shape_of(value), c)
+    store_grid(op, value, getattr(op, "mask", None), plan, c)
     c.retire(op)
+
+
+def store_grid(
+    op: Operation, value: SSAValue, mask: SSAValue | None, plan: Access, c: Converter
+) -> None:
+    """Stores the vector `value`, where `mask` is set."""
+    held = c.in_layout(value, plan.layout)
+    words = c.in_layout(mask, plan.layout) if mask is not None else None
+    rows, columns = plan.layout.extents(shape_of(value))
+    if len(shape_of(value)) == 1:
+        _store_flat(op, held, words, plan, columns, c)
+        return
+    assert plan.layout.row is not None and plan.layout.column is not None
+    for r in classes(plan.layout.row, rows, plan.layout.block[0], plan.open_row):
+        for k in classes(plan.layout.column, columns, LANES, plan.open_column):
+            _store_class(held, words, plan, r, k, c)
 
 
 def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter) -> SSAValue:

@@ -11,10 +11,12 @@ from pallasite.lowering.vectors_to_tiles import (
     matmul,
     memory,
     reduce,
+    rotate,
     shape,
+    strided,
 )
 
-FAMILIES = (broadcast, casts, constants, control, elementwise, matmul, memory, reduce, shape)
+FAMILIES = (broadcast, casts, constants, control, elementwise, matmul, memory, reduce, rotate, shape, strided)
 
 
 def load() -> None:

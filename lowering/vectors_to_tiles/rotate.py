@@ -1,0 +1,225 @@
+"""Rotations: a planned move when the amount is known, hardware rotates and selects when it is not."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, f32, i1, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import splat
+from pallasite.layouts.move import Move
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
+from pallasite.lowering.vectors_to_tiles.constants import coordinate
+from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule, shape_of
+from pallasite.passes.divisibility import constant_of
+
+
+@rule(tpu.DynamicRotateOp, tpu.RotateOp)
+def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
+    """Rolls towards higher indices; slice k of the stride dimension by `amount + k * stride`."""
+    value, result = op.operands[0], op.results[0]
+    held = c.tiled(value)
+    dim = op.dimension.value.data
+    stride = op.stride.value.data if op.stride is not None else 0
+    amount = op.amount.value.data if isinstance(op, tpu.RotateOp) else constant_of(op.amount)
+    native = VectorLayout.native(len(held.shape), held.layout.bits)
+    if amount is not None and not stride:
+        move = Move.roll(held.laid, native, dim, amount % held.shape[dim])
+        c.define(result, c.move(move, [held.grid]), native)
+        c.retire(op)
+        return
+    source = Tiled(c.in_layout(value, native), native, held.shape)
+    element = source.element
+    if native.bits != 32:
+        wide = VectorLayout.native(len(held.shape), 32)
+        kind = i32 if isinstance(element, IntegerType) else f32
+        grown, _ = widen(c, source, kind)
+        turned = _dynamic(op, Tiled(grown, wide, held.shape), dim, amount, stride, c)
+        packed, layout = narrow(c, Tiled(turned, wide, held.shape), element)
+        c.define(result, packed, layout)
+    else:
+        c.define(result, _dynamic(op, source, dim, amount, stride, c), native)
+    c.retire(op)
+
+
+def _dynamic(
+    op: tpu.DynamicRotateOp | tpu.RotateOp, held: Tiled, dim: int, amount: int | None, stride: int, c: Converter
+) -> SSAValue:
+    rank = len(held.shape)
+    unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dim, 1)
+    extent = held.shape[dim]
+    if extent % unit:
+        raise c.unsupported(
+            op, "ragged-rotate", f"a rotation by an unknown amount of a dimension of {extent} elements "
+            f"is not supported", f"registers rotate whole groups of {unit}",
+            f"pad the dimension to a multiple of {unit}, or rotate by a constant",
+        )  # fmt: skip
+    total = c.constant_i32(amount) if amount is not None else op.operands[1]
+    size = c.constant_i32(extent)
+    total = c.emit(arith.RemSIOp(total, size))
+    if not stride:
+        return _rotate(held, dim, unit, total, c)
+    along = op.stride_dimension.value.data if op.stride_dimension is not None else 0
+    if along == rank - 1:
+        raise c.unsupported(
+            op, "rotate-stride", "a rotation whose amount varies along lanes is not supported",
+            "the cross-lane unit rotates whole rows", "transpose first",
+        )  # fmt: skip
+    pieces: list[SSAValue] = []
+    if along == rank - 2:
+        return _row_strided(held, total, stride, c)
+    for k in range(held.shape[along]):
+        offsets, sizes = [0] * rank, list(held.layout.grid_shape(held.shape))
+        offsets[along], sizes[along] = k, 1
+        shape = (*held.shape[:along], 1, *held.shape[along + 1 :])
+        part = Tiled(c.box(held.grid, offsets, sizes), held.layout, shape)
+        step = c.emit(arith.AddiOp(total, c.constant_i32(stride * k)))
+        pieces.append(_rotate(part, dim, unit, c.emit(arith.RemSIOp(step, size)), c))
+    return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, along))
+
+
+def _rotate(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
+    """By `amount` in [0, extent): inside registers by its remainder, then whole registers."""
+    value = held.grid
+    if unit > 1:
+        value = _inside(held, dim, unit, amount, c)
+    count = held.shape[dim] // unit
+    if count == 1:
+        return value
+    whole = c.emit(arith.DivSIOp(amount, c.constant_i32(unit)))
+    shift = 1
+    while shift < count:
+        bit = c.emit(arith.AndIOp(whole, c.constant_i32(shift)))
+        moved = _roll_registers(value, dim, shift, count, c)
+        value = c.emit(arith.SelectOp(_everywhere(bit, value, c), moved, value))
+        shift *= 2
+    return value
+
+
+def _everywhere(bit: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
+    """A mask of the shape of grid `value`, set where scalar `bit` is not zero."""
+    word = VectorType(i32, (SUBLANES, LANES))
+    spread = c.emit(vector.BroadcastOp(bit, word))
+    mask = c.emit(arith.CmpiOp(spread, c.emit(arith.ConstantOp(splat(word, 0))), "ne"))
+    kind = cast(VectorType[Attribute], value.type)
+    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+
+
+def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Converter) -> SSAValue:
+    shape = list(cast(VectorType[Attribute], value.type).get_shape()[:-2])
+    tail, head = list(shape), list(shape)
+    tail[dim], head[dim] = shift, count - shift
+    begin = [0] * len(shape)
+    begin[dim] = count - shift
+    parts = [c.box(value, begin, tail), c.box(value, [0] * len(shape), head)]
+    return c.emit(grid.ConcatOp(parts, dim))
+
+
+def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
+    """The part of a rotation that moves data within registers and into their neighbours."""
+    kind = cast(VectorType[Attribute], held.grid.type)
+    axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
+    rest = c.emit(arith.RemSIOp(amount, c.constant_i32(unit)))
+    turned = c.emit(tpu.DynamicRotateOp(held.grid, rest, axis))
+    count = held.shape[dim] // unit
+    if count == 1:
+        return turned
+    before = _roll_registers(turned, dim, 1, count, c)
+    return c.emit(arith.SelectOp(_below(axis, rest, kind, c), before, turned))
+
+
+def _below(axis: int, bound: SSAValue, kind: VectorType[Attribute], c: Converter) -> SSAValue:
+    """A mask of the positions along register axis `axis` that are less than scalar `bound`."""
+    word = VectorType(i32, (SUBLANES, LANES))
+    iota = tpu.IotaOp.create(
+        result_types=[word],
+        properties={
+            "dimensions": DenseArrayBase.from_list(i32, [axis - (len(kind.get_shape()) - 2)])
+        },
+    )
+    mask = c.emit(arith.CmpiOp(c.emit(iota), c.emit(vector.BroadcastOp(bound, word)), "slt"))
+    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+
+
+def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SSAValue:
+    """Row r of a matrix rotated by `amount + r * stride` lanes: a gather with computed lanes."""
+    rank = len(held.shape)
+    kind = cast(VectorType[Attribute], held.grid.type)
+    counts = VectorType(i32, kind.get_shape())
+    rows = coordinate(c, rank - 2, rank, held.layout, counts)
+    lanes = coordinate(c, rank - 1, rank, held.layout, counts)
+    factor = c.emit(arith.ConstantOp(splat(counts, stride)))
+    shift = c.emit(arith.MuliOp(rows, factor))
+    start = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
+    shift = c.emit(arith.AddiOp(shift, c.emit(grid.BroadcastOp(start, counts))))
+    extent = held.shape[rank - 1]
+    size = c.emit(arith.ConstantOp(splat(counts, extent)))
+    # Positive remainder: every row and amount is non-negative, so one more period suffices.
+    wrapped = c.emit(arith.RemSIOp(shift, size))
+    index = c.emit(arith.AddiOp(c.emit(arith.SubiOp(lanes, wrapped)), size))
+    index = c.emit(arith.RemSIOp(index, size))
+    return gather(held.grid, index, True, c)
+
+
+def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:
+    """`take_along_axis` on a matrix of registers, along lanes or sublanes.
+
+    One hardware gather per register along the axis; selects keep the one that holds the element.
+    """
+    kind, wanted = (cast(VectorType[Attribute], v.type) for v in (source, index))
+    shape = kind.get_shape()
+    result = VectorType(kind.element_type, wanted.get_shape())
+    unit, position = (LANES, len(shape) - 3) if lanes else (SUBLANES, len(shape) - 4)
+    axis = DenseArrayBase.from_list(i32, [len(shape) - (1 if lanes else 2)])
+
+    def constant(value: int) -> SSAValue:
+        return c.emit(arith.ConstantOp(splat(wanted, value)))
+
+    inside = c.emit(arith.AndIOp(index, constant(unit - 1)))
+    number = c.emit(arith.ShRSIOp(index, constant(unit.bit_length() - 1)))
+    found: SSAValue | None = None
+    for block in range(shape[position]):
+        begin, sizes = [0] * (len(shape) - 2), list(shape[:-2])
+        begin[position], sizes[position] = block, 1
+        part = c.emit(grid.BroadcastOp(c.box(source, begin, sizes), result))
+        made = tpu.DynamicGatherOp.create(
+            operands=[part, inside], result_types=[result], properties={"dimensions": axis}
+        )
+        taken = c.emit(made)
+        if found is not None:
+            here = c.emit(arith.CmpiOp(number, constant(block), "eq"))
+            taken = c.emit(arith.SelectOp(here, taken, found))
+        found = taken
+    assert found is not None
+    return found
+
+
+@rule(tpu.DynamicGatherOp)
+def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
+    """`take_along_axis` along lanes or sublanes; sources of several registers are merged by selects."""
+    source, index = op.operands[0], op.operands[1]
+    dims = [int(d) for d in op.dimensions.get_values()]
+    rank = len(shape_of(source))
+    if len(dims) != 1 or dims[0] < rank - 2 or c.mask_bits(source) != 32:
+        raise c.unsupported(
+            op, "gather-form", f"a gather along {dims} of {source.type} is not supported",
+            "registers gather 32-bit words along lanes or sublanes",
+            "gather along one of the last two dimensions of a 32-bit array",
+        )  # fmt: skip
+    layout = VectorLayout.native(rank, 32)
+    values, indices = c.in_layout(source, layout), c.in_layout(index, layout)
+    if dims[0] == rank - 1:
+        gathered = gather(values, indices, True, c)
+    else:
+        if not c.target.sublane_gather:
+            raise c.unsupported(
+                op, "sublane-gather", f"{c.target.name} cannot gather along sublanes",
+                "its cross-lane unit gathers along lanes only", "transpose, gather along lanes",
+            )  # fmt: skip
+        gathered = gather(values, indices, False, c)
+    c.define(op.results[0], gathered, layout)
+    c.retire(op)
