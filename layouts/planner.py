@@ -46,23 +46,21 @@ def plan(move: Move, costs: Costs) -> Plan:
 
 def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:
     packing = move.destination[0].packing
+    turned = by_transposing(move, found, costs, plan)
+    # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
+    thorough = turned is None
     words = whole_words(found, packing)
     if words is not None:
-        direct = _build(move, costs, "words", lambda p, x: solve(p, x, words, costs))
-        if direct is not None and direct.cost == 0:
-            return [direct]
-        return [direct, _transposed(move, found, costs)]
-    result: list[Plan | None] = [
-        _build(move, costs, "shifts", lambda p, x: by_shifts(p, x, found, costs))
-    ]
-    for build, name in by_unpacking(found, packing, move.bits, costs):
-        result.append(_build(move, costs, name, build))
-    result.append(_transposed(move, found, costs))
+        return [
+            turned,
+            _build(move, costs, "words", lambda p, x: solve(p, x, words, costs, thorough)),
+        ]
+    result = [turned]
+    if thorough or found.aligned:
+        result.append(_build(move, costs, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
+        for build, name in by_unpacking(found, packing, move.bits, costs):
+            result.append(_build(move, costs, name, build))
     return result
-
-
-def _transposed(move: Move, found: Trace, costs: Costs) -> Plan | None:
-    return by_transposing(move, found, costs, plan)
 
 
 def _build(move: Move, costs: Costs, how: str, build: Build) -> Plan | None:

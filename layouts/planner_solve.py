@@ -23,16 +23,25 @@ _FEW_ROWS, _MANY_ROWS = 5, 128
 """Source rows per destination row that a lane gather is tried with, at first and as a last way."""
 
 
-def solve(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
-    """The cheapest way to fill flat registers from the flat value `x`, or None."""
-    move, inverse = move.distinct()
-    if not move.wanted.any():
-        return program.take(x, np.full(inverse.size, -1))
-    made = _solve(program, x, move.merged(), costs)
-    return None if made is None else program.take(made, inverse)
+def solve(
+    program: Program, x: int, move: WordMove, costs: Costs, thorough: bool = True
+) -> int | None:
+    """The cheapest way to fill flat registers from the flat value `x`, or None.
+
+    Not `thorough`: gives up where only many gathers would do.
+    """
+    live = np.nonzero(move.wanted.any((1, 2)))[0]
+    position = np.full(len(move.register), -1)
+    if not live.size:
+        return program.take(x, position)
+    distinct, position[live] = move.only(live).distinct()
+    made = _solve(program, x, distinct.merged(), costs, thorough)
+    return None if made is None else program.take(made, position)
 
 
-def _solve(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
+def _solve(
+    program: Program, x: int, move: WordMove, costs: Costs, thorough: bool
+) -> int | None:
     def aligned(program: Program, x: int, move: WordMove) -> int | None:
         return solve_aligned(program, x, move, costs)
 
@@ -51,7 +60,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs) -> int | None
             lambda p: gather_columns(p, x, move, costs),
         ]
     made = cheapest(program, attempts, costs)
-    if made is None:
+    if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
     return made
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.planner_program import Program
-from pallasite.layouts.planner_words import WordMove, rows_of
+from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import SUBLANES
 
 _ROW = np.arange(SUBLANES)
@@ -69,9 +69,11 @@ class _Network:
     copies: list[list[tuple[Array, Array, Array]]]
     """Per stage and half: which outputs are computed, which are copies of the first or second."""
 
-    @property
-    def cost(self) -> tuple[int, int]:
-        active = [int(half[0].sum()) for stage in self.copies for half in stage]
+    def cost(self, repeats: Array) -> tuple[int, int]:
+        """Register and grid instructions, group g standing for `repeats[g]` groups."""
+        active = [
+            int(half[0].sum((1, 2)) @ repeats) for stage in self.copies for half in stage
+        ]
         return (sum(active), sum(a > 0 for a in active))
 
 
@@ -81,17 +83,33 @@ def exchange(program: Program, x: int, move: WordMove) -> int | None:
     if move.starts.size > 1 or (move.displacement > 0).any() or not move.wanted.any():
         return None
     rows = rows_of(move)[:, :, 0]
-    best: _Network | None = None
+    best: tuple[tuple[int, int], _Network] | None = None
     for group_bits in range(_LARGEST_GROUP_BITS + 1):
         if group_bits and 1 << group_bits > 2 * len(rows):
             break
         bits = _find_bits(rows, group_bits)
         if bits is None:
             continue
-        for network in _networks(bits, len(rows)):
-            if best is None or network.cost < best.cost:
-                best = network
-    return None if best is None else _emit(program, x, best, len(rows))
+        found = _best_network(bits)
+        if found is None:
+            continue
+        if best is not None and found[0] >= best[0]:
+            break
+        best = found
+    return None if best is None else _emit(program, x, best[1], len(rows))
+
+
+def _best_network(bits: _Bits) -> tuple[tuple[int, int], _Network] | None:
+    """The cheapest order of exchanges; groups that want the same rows are weighed once."""
+    wanted, first, inverse = unique_rows(bits.wanted)
+    few = _Bits(bits.base[first], wanted, bits.weights)
+    repeats = np.bincount(inverse)
+    orders = list(_exchanges(bits))
+    if not orders:
+        return None
+    costs = [_network(few, order).cost(repeats) for order in orders]
+    chosen = min(range(len(orders)), key=costs.__getitem__)
+    return costs[chosen], _network(bits, orders[chosen])
 
 
 def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
@@ -125,15 +143,15 @@ def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
     return _Bits(base, wanted, filled)
 
 
-def _networks(bits: _Bits, count: int) -> Iterator[_Network]:
-    """Every order in which the exchanges can be made."""
+def _exchanges(bits: _Bits) -> Iterator[list[tuple[int, int]]]:
+    """Every order of exchanges: (destination sublane bit, sublane bit that goes out)."""
     incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
     outgoing = [j for j in range(3) if 1 << j not in bits.weights[:3]]
     if not incoming:
         return
     for sources in permutations(incoming):
         for places in permutations(outgoing):
-            yield _network(bits, list(zip(sources, places, strict=True)))
+            yield list(zip(sources, places, strict=True))
 
 
 def _network(bits: _Bits, exchanges: list[tuple[int, int]]) -> _Network:

@@ -65,6 +65,10 @@ def gather_within_rows(
     """
     rest = move.wanted
     source = rows_of(move)
+    ordered = np.sort(source, 2)
+    changes = (ordered[..., 1:] != ordered[..., :-1]) & (ordered[..., :-1] >= 0)
+    if changes.sum(2).max(initial=0) >= most:
+        return None
     overlay = Overlay(program, len(rest), move.starts)
     for _ in range(most):
         if not rest.any():

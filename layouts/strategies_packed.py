@@ -202,7 +202,7 @@ def _unpack_move_pack(
             parts.append(program.unpack(program.take(x, used), index, unpack))
             renumber[used * packing + index] = at + np.arange(used.size)
             at += used.size
-    register = np.where(wanted, renumber[found.register * packing + part], -1)
+    register = np.where(wanted, renumber[np.maximum(found.register * packing + part, 0)], -1)
     fields = [_parts(f, packing, pack) for f in (register, row, found.lane)]
     fields[1] = np.where(fields[0] >= 0, fields[1], -1)
     move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
