@@ -1,0 +1,85 @@
+"""Verification with the place and the operation in the message, and with SSA dominance.
+
+xDSL's `verify` prints the whole module around the culprit, and accepts an operation that uses a
+value before it is defined. `verify` here reports one diagnostic at the user's source line.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects.locations import source_location
+
+
+def verify(module: ModuleOp) -> None:
+    """Raises `VerifyError` for the first rule that `module` breaks."""
+    try:
+        module.verify()
+    except Exception as error:
+        # Some of upstream's verifiers assert or index where they should refuse.
+        raise _located(module, error) from error
+    _check_region(module.body, set())
+
+
+def _located(module: ModuleOp, error: Exception) -> VerifyError:
+    culprit = _culprit(module)
+    rule = _rule(error)
+    if culprit is None:
+        return VerifyError("invalid-module", rule, source_location(module))
+    return VerifyError("invalid-operation", f"'{culprit.name}': {rule}", source_location(culprit))
+
+
+def _culprit(module: ModuleOp) -> Operation | None:
+    """The first operation that does not verify by itself."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except Exception:
+            return op
+    return None
+
+
+def _rule(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, VerifyException):
+        return " ".join(lines) or "the operation is not valid"
+    return f"the operation is not valid ({type(error).__name__}: {' '.join(lines)})"
+
+
+def _check_region(region: Region, visible: set[SSAValue]) -> None:
+    """Each operand in `region` is `visible` from outside or defined earlier on every path."""
+    blocks = tuple(region.blocks)
+    dominance = DominanceInfo(region) if len(blocks) > 1 else None
+    parent = region.parent_op()
+    # The order of operations in a module itself means nothing.
+    graph = isinstance(parent, ModuleOp)
+    defined = {
+        block: [*block.args, *(r for op in block.ops for r in op.results)] for block in blocks
+    }
+    for block in blocks:
+        added = list[SSAValue](block.args)
+        if dominance is not None:
+            for other in blocks:
+                if dominance.strictly_dominates(other, block):
+                    added += defined[other]
+        if graph:
+            added += defined[block]
+        added = [v for v in added if v not in visible]
+        visible.update(added)
+        for op in block.ops:
+            for number, operand in enumerate(op.operands):
+                if operand not in visible:
+                    raise VerifyError(
+                        "use-before-definition",
+                        f"'{op.name}': operand {number} is used before it is defined",
+                        source_location(op),
+                    )
+            for inner in op.regions:
+                _check_region(inner, visible)
+            visible.update(op.results)
+            added += op.results
+        visible.difference_update(added)

@@ -1,0 +1,1 @@
+"""Passes over modules: analyses, canonical forms, checks, and the registry of all of them."""

@@ -1,0 +1,40 @@
+"""Our passes by name; a factory imports its pass on its first call.
+
+Upstream's `canonicalize`, `cse`, `dce` and so on stay upstream's; the tools offer both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from xdsl.passes import ModulePass
+
+_PASSES = {
+    "canonicalize-mosaic": "pallasite.passes.canonicalize_mosaic:CanonicalizeMosaicPass",
+    "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
+    "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
+    "lower-to-dma": "pallasite.lowering.pipelines:LowerToDmaPass",
+    "lower-to-tiles": "pallasite.lowering.pipelines:LowerToTilesPass",
+    "lower-to-vregs": "pallasite.lowering.pipelines:LowerToVregsPass",
+    "tiles-to-vregs": "pallasite.lowering.tiles_to_vregs:TilesToVregsPass",
+    "vectors-to-tiles": "pallasite.lowering.vectors_to_tiles:VectorsToTilesPass",
+    "windows-to-dma": "pallasite.lowering.windows_to_dma:WindowsToDmaPass",
+}
+
+PassFactory = Callable[[], type[ModulePass]]
+
+
+def _factory(place: str) -> PassFactory:
+    module, name = place.split(":")
+
+    def load() -> type[ModulePass]:
+        return cast(type[ModulePass], getattr(import_module(module), name))
+
+    return load
+
+
+def get_all_passes() -> dict[str, PassFactory]:
+    """The factory of each of our passes."""
+    return {name: _factory(place) for name, place in _PASSES.items()}

@@ -1,0 +1,117 @@
+"""What the tools share: input files, diagnostics on standard error, exit codes.
+
+Standard output belongs to results. A tool's `main` is wrapped in `guarded`, so that whatever goes
+wrong is one line (and notes) on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TextIO
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+from pallasite.diagnostics import (
+    Diagnostic,
+    Note,
+    ReadError,
+    SourceLocation,
+    UsageError,
+    VerifyError,
+)
+
+OK = 0
+FAILED = 1
+WRONG_USAGE = 2
+FINDING = 3
+
+STDIN = "<stdin>"
+TRACEBACK = "PALLASITE_TRACEBACK"
+"""Set in the environment, internal errors show where they happened."""
+
+
+def input_name(path: str | None) -> str:
+    """What diagnostics call the input file."""
+    return STDIN if path in (None, "-") else str(path)
+
+
+def read_input(path: str | None) -> bytes:
+    """The bytes of a file, of standard input for None and `-`."""
+    if path is None or path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError("unreadable-file", f"cannot read {path}: {error.strerror}") from error
+
+
+def write_output(path: str | None, text: str) -> None:
+    """Writes `text` to a file, to standard output for None and `-`."""
+    if path is None or path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError("unwritable-file", f"cannot write {path}: {error.strerror}") from error
+
+
+def as_diagnostic(error: Exception) -> Diagnostic:
+    """`error` in the form that users see."""
+    if isinstance(error, Diagnostic):
+        return error
+    sentence = " ".join(str(error).split())
+    if isinstance(error, ParseError):
+        where = error.span.get_location() if hasattr(error.span, "get_location") else None
+        location = SourceLocation(where.file, where.line, where.col) if where else None
+        return ReadError("invalid-syntax", error.msg, location)
+    if isinstance(error, VerifyException):
+        return VerifyError("invalid-operation", sentence or "the operation is not valid")
+    if isinstance(error, DiagnosticException):
+        return Diagnostic("pass-failed", sentence or "the pass failed")
+    if isinstance(error, RecursionError):
+        return Diagnostic("nested-too-deeply", "the module nests too deeply")
+    note = Note(f"this is a defect of pallasite; {TRACEBACK}=1 in the environment shows more")
+    message = f"internal error: {type(error).__name__}: {sentence}"
+    return Diagnostic("internal-error", message, notes=[note])
+
+
+def report(error: Exception, stream: TextIO | None = None) -> None:
+    """Prints `error` and its notes, to standard error unless told otherwise."""
+    diagnostic = as_diagnostic(error)
+    out = stream or sys.stderr
+    if diagnostic is not error and os.environ.get(TRACEBACK):
+        traceback.print_exception(error, file=sys.stderr)
+    print(diagnostic, file=out, flush=True)
+
+
+def exit_code(error: Exception) -> int:
+    """The status of a tool that stops because of `error`."""
+    return WRONG_USAGE if isinstance(error, UsageError) else FAILED
+
+
+def guarded(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
+    """`main(arguments) -> status` with errors reported; made for console scripts."""
+
+    @wraps(main)
+    def run(arguments: Sequence[str] | None = None) -> int:
+        try:
+            return main(arguments)
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:
+            # The reader of our output has gone; nothing is left to say, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        except Exception as error:
+            report(error)
+            return exit_code(error)
+
+    return run
