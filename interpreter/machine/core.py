@@ -23,7 +23,7 @@ from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
-from pallasite.interpreter.machine.views import Ref, digits_of
+from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 from pallasite.targets import Target
 
@@ -108,7 +108,7 @@ class Core:
         buffer = memory.allocate(size, name, location, zero=zero, pinned=pinned)
         if not pinned:
             self._scoped.append(buffer)
-        ref = Ref(buffer, element, sizes, digits_of(tiling))
+        ref = Ref.of(buffer, element, sizes, tiling)
         if memory is self.semaphore_memory:
             self._new_semaphores(ref, name, location)
         return ref

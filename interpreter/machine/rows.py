@@ -114,7 +114,7 @@ def initialised(
         raw.decode(shadow, ref.base, piece, marks if piece.part is None else marks[piece.part])
     grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
     register = tuple(range(grid, len(shape)))
-    return marks.transpose(_inverse(plan.order)).any(axis=register)
+    return np.asarray(marks.transpose(_inverse(plan.order)).any(axis=register))
 
 
 def _word_mask(mask: Array, shape: tuple[int, ...]) -> Array:

@@ -16,7 +16,7 @@ from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Piece
 from pallasite.interpreter.machine.codec import Codec, raw_codec, view, words
 from pallasite.interpreter.machine.memory import Buffer
-from pallasite.interpreter.machine.views import Ref, digits_of
+from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
 Bytes = NDArray[np.uint8]
@@ -44,7 +44,7 @@ def snapshot(ref: Ref) -> Ref:
     buffer = Buffer(ref.buffer.memory, 0, size, ref.buffer.name, ref.buffer.location)
     if ref.buffer.shadow is not None:
         buffer.track()
-    held = Ref(buffer, ref.element, ref.shape, digits_of(tiling))
+    held = Ref.of(buffer, ref.element, ref.shape, tiling)
     copy(ref, held)
     return held
 

@@ -9,6 +9,7 @@ touching memory. Logical accesses must stay within the ref's shape; register acc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,22 @@ from pallasite.layouts.tiling import Tiling
 Array = NDArray[Any]
 
 
+@lru_cache(maxsize=4096)
 def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
     """The address digits of every dimension of a tiled array."""
     return tuple(boxes.simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides)))
 
 
+@lru_cache(maxsize=4096)
+def blocks_of(tiling: Tiling) -> tuple[int, ...]:
+    """The size of a whole first-level tile in every dimension."""
+    return tuple(tiling.tile_of(d) for d in range(len(tiling.strides)))
+
+
 class Ref:
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
-    __slots__ = ("base", "buffer", "codec", "digits", "element", "shape", "starts")
+    __slots__ = ("base", "blocks", "buffer", "codec", "digits", "element", "shape", "starts")
 
     def __init__(
         self,
@@ -44,7 +52,9 @@ class Ref:
         digits: tuple[Digits, ...],
         starts: tuple[int, ...] | None = None,
         base: int = 0,
+        blocks: tuple[int, ...] | None = None,
     ) -> None:
+        """`blocks` are the sizes of whole tiles, by default what the digits tell."""
         self.buffer = buffer
         self.element = element
         self.codec: Codec = codec(element)
@@ -52,6 +62,12 @@ class Ref:
         self.digits = digits
         self.starts = (0,) * len(shape) if starts is None else starts
         self.base = base
+        self.blocks = tuple(map(boxes.block_of, digits)) if blocks is None else blocks
+
+    @staticmethod
+    def of(buffer: Buffer, element: Attribute, shape: Sequence[int], tiling: Tiling) -> Ref:
+        """The array that a buffer holds from its first byte on."""
+        return Ref(buffer, element, tuple(shape), digits_of(tiling), blocks=blocks_of(tiling))
 
     def __repr__(self) -> str:
         return f"<ref {list(self.shape)} of {self.element} in {self.buffer}>"
@@ -91,7 +107,7 @@ class Ref:
                 [Note("both sides must allocate the same refs in the same order, and "
                       "synchronise before the first access", self.buffer.location)],
             )  # fmt: skip
-        return Ref(twin, self.element, self.shape, self.digits, self.starts, self.base)
+        return Ref(twin, self.element, self.shape, self.digits, self.starts, self.base, self.blocks)
 
     # --- views ------------------------------------------------------------------------------
 
@@ -102,13 +118,15 @@ class Ref:
         for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if 0 <= start and size >= 0 and start + size <= self.shape[d]:
                 continue
-            block = boxes.block_of(self.digits[d])
+            block = self.blocks[d]
             first = self.starts[d] + start
             padded = -(-(self.starts[d] + self.shape[d]) // block) * block
             if start < 0 or size < 0 or first % block or first + size > padded:
                 raise self._outside("slice", starts, sizes, None, at)
         moved = tuple(a + b for a, b in zip(self.starts, starts, strict=True))
-        return Ref(self.buffer, self.element, tuple(sizes), self.digits, moved, self.base)
+        return Ref(
+            self.buffer, self.element, tuple(sizes), self.digits, moved, self.base, self.blocks
+        )
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
@@ -124,6 +142,7 @@ class Ref:
             tuple(self.digits[d] for d in dims),
             tuple(self.starts[d] for d in dims),
             base,
+            tuple(self.blocks[d] for d in dims),
         )
 
     def squeeze(self, shape: Sequence[int]) -> Ref:
@@ -184,7 +203,9 @@ class Ref:
         shape = tuple(shape)
         old, new = self.codec.bits, codec(element).bits
         if old == new:
-            return Ref(self.buffer, element, shape, self.digits, self.starts, self.base)
+            return Ref(
+                self.buffer, element, shape, self.digits, self.starts, self.base, self.blocks
+            )
         rows = len(shape) - 2
         if rows < 0:
             raise self._no_view("bitcast", shape, at)
@@ -194,6 +215,7 @@ class Ref:
             scaled[rows] = boxes.simplify((*scaled[rows], (k, 1)))
             starts = [s * k if d == rows else s for d, s in enumerate(self.starts)]
             base = self.base * k
+            block = self.blocks[rows] * k
         else:
             k = new // old
             *slow, (extent, stride) = self.digits[rows]
@@ -206,7 +228,9 @@ class Ref:
             scaled[rows] = boxes.simplify(tuple((e, s // k) for e, s in [*slow, *finest]))
             starts = [s // k if d == rows else s for d, s in enumerate(self.starts)]
             base = self.base // k
-        return Ref(self.buffer, element, shape, tuple(scaled), tuple(starts), base)
+            block = max(1, self.blocks[rows] // k)
+        blocks = (*self.blocks[:rows], block, *self.blocks[rows + 1 :])
+        return Ref(self.buffer, element, shape, tuple(scaled), tuple(starts), base, blocks)
 
     def reinterpret(
         self,
@@ -224,7 +248,9 @@ class Ref:
         first = origin // bits + offset
         if first < 0 or (first + tiling.elements(shape)) * bits > self.buffer.size * 8:
             raise self._no_view("reinterpret", shape, at)
-        return Ref(self.buffer, element, tuple(shape), digits_of(tiling), None, first)
+        return Ref(
+            self.buffer, element, tuple(shape), digits_of(tiling), None, first, blocks_of(tiling)
+        )
 
     # --- access -----------------------------------------------------------------------------
 

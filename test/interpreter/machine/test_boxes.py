@@ -1,0 +1,90 @@
+"""Address arithmetic against `Tiling.offset`, element by element."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pallasite.interpreter.machine import boxes
+from pallasite.interpreter.machine.views import digits_of
+from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, native_tiling
+
+
+def tilings() -> list[tuple[tuple[int, ...], Tiling]]:
+    shapes = [(300,), (2048,), (20, 300), (3, 40, 256), (2, 3, 8, 128), (5, 130)]
+    found = []
+    for shape, bits in itertools.product(shapes, (32, 16, 8, 4)):
+        found.append((shape, infer_tiling(shape, bits, 5, argument=True)))
+        found.append((shape, native_tiling(shape, bits)))
+        found.append((shape, Tiling((), contiguous_strides(shape, ()))))
+    return found
+
+
+def brute(tiling: Tiling, starts, sizes, steps) -> np.ndarray:
+    out = np.empty(sizes, np.int64)
+    for position in np.ndindex(*sizes):
+        index = [s + p * k for s, p, k in zip(starts, position, steps, strict=True)]
+        out[position] = tiling.offset(index)
+    return out
+
+
+def covered(pieces, sizes) -> np.ndarray:
+    out = np.full(sizes, -1, np.int64)
+    for piece in pieces:
+        offsets = np.asarray(piece.base)
+        for extent, stride in zip(piece.shape, piece.strides, strict=True):
+            offsets = offsets[..., None] + stride * np.arange(extent)
+        part = out if piece.part is None else out[piece.part]
+        part.reshape(piece.shape)[...] = offsets
+    return out
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(tilings()), st.data())
+def test_pieces_cover_the_box_with_the_addresses_of_the_tiling(case, data):
+    shape, tiling = case
+    starts = tuple(data.draw(st.integers(0, n - 1)) for n in shape)
+    sizes = tuple(
+        data.draw(st.integers(1, min(n - s, 40))) for n, s in zip(shape, starts, strict=True)
+    )
+    digits = digits_of(tiling)
+    pieces = boxes.pieces(digits, starts, sizes, None, 1)
+    assert pieces is not None
+    expected = brute(tiling, starts, sizes, (1,) * len(shape))
+    np.testing.assert_array_equal(covered(pieces, sizes), expected)
+    np.testing.assert_array_equal(boxes.gather(digits, starts, sizes, (1,) * len(shape)), expected)
+
+
+def test_aligned_boxes_are_one_piece():
+    digits = digits_of(native_tiling((64, 512), 16))
+    assert len(boxes.pieces(digits, (16, 128), (32, 256), None, 2) or ()) == 1
+
+
+def test_a_pair_axis_is_found_only_where_words_are_whole():
+    digits = digits_of(native_tiling((64, 256), 16))
+    (whole,) = boxes.pieces(digits, (0, 0), (64, 256), None, 2) or ()
+    assert whole.shape[whole.pair] == 2 and whole.strides[whole.pair] == 1
+    odd = boxes.pieces(digits, (1, 0), (1, 256), None, 2) or ()
+    assert all(piece.pair == -1 for piece in odd)
+
+
+def test_negative_coordinates_continue_downwards():
+    (rows, _) = digits_of(native_tiling((32, 128), 32))
+    assert boxes.offset_of(rows, -3) == -3 * 128
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape", "expected"),
+    [
+        ([(4, 32), (8, 4), (4, 1)], (128,), (((0, 1),),)),
+        ([(6, 10)], (2, 3), (((0, 30),), ((0, 10),))),
+        ([(6, 10)], (4,), None),
+        ([(2, 100), (3, 1)], (3, 2), None),
+    ],
+)
+def test_regroup(axes, shape, expected):
+    assert boxes.regroup(axes, shape) == expected
