@@ -24,7 +24,6 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from pallasite.layouts.tiling import Tiling
@@ -258,7 +257,7 @@ class TiledLayoutAttr(ParametrizedAttribute, MemRefLayoutAttr):
             digits = tiling.factors(dim)
             for extent, stride in reversed(digits[1:]):
                 total = total + (index % extent) * stride
-                index = index.floor_div(extent)
+                index = index // extent
             total = total + index * digits[0][1]
         return AffineMap(rank, 0, (total,))
 
@@ -310,7 +309,10 @@ class DotDimensionNumbersAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class ElementWindowAttr(ParametrizedAttribute):
-    """Padding of a window in elements before and after each dimension."""
+    """Padding of a window in elements before and after each dimension.
+
+    As in the C++ dialect, nothing checks that both lists are equally long.
+    """
 
     name = "tpu.element_window"
 
@@ -321,12 +323,6 @@ class ElementWindowAttr(ParametrizedAttribute):
     def of(low: Sequence[int], high: Sequence[int]) -> ElementWindowAttr:
         """The attribute for paddings `low` and `high`."""
         return ElementWindowAttr(*(ArrayAttr(IntegerAttr(n, i64) for n in v) for v in (low, high)))
-
-    def verify(self) -> None:
-        if len(self.low) != len(self.high):
-            raise VerifyException(
-                f"expected as many low as high paddings, got {len(self.low)} and {len(self.high)}"
-            )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

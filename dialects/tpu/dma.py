@@ -220,7 +220,7 @@ def check_remote(op: EnqueueDmaOp) -> None:
 
 
 def check_transfer_cores(op: EnqueueDmaOp) -> None:
-    """The source semaphore is local, another core is named, orders and subcores are SparseCore's."""
+    """The source semaphore is local; other cores are named; SparseCores have orders, subcores."""
     own = own_core(op)
     if op.source_semaphore is not None:
         check_local(op, op.source_semaphore.type)
@@ -289,7 +289,8 @@ def check_indirect_shapes(
         raise VerifyException(f"expected [n, ...] or [1, n, ...] as indexed side, got {indexed}")
     if tuple(dense) != (*offsets, *slices):
         raise VerifyException(
-            f"expected {[*offsets, *slices]} as the other side of {list(indexed)}, got {list(dense)}"
+            f"expected {[*offsets, *slices]} as the other side of {list(indexed)}, "
+            f"got {list(dense)}"
         )
 
 

@@ -20,6 +20,7 @@ from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
     VarConstraint,
+    attr_def,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -324,8 +325,9 @@ class RelayoutOp(TpuOp):
     name = "tpu.relayout"
 
     input = operand_def(VECTOR)
-    in_layout = prop_def(LAYOUTS)
-    out_layout = prop_def(LAYOUTS)
+    # jaxlib has these as discardable attributes, which its verifier then wants.
+    in_layout = attr_def(LAYOUTS)
+    out_layout = attr_def(LAYOUTS)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)

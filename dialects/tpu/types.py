@@ -6,12 +6,14 @@ Semaphores are only ever elements of memrefs (spec/tpu_dialect.md section 1).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import cast, get_args
 
 from typing_extensions import Buffer
-from xdsl.dialects.builtin import FixedBitwidthType, PackableType
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, PackableType
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
 
 
 @irdl_attr_definition
@@ -35,6 +37,15 @@ class Float8EXMYType(ParametrizedAttribute, PackableType[float], FixedBitwidthTy
     name = "tpu.float8_exmy"
 
     underlying: Attribute = param_def()
+
+    def verify(self) -> None:
+        if not isinstance(self.underlying, get_args(AnyFloat)):
+            raise VerifyException(f"expected a floating-point type, got {self.underlying}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (parser.parse_type(),)
 
     @property
     def bitwidth(self) -> int:

@@ -1,4 +1,4 @@
-"""Every operation in both forms, against text that MLIR printed (spec/tpu_dialect.md appendix A)."""
+"""Every operation in both forms, against what MLIR prints (spec/tpu_dialect.md appendix A)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from xdsl.printer import Printer
 from pallasite.dialects import make_context
 from pallasite.dialects.tpu import Tpu
 
+from .cases import mosaic_context
+
 DATA = Path(__file__).parents[2] / "data" / "tpu_examples.txt"
 
 
@@ -31,8 +33,8 @@ class Example:
         """A module around `text` that defines the values it may use."""
         arguments = ", ".join(f"{name}: {type}" for name, type in VALUES)
         return (
-            f"func.func @f({arguments}) attributes {{tpu.core_type = #tpu.core_type<{self.core}>}} {{"
-            f"\n{text}\nreturn\n}}\n"
+            f"func.func @f({arguments})"
+            f" attributes {{tpu.core_type = #tpu.core_type<{self.core}>}} {{\n{text}\nreturn\n}}\n"
         )
 
 
@@ -94,3 +96,17 @@ NEWER_OR_OLDER = {
     "tpu.rotate",
 }
 """What the reference parser does not know: from other versions of the dialect."""
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: without_results(e.custom)[:60])
+def test_jaxlib_reads_what_we_print(example: Example, generic: bool) -> None:
+    ir = pytest.importorskip("jaxlib.mlir.ir")
+    module, _ = parse(example, example.custom)
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(module)
+    with mosaic_context(), ir.Location.unknown():
+        ours = ir.Module.parse(stream.getvalue())
+        theirs = ir.Module.parse(example.function(example.custom))
+        assert str(ours) == str(theirs)
