@@ -2,7 +2,7 @@
 
 The types of a call name signedness (`tensor<8xui8>`, `tensor<8xi1>`) that the kernel's memrefs do
 not: unsigned is signless there, and bool arrays are i32 (spec/tpu_dialect.md section 4.3).
-Element types that NumPy cannot name may arrive as raw bytes (`V1`, `V2`), as `.npz` files hold them.
+Element types that NumPy cannot name may arrive as raw bytes (`V1`, `V2`), as in `.npz` files.
 """
 
 from __future__ import annotations

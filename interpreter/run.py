@@ -72,8 +72,8 @@ def execute(
     checks: Iterable[str] = (),
     devices: int = 1,
     driver: Driver = "compiled",
-    max_steps: int = DEFAULT_STEPS,
-    max_memory: int = DEFAULT_MEMORY,
+    max_steps: int | None = None,
+    max_memory: int | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
@@ -87,7 +87,7 @@ def execute(
         )
     call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
-    _check_memory(call, devices, max_memory)
+    _check_memory(call, devices, max_memory or DEFAULT_MEMORY)
     machine = Machine(
         target,
         devices=devices,
@@ -96,7 +96,7 @@ def execute(
         checks=tuple(checks),
     )
     factory = compiled.Program if driver == "compiled" else reference.Program
-    program = factory(module, Facts(target), Budget(max_steps))
+    program = factory(module, Facts(target), Budget(max_steps or DEFAULT_STEPS))
     began = time.perf_counter()
     with values.quiet():
         cores = [device.cores[0] for device in machine.devices]
@@ -270,7 +270,7 @@ def _bind(
 def _allocate(
     core: Core, name: str, argument: BlockArgument, shape: tuple[int, ...], *, output: bool = False
 ) -> Operand:
-    """An array in HBM: laid out as the kernel's memref if that is in HBM, else as the compiler does."""
+    """An array in HBM, laid out as the kernel's memref if that is there too."""
     memref = cast("MemRefType[Attribute]", argument.type)
     in_place = memory_space(memref) in IN_PLACE
     if in_place and memref.has_static_shape():

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from xdsl.ir import BlockArgument
 
@@ -53,7 +52,8 @@ class Block:
     def __init__(self, core: Core, operand: Operand, window: Window, argument: BlockArgument):
         self.operand = operand
         self.window = window
-        location = source_location(argument.owner.parent_op()) if argument.owner.parent else None  # type: ignore[arg-type]
+        owner = argument.owner.parent_op()
+        location = source_location(owner) if owner is not None else None
         count = (window.buffers or DEFAULT_BUFFERS) if window.windowed else 1
         name = f"block of {operand.name}"
         self.buffers = [core.allocate(argument.type, name, location) for _ in range(count)]
@@ -125,11 +125,7 @@ class Block:
             f"block {list(index)} of {self.operand.name} is visited again at grid point "
             f"{list(step)}, after other blocks",
             self.location,
-            [
-                Note(
-                    "the steps that map to one output block must follow each other; reorder the grid"
-                )
-            ],
+            [Note("the steps of one output block must follow each other; reorder the grid")],
         )
 
 
@@ -207,7 +203,7 @@ def copy_whole(source: Ref, target: Ref, name: str) -> None:
     if len(source.shape) != len(target.shape):
         raise UsageError(
             "operand-rank",
-            f"{name} has rank {len(source.shape)}, the kernel's memref has rank {len(target.shape)}",
+            f"{name} has rank {len(source.shape)}, the kernel's memref rank {len(target.shape)}",
         )
     sizes = tuple(map(min, source.shape, target.shape))
     start = (0,) * len(sizes)

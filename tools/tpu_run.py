@@ -145,19 +145,14 @@ class Session:
         ]
 
     def _simulate(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
+        from pallasite import api
         from pallasite.interpreter import run
 
         o = self.options
-        limits: dict[str, int] = {}
-        if o.max_steps is not None:
-            limits["max_steps"] = o.max_steps
-        if o.max_memory is not None:
-            limits["max_memory"] = o.max_memory
-        from pallasite import api
-
         return run.execute(
             module, inputs, target=api.target_named(o.target), seed=o.seed,
-            checks=api.checks_named(o.check), devices=o.devices, driver=o.driver, **limits,
+            checks=api.checks_named(o.check), devices=o.devices, driver=o.driver,
+            max_steps=o.max_steps, max_memory=o.max_memory,
         )  # fmt: skip
 
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:

@@ -45,7 +45,7 @@ def verify(module: ModuleOp) -> None:
 
 
 def verify_error(module: ModuleOp, error: VerifyException) -> VerifyError:
-    """xDSL's exception as a diagnostic: its last line says the rule, the op is the innermost one."""
+    """xDSL's exception as a diagnostic: its last line says the rule."""
     text = str(error).strip()
     lines = [line.strip(" ^-") for line in text.splitlines()]
     message = next((line for line in reversed(lines) if line), "the module is not valid")
@@ -185,15 +185,10 @@ def simulate(
     lowered = lower(module, form, target)
     from pallasite.interpreter.run import execute
 
-    limits: dict[str, int] = {}
-    if max_steps is not None:
-        limits["max_steps"] = max_steps
-    if max_memory is not None:
-        limits["max_memory"] = max_memory
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     return execute(
         lowered, per_device, results=results, aliases=aliases, target=model, seed=seed,
-        checks=wanted, devices=devices, driver=driver, **limits,
+        checks=wanted, devices=devices, driver=driver, max_steps=max_steps, max_memory=max_memory,
     )  # fmt: skip
 
 
