@@ -161,7 +161,8 @@ def describe_kernel(func: FuncOp) -> Kernel:
     grid = tuple(_integers(bounds)) if bounds is not None else None
     semantics = attributes.get("dimension_semantics")
     names = tuple(
-        str(s).split("<")[-1].rstrip(">") for s in (semantics if isinstance(semantics, ArrayAttr) else ())
+        str(s).split("<")[-1].rstrip(">")
+        for s in (semantics if isinstance(semantics, ArrayAttr) else ())
     )
     arguments = tuple(func.body.block.args) if func.body.blocks else ()
     steps = len(grid or ())

@@ -93,7 +93,9 @@ class _Inference:
             tiling = Tiling((), contiguous_strides(shape, ()))
         elif memory_space(kind) in ("vmem", None):
             bits = bit_width(kind.element_type)
-            tiling = vmem_tiling(shape, bits, self.target.generation, needs_single_rows(value, bits))
+            tiling = vmem_tiling(
+                shape, bits, self.target.generation, needs_single_rows(value, bits)
+            )
         else:
             bits = bit_width(kind.element_type)
             tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
@@ -139,9 +141,7 @@ def _viewed(
     return Tiling(tiling.tiles, contiguous_strides(shape, tiling.first))
 
 
-def squeezed(
-    tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]
-) -> Tiling | None:
+def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) -> Tiling | None:
     """`tiling` without the unit dimensions that `target` lacks, matched from the minor end."""
     kept: list[int] = []
     wanted = list(target)

@@ -17,7 +17,6 @@ from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, native_tile
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
 
-
 _FOLDS = {op.name: op for op in arith.Arith.operations}
 
 

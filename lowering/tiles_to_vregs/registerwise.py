@@ -143,7 +143,10 @@ def _shuffle(
     made = tpu.SublaneShuffleOp.create(
         operands=(u.present(left, kind), u.present(right, kind)),
         result_types=(kind,),
-        properties={**op.properties, "pattern": DenseArrayBase.from_list(op.pattern.elt_type, pattern)},
+        properties={
+            **op.properties,
+            "pattern": DenseArrayBase.from_list(op.pattern.elt_type, pattern),
+        },
         location=op.location,
     )
     return u.emit(made).results[0]

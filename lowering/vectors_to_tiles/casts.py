@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, IntegerType, VectorType, i32
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
@@ -70,9 +77,7 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
             op, "mask-width", f"a mask of {held.layout.bits}-bit data cannot become {bits}-bit numbers",
             "select between constants of the wanted type instead",
         )  # fmt: skip
-    kind = cast(
-        VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result))
-    )
+    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result)))
     one = c.emit(arith.ConstantOp(splat(kind, -1 if isinstance(op, arith.ExtSIOp) else 1)))
     zero = c.emit(arith.ConstantOp(splat(kind, 0)))
     c.define(result, c.emit(arith.SelectOp(held.grid, one, zero)), held.layout)
@@ -114,7 +119,9 @@ def _unpack(
         "unsigned_integers": BoolAttr.from_bool(isinstance(source, IntegerType) and not signed),
     }
     return c.emit(
-        tpu.UnpackSubelementsOp.create(operands=[packed], result_types=[kind], properties=properties)
+        tpu.UnpackSubelementsOp.create(
+            operands=[packed], result_types=[kind], properties=properties
+        )
     )
 
 
@@ -199,7 +206,7 @@ def lower_bitcast(op: tpu.BitcastOp, c: Converter) -> None:
     value = c.in_layout(op.operands[0], layout)
     target = layout if old == new else VectorLayout.native(rank, new)
     kind = grid_type(target, tuple(cast(VectorType[Attribute], result.type).get_shape()), element)
-    c.define(result, c.emit(tpu.BitcastVregOp(value, kind)), target)
+    c.define(result, c.bitcast(value, kind), target)
     c.retire(op)
 
 
@@ -210,5 +217,5 @@ def lower_same_width_bitcast(op: arith.BitcastOp, c: Converter) -> None:
         return
     held = c.tiled(op.operands[0])
     kind = grid_type(held.layout, held.shape, element_of(op.results[0]))
-    c.define(op.results[0], c.emit(tpu.BitcastVregOp(held.grid, kind)), held.layout)
+    c.define(op.results[0], c.bitcast(held.grid, kind), held.layout)
     c.retire(op)

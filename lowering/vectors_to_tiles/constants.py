@@ -46,7 +46,9 @@ def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
     c.retire(op)
 
 
-def splat_scalar(c: Converter, scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...]) -> SSAValue:
+def splat_scalar(
+    c: Converter, scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...]
+) -> SSAValue:
     """A grid in replicated `layout` whose every element is `scalar`."""
     element = scalar.type
     register = VectorType(element, register_shape(layout.bits))

@@ -16,13 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from pallasite.lowering.vectors_to_tiles.movement import emit
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    VectorType,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, func, grid
+from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
@@ -30,7 +38,6 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import Target, get_target
 
@@ -54,6 +61,8 @@ class Tiled:
 
 
 Rule = Callable[..., None]
+
+_SIGNED = IntegerType(32, Signedness.SIGNED)
 
 _RULES: dict[type[Operation], Rule] = {}
 
@@ -133,9 +142,7 @@ class Converter:
         """Marks `op` as replaced; it is erased when the whole function is converted."""
         self._old.append(op)
 
-    def unsupported(
-        self, op: Operation, code: str, message: str, *notes: str
-    ) -> Unsupported:
+    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
         """A diagnostic at the kernel line of `op`."""
         return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
 
@@ -219,6 +226,21 @@ class Converter:
         if tuple(shape[: len(sizes)]) == tuple(sizes):
             return value
         return self.emit(grid.SliceOp(value, offsets, sizes))
+
+    def bitcast(self, value: SSAValue, kind: Attribute) -> SSAValue:
+        """The same register bits under another element type."""
+        if value.type == kind:
+            return value
+        return self.emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind]))
+
+    def rotate(self, value: SSAValue, amount: SSAValue, axis: int) -> SSAValue:
+        """Registers rotated towards higher indices along dimension `axis` of the grid's type."""
+        made = tpu.DynamicRotateOp.create(
+            operands=[value, amount],
+            result_types=[value.type],
+            properties={"dimension": IntegerAttr(axis, _SIGNED)},
+        )
+        return self.emit(made)
 
     def constant_index(self, value: int) -> SSAValue:
         return self.emit(arith.ConstantOp(IntegerAttr(value, IndexType())))

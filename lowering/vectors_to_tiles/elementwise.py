@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
@@ -93,9 +94,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
     """Clones `op` onto the grids of its operands in `layout`."""
     result = op.results[0]
-    operands: list[SSAValue] = [
-        c.in_layout(v, layout) if is_vector(v) else v for v in op.operands
-    ]
+    operands: list[SSAValue] = [c.in_layout(v, layout) if is_vector(v) else v for v in op.operands]
     shape = c.tiled(next(v for v in op.operands if is_vector(v))).shape
     made = type(op).create(
         operands=operands,

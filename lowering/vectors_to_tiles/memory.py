@@ -1,4 +1,4 @@
-"""Loads and stores of logical vectors: one register access per grid, edges as extra classes.
+"""Loads of logical vectors, and how registers meet boxes of tiled memory.
 
 A native tile of memory is one register, so an access at a tile boundary is `tpu.load` of a grid
 whose steps are the tile. Other static positions give (or want) a value with that offset in its
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, Vecto
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, splat, tiling_of
+from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
@@ -47,13 +47,19 @@ class Access:
     sublane_stride: int
     tile_rows: int
     """Rows of a memory tile; a register reads no further unless tiles of one row are strided."""
+    single_rows: bool
+    """Every row has its own tile; rows behind the box may lie behind the buffer."""
     open_row: bool
     """The box ends where the array ends, so rows behind it are padding of the allocation."""
     open_column: bool
 
 
 def access(
-    op: Operation, memref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...], c: Converter
+    op: Operation,
+    memref: SSAValue,
+    indices: Sequence[SSAValue],
+    shape: tuple[int, ...],
+    c: Converter,
 ) -> Access:
     """Plans the access of a box of `shape` at `indices`; rejects positions nobody can prove."""
     kind = cast(MemRefType[Attribute], memref.type)
@@ -66,9 +72,7 @@ def access(
     return _matrix_access(op, memref, indices, shape, tiling, bits, c)
 
 
-def _offset(
-    op: Operation, index: SSAValue, unit: int, what: str, c: Converter
-) -> int:
+def _offset(op: Operation, index: SSAValue, unit: int, what: str, c: Converter) -> int:
     """The distance of `index` from the last multiple of `unit`, which must be known."""
     rest = remainder(index, unit)
     if rest is None:
@@ -128,13 +132,19 @@ def _matrix_access(
     starts = [constant_of(i) for i in indices[-2:]]
     ends = [None if s is None else s + n for s, n in zip(starts, shape[-2:], strict=True)]
     return Access(
-        memref, base, layout, steps, stride, rows if not single_rows else native,
+        memref, base, layout, steps, stride, native if single_rows else rows, single_rows,
         ends[0] == extent[-2] and not single_rows, ends[1] == extent[-1],
     )  # fmt: skip
 
 
 def _flat_access(
-    op: Operation, memref: SSAValue, index: SSAValue, size: int, tiling: Tiling, bits: int, c: Converter
+    op: Operation,
+    memref: SSAValue,
+    index: SSAValue,
+    size: int,
+    tiling: Tiling,
+    bits: int,
+    c: Converter,
 ) -> Access:
     # One-dimensional memory is rows of 128 elements; a register takes as many as it has rows,
     # so its layout is that of tiles of one row.
@@ -144,12 +154,12 @@ def _flat_access(
     extent = cast(MemRefType[Attribute], memref.type).get_shape()[0]
     start = constant_of(index)
     return Access(
-        memref, (_aligned(index, offset, c),), layout, (layout.block[1],), 1, SUBLANES * packing(bits),
+        memref, (_aligned(index, offset, c),), layout, (layout.block[1],), 1, SUBLANES * packing(bits), False,
         False, start is not None and start + size == extent,
     )  # fmt: skip
 
 
-def _sublane_mask(first: int, last: int) -> Attribute:
+def sublane_mask(first: int, last: int) -> Attribute:
     return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
 
 
@@ -168,233 +178,57 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
 
 
 def load_grid(result: SSAValue, plan: Access, c: Converter) -> None:
-    """Loads the vector `result`; sublanes outside a small memory tile are not read."""
+    """Loads the vector `result`; sublanes outside a small memory tile or the buffer are not read."""
     shape, element = shape_of(result), element_of(result)
     p = packing(plan.layout.bits)
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
-    kind = VectorType(element, (*_grid_of_access(plan, shape), *register_shape(plan.layout.bits)))
-    made = tpu.LoadOp.create(
-        operands=[plan.memref, *plan.base],
-        result_types=[kind],
-        properties={
-            "sublane_mask": _sublane_mask(0, last),
-            "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
-        },
-        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
-    )
-    loaded = c.emit(made)
+    blocks = list(_grid_of_access(plan, shape))
+    if plan.single_rows and shape[-2] % SUBLANES:
+        loaded = _load_ragged(plan, element, blocks, shape[-2], c)
+    else:
+        loaded = load_registers(plan, plan.base, element, blocks, last, c)
     if len(shape) == 1:
         loaded = c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
     c.define(result, loaded, plan.layout)
 
 
-@dataclass(frozen=True)
-class Class:
-    """Neighbouring register blocks along one axis that are written alike: blocks [first, first+count)
-    hold data in [low, high) of their rows or lanes."""
-
-    first: int
-    count: int
-    low: int
-    high: int
-
-
-def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]:
-    """Cuts `extent` rows (lanes) that begin at `offset` into classes of equal validity.
-
-    With `open_end` what lies behind the data is padding that may be overwritten.
-    """
-    blocks = -(-(offset + extent) // block)
-    end = offset + extent - (blocks - 1) * block
-    if open_end:
-        end = block
-    if blocks == 1:
-        return [Class(0, 1, offset, end)]
-    found: list[Class] = []
-    first, last = 0, blocks
-    if offset:
-        found.append(Class(0, 1, offset, block))
-        first = 1
-    tail: list[Class] = []
-    if end < block:
-        tail.append(Class(blocks - 1, 1, 0, end))
-        last = blocks - 1
-    if last > first:
-        found.append(Class(first, last - first, 0, block))
-    return found + tail
-
-
-@rule(tpu.VectorStoreOp, vector.StoreOp)
-def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
-    """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
-    value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
-    plan = access(op, op.base, list(op.indices), shape_of(value), c)
-    store_grid(op, value, getattr(op, "mask", None), plan, c)
-    c.retire(op)
-
-
-def store_grid(
-    op: Operation, value: SSAValue, mask: SSAValue | None, plan: Access, c: Converter
-) -> None:
-    """Stores the vector `value`, where `mask` is set."""
-    held = c.in_layout(value, plan.layout)
-    words = c.in_layout(mask, plan.layout) if mask is not None else None
-    rows, columns = plan.layout.extents(shape_of(value))
-    if len(shape_of(value)) == 1:
-        _store_flat(op, held, words, plan, columns, c)
-        return
-    assert plan.layout.row is not None and plan.layout.column is not None
-    for r in classes(plan.layout.row, rows, plan.layout.block[0], plan.open_row):
-        for k in classes(plan.layout.column, columns, LANES, plan.open_column):
-            _store_class(held, words, plan, r, k, c)
-
-
-def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter) -> SSAValue:
-    """The blocks of two classes, for all leading grid positions."""
-    offsets = [*[0] * len(lead), r.first, k.first]
-    sizes = [*lead, r.count, k.count]
-    return c.box(value, offsets, sizes)
-
-
-def _store_class(
-    held: SSAValue, words: SSAValue | None, plan: Access, r: Class, k: Class, c: Converter
-) -> None:
-    kind = cast(VectorType[Attribute], held.type)
-    p = packing(plan.layout.bits)
-    register = register_shape(plan.layout.bits)
-    lead = kind.get_shape()[: -len(register) - 2]
-    value = _part(held, lead, r, k, c)
-    high = min(r.high, plan.tile_rows)
-    first, last = r.low // p, -(-high // p)
+def _load_ragged(
+    plan: Access, element: Attribute, blocks: list[int], rows: int, c: Converter
+) -> SSAValue:
+    """Whole blocks of rows, then the last one without the sublanes that it does not fill."""
+    whole, rest = divmod(rows, SUBLANES)
     base = list(plan.base)
-    for axis, part in ((-2, r), (-1, k)):
-        if part.first:
-            base[axis] = _moved(base[axis], part.first * plan.steps[axis], c)
-    blocks = (*lead, r.count, k.count)
-    mask: SSAValue | None = None
-    if (k.low, k.high) != (0, LANES):
-        mask = _lane_mask(k.low, k.high, blocks, c)
-    if words is not None:
-        given = _part(words, lead, r, k, c)
-        mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
-    if r.low % p or high % p:
-        value = _merge_rows(value, base, plan, r.low, high, blocks, c)
-    _emit_store(value, base, mask, (first, last), plan, c)
+    if whole:
+        base[-2] = moved(base[-2], whole * plan.steps[-2], c)
+    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
+    if not whole:
+        return tail
+    head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, tail], len(blocks) - 2))
 
 
-def _moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
-    known = constant_of(index)
-    if known is not None:
-        return c.constant_index(known + amount)
-    return c.emit(arith.AddiOp(index, c.constant_index(amount)))
-
-
-def _lane_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
-    bounds = [c.constant_index(n) for n in (0, low, SUBLANES, high)]
-    word = VectorType(i1, (SUBLANES, LANES))
-    made = c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[word]))
-    return c.emit(grid.BroadcastOp(made, VectorType(i1, (*blocks, SUBLANES, LANES))))
-
-
-def _merge_rows(
-    value: SSAValue,
-    base: Sequence[SSAValue],
+def load_registers(
     plan: Access,
-    low: int,
-    high: int,
+    base: Sequence[SSAValue],
+    element: Attribute,
     blocks: Sequence[int],
+    last: int,
     c: Converter,
 ) -> SSAValue:
-    """`value` in rows [low, high), what memory holds in the others: words are written whole."""
-    kind = cast(VectorType[Attribute], value.type)
-    register = register_shape(plan.layout.bits)
-    p = register[-1]
-    old = tpu.LoadOp.create(
+    made = tpu.LoadOp.create(
         operands=[plan.memref, *base],
-        result_types=[kind],
+        result_types=[VectorType(element, (*blocks, *register_shape(plan.layout.bits)))],
         properties={
-            "sublane_mask": _sublane_mask(low // p, -(-high // p)),
+            "sublane_mask": sublane_mask(0, last),
             "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
         },
         attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
     )
-    rows = tpu.CreateSubelementMaskOp.create(
-        result_types=[VectorType(i1, register)],
-        properties={"from": IntegerAttr(low, i32), "to": IntegerAttr(high, i32)},
-    )
-    mask = c.emit(grid.BroadcastOp(c.emit(rows), VectorType(i1, (*blocks, *register))))
-    return c.emit(arith.SelectOp(mask, value, c.emit(old)))
+    return c.emit(made)
 
 
-def _emit_store(
-    value: SSAValue,
-    base: Sequence[SSAValue],
-    mask: SSAValue | None,
-    sublanes: tuple[int, int],
-    plan: Access,
-    c: Converter,
-) -> None:
-    operands = [value, plan.memref, *base, *([mask] if mask is not None else [])]
-    segments = [1, 1, len(base), 1 if mask is not None else 0]
-    c.insert(
-        tpu.StoreOp.create(
-            operands=operands,
-            properties={
-                "sublane_mask": _sublane_mask(*sublanes),
-                "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
-                "add": IntegerAttr(0, i1),
-                "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
-            },
-            attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
-        )
-    )
-
-
-def _store_flat(
-    op: Operation, held: SSAValue, words: SSAValue | None, plan: Access, size: int, c: Converter
-) -> None:
-    """A one-dimensional store: rows of 128 elements, the last one perhaps ragged."""
-    offset = plan.layout.column
-    assert offset is not None
-    block = plan.layout.block[1]
-    p = packing(plan.layout.bits)
-    register = register_shape(plan.layout.bits)
-    for part in classes(offset, size, block, open_end=False):
-        value = c.box(held, [0, part.first], [1, part.count])
-        kind = cast(VectorType[Attribute], value.type)
-        value = c.emit(
-            grid.ReshapeOp(value, VectorType(kind.element_type, (part.count, *register)))
-        )
-        base = [_moved(plan.base[0], part.first * block, c) if part.first else plan.base[0]]
-        unit = LANES * p
-        first, last = part.low // unit, -(-part.high // unit)
-        mask = None
-        if (part.low % unit or part.high % unit) and not (plan.open_column and not part.low % unit):
-            if p > 1:
-                raise c.unsupported(
-                    op, "packed-flat-store",
-                    f"a one-dimensional store of {plan.layout.bits}-bit elements must start and end "
-                    f"at multiples of {unit}, or end where the array ends",
-                    "memory is written in words of 32 bits",
-                    "pad the block, or store a two-dimensional block",
-                )  # fmt: skip
-            mask = _flat_mask(part.low, part.high, (part.count,), c)
-        if words is not None:
-            given = c.box(words, [0, part.first], [1, part.count])
-            given = c.emit(grid.ReshapeOp(given, VectorType(i1, (part.count, SUBLANES, LANES))))
-            mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
-        _emit_store(value, base, mask, (first, last), plan, c)
-
-
-def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
-    """Words of a one-dimensional register whose elements lie in [low, high)."""
-    word = VectorType(i32, (SUBLANES, LANES))
-    iota = tpu.IotaOp.create(
-        result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0, 1])}
-    )
-    position = c.emit(iota)
-    bounds = [c.emit(arith.ConstantOp(splat(word, n))) for n in (low, high)]
-    above = c.emit(arith.CmpiOp(position, bounds[0], "sge"))
-    below = c.emit(arith.CmpiOp(position, bounds[1], "slt"))
-    inside = c.emit(arith.AndIOp(above, below))
-    return c.emit(grid.BroadcastOp(inside, VectorType(i1, (*blocks, SUBLANES, LANES))))
+def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
+    known = constant_of(index)
+    if known is not None:
+        return c.constant_index(known + amount)
+    return c.emit(arith.AddiOp(index, c.constant_index(amount)))

@@ -51,7 +51,7 @@ def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:
     if kind.element_type == i32:
         return value
     shape = kind.get_shape()[: -len(register_shape(bits))]
-    return c.emit(tpu.BitcastVregOp(value, VectorType(i32, (*shape, SUBLANES, LANES))))
+    return c.bitcast(value, VectorType(i32, (*shape, SUBLANES, LANES)))
 
 
 def _zero_lanes(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
@@ -90,4 +90,4 @@ def _select_box(c: Converter, words: SSAValue, sublanes: int, lanes: int) -> SSA
 
 
 def _from_words(c: Converter, words: SSAValue, like: SSAValue) -> SSAValue:
-    return words if words.type == like.type else c.emit(tpu.BitcastVregOp(words, like.type))
+    return c.bitcast(words, like.type)

@@ -41,7 +41,9 @@ KINDS: dict[str, tuple[type[Operation], str]] = {
 def neutral_value(kind: str, element: Attribute) -> float | int:
     """The element that changes nothing: 0, -inf or the least integer, +inf or the greatest."""
     low, high = -(1 << 31), (1 << 31) - 1
-    return {"add": 0, "maximumf": -math.inf, "minimumf": math.inf, "maxsi": low, "minsi": high}[kind]
+    return {"add": 0, "maximumf": -math.inf, "minimumf": math.inf, "maxsi": low, "minsi": high}[
+        kind
+    ]
 
 
 def combiner(kind: str, integer: bool) -> type[Operation]:
@@ -65,7 +67,9 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     reduced = reduce_dims(c, held, dims, kind, integer)
     result = op.results[0]
     if not isinstance(result.type, VectorType):
-        raise c.unsupported(op, "scalar-reduction", "a reduction to a scalar must keep a unit dimension")
+        raise c.unsupported(
+            op, "scalar-reduction", "a reduction to a scalar must keep a unit dimension"
+        )
     shape = shape_of(result)
     layout = without_dims(reduced.layout, dims, len(held.shape))
     value = c.emit(
@@ -96,9 +100,7 @@ def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> Vector
     )  # fmt: skip
 
 
-def reduce_dims(
-    c: Converter, held: Tiled, dims: Sequence[int], kind: str, integer: bool
-) -> Tiled:
+def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integer: bool) -> Tiled:
     """`held` with every dimension of `dims` folded to extent 1, replicated where it was tiled."""
     layout, shape = held.layout, list(held.shape)
     fold = combiner(kind, integer)
@@ -142,9 +144,7 @@ def _repeat(c: Converter, value: SSAValue, extent: int, kind: str, integer: bool
     return c.emit((arith.MuliOp if integer else arith.MulfOp)(value, times))
 
 
-def mask_padding(
-    c: Converter, held: Tiled, dims: Sequence[int], neutral: float | int
-) -> SSAValue:
+def mask_padding(c: Converter, held: Tiled, dims: Sequence[int], neutral: float | int) -> SSAValue:
     """`held` with `neutral` in the padding along the tiled dimensions of `dims`."""
     layout = held.layout
     value = held.grid

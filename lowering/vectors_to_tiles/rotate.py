@@ -47,7 +47,12 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
 
 
 def _dynamic(
-    op: tpu.DynamicRotateOp | tpu.RotateOp, held: Tiled, dim: int, amount: int | None, stride: int, c: Converter
+    op: tpu.DynamicRotateOp | tpu.RotateOp,
+    held: Tiled,
+    dim: int,
+    amount: int | None,
+    stride: int,
+    c: Converter,
 ) -> SSAValue:
     rank = len(held.shape)
     unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dim, 1)
@@ -124,7 +129,7 @@ def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
     kind = cast(VectorType[Attribute], held.grid.type)
     axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
     rest = c.emit(arith.RemSIOp(amount, c.constant_i32(unit)))
-    turned = c.emit(tpu.DynamicRotateOp(held.grid, rest, axis))
+    turned = c.rotate(held.grid, rest, axis)
     count = held.shape[dim] // unit
     if count == 1:
         return turned

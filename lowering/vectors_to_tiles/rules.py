@@ -13,10 +13,24 @@ from pallasite.lowering.vectors_to_tiles import (
     reduce,
     rotate,
     shape,
+    stores,
     strided,
 )
 
-FAMILIES = (broadcast, casts, constants, control, elementwise, matmul, memory, reduce, rotate, shape, strided)
+FAMILIES = (
+    broadcast,
+    casts,
+    constants,
+    control,
+    elementwise,
+    matmul,
+    memory,
+    reduce,
+    rotate,
+    shape,
+    stores,
+    strided,
+)
 
 
 def load() -> None:

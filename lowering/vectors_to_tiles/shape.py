@@ -171,7 +171,9 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
     where = [0] * len(layout.grid_shape(held.shape))
     for number, dim in enumerate(layout.leading_dims(len(held.shape))):
         where[number] = position[dim]
-    row = (layout.row or 0) + (position[layout.sublane_dim] if layout.sublane_dim is not None else 0)
+    row = (layout.row or 0) + (
+        position[layout.sublane_dim] if layout.sublane_dim is not None else 0
+    )
     lane = (layout.column or 0) + (position[layout.lane_dim] if layout.lane_dim is not None else 0)
     where[-2], row = divmod(0 if layout.row is None else row, layout.block[0])
     where[-1], lane = divmod(0 if layout.column is None else lane, layout.block[1])
@@ -181,7 +183,7 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
     for amount, axis in (((8 - row) % 8, 0), ((128 - lane % 128) % 128, 1)):
         if amount:
             count = c.emit(arith.ConstantOp(IntegerAttr(amount, i32)))
-            one = c.emit(tpu.DynamicRotateOp(one, count, axis))
+            one = c.rotate(one, count, axis)
     scalar = c.emit(vector.ExtractOp(one, [0, 0], op.results[0].type))
     op.results[0].replace_all_uses_with(scalar)
     c.retire(op)

@@ -10,7 +10,8 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.dialects import tpu
 from pallasite.dialects.types import bit_width
 from pallasite.lowering.vectors_to_tiles.converter import Converter, element_of, rule, shape_of
-from pallasite.lowering.vectors_to_tiles.memory import Access, access, load_grid, store_grid
+from pallasite.lowering.vectors_to_tiles.memory import Access, access, load_grid
+from pallasite.lowering.vectors_to_tiles.stores import store_grid
 
 
 def strided_access(

@@ -63,7 +63,9 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
     wide = [r.to_f32(v) for v in op.operands]
     result = op.results[0]
     narrow = element_of(result)
-    value = r.again(op, wide, like(result, wide[0].type.element_type if is_float(narrow) else narrow))  # pyright: ignore
+    value = r.again(
+        op, wide, like(result, wide[0].type.element_type if is_float(narrow) else narrow)
+    )  # pyright: ignore
     return r.to_float(value, narrow) if is_float(narrow) else value
 
 
@@ -106,6 +108,5 @@ def _unsigned_compare(op: Operation) -> bool:
 
 
 def _splat(value: SSAValue, number: int) -> Attribute:
-    from pallasite.dialects.types import splat
 
     return splat(cast(VectorType[Attribute], value.type), number)

@@ -118,9 +118,7 @@ class Legalizer:
         self._made.append(op)
         return op.results[0]
 
-    def again(
-        self, op: Operation, operands: Sequence[SSAValue], result: Attribute
-    ) -> SSAValue:
+    def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """`op` on other operands, with another result type."""
         made = type(op).create(
             operands=operands,

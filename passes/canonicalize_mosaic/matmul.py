@@ -11,7 +11,17 @@ import math as pymath
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, BoolAttr, DenseArrayBase, IntegerAttr, VectorType, bf16, f32, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    VectorType,
+    bf16,
+    f32,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
@@ -163,7 +173,11 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         return None
     numbers = numbers_of(op)
     if is_float(element_of(op.acc)):
-        wide = f32 if "f32" in pair or bit_width(element_of(lhs)) != bit_width(element_of(rhs)) else bf16
+        wide = (
+            f32
+            if "f32" in pair or bit_width(element_of(lhs)) != bit_width(element_of(rhs))
+            else bf16
+        )
         operands = [_as_float(v, wide, r) for v in (lhs, rhs)]
         return make_matmul([*operands, op.acc], numbers, op, r)
     if ("f32", "f32") not in r.target.matmul_pairs or pair[0] != pair[1]:
@@ -177,9 +191,7 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
 
 def _as_float(value: SSAValue, wide: Attribute, r: Legalizer) -> SSAValue:
     if not is_float(element_of(value)):
-        value = r.emit(
-            arith.SIToFPOp.create(operands=[value], result_types=[like(value, f32)])
-        )
+        value = r.emit(arith.SIToFPOp.create(operands=[value], result_types=[like(value, f32)]))
     return r.to_float(r.to_f32(value), wide)
 
 

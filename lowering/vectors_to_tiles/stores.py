@@ -1,0 +1,225 @@
+"""Stores of logical vectors: one register store per class of equally valid registers.
+
+The interior, the ragged last row of blocks, the ragged last column and the corner are at most four
+grid stores, whatever the size. Sublanes are masked by the store itself, lanes by a mask of words;
+rows that share a word with rows outside the box are merged with what memory holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import splat
+from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule, shape_of
+from pallasite.lowering.vectors_to_tiles.memory import (
+    STEPS,
+    Access,
+    access,
+    load_registers,
+    moved,
+    sublane_mask,
+)
+
+
+@dataclass(frozen=True)
+class Class:
+    """Neighbouring register blocks along one axis that are written alike: blocks [first, first+count)
+    hold data in [low, high) of their rows or lanes."""
+
+    first: int
+    count: int
+    low: int
+    high: int
+
+
+def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]:
+    """Cuts `extent` rows (lanes) that begin at `offset` into classes of equal validity.
+
+    With `open_end` what lies behind the data is padding that may be overwritten.
+    """
+    blocks = -(-(offset + extent) // block)
+    end = offset + extent - (blocks - 1) * block
+    if open_end:
+        end = block
+    if blocks == 1:
+        return [Class(0, 1, offset, end)]
+    found: list[Class] = []
+    first, last = 0, blocks
+    if offset:
+        found.append(Class(0, 1, offset, block))
+        first = 1
+    tail: list[Class] = []
+    if end < block:
+        tail.append(Class(blocks - 1, 1, 0, end))
+        last = blocks - 1
+    if last > first:
+        found.append(Class(first, last - first, 0, block))
+    return found + tail
+
+
+@rule(tpu.VectorStoreOp, vector.StoreOp)
+def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
+    """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
+    value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
+    plan = access(op, op.base, list(op.indices), shape_of(value), c)
+    store_grid(op, value, getattr(op, "mask", None), plan, c)
+    c.retire(op)
+
+
+def store_grid(
+    op: Operation, value: SSAValue, mask: SSAValue | None, plan: Access, c: Converter
+) -> None:
+    """Stores the vector `value`, where `mask` is set."""
+    held = c.in_layout(value, plan.layout)
+    words = c.in_layout(mask, plan.layout) if mask is not None else None
+    rows, columns = plan.layout.extents(shape_of(value))
+    if len(shape_of(value)) == 1:
+        _store_flat(op, held, words, plan, columns, c)
+        return
+    assert plan.layout.row is not None and plan.layout.column is not None
+    for r in classes(plan.layout.row, rows, plan.layout.block[0], plan.open_row):
+        for k in classes(plan.layout.column, columns, LANES, plan.open_column):
+            _store_class(held, words, plan, r, k, c)
+
+
+def _part(value: SSAValue, lead: Sequence[int], r: Class, k: Class, c: Converter) -> SSAValue:
+    """The blocks of two classes, for all leading grid positions."""
+    offsets = [*[0] * len(lead), r.first, k.first]
+    sizes = [*lead, r.count, k.count]
+    return c.box(value, offsets, sizes)
+
+
+def _store_class(
+    held: SSAValue, words: SSAValue | None, plan: Access, r: Class, k: Class, c: Converter
+) -> None:
+    kind = cast(VectorType[Attribute], held.type)
+    p = packing(plan.layout.bits)
+    register = register_shape(plan.layout.bits)
+    lead = kind.get_shape()[: -len(register) - 2]
+    value = _part(held, lead, r, k, c)
+    high = min(r.high, plan.tile_rows)
+    first, last = r.low // p, -(-high // p)
+    base = list(plan.base)
+    for axis, part in ((-2, r), (-1, k)):
+        if part.first:
+            base[axis] = moved(base[axis], part.first * plan.steps[axis], c)
+    blocks = (*lead, r.count, k.count)
+    mask: SSAValue | None = None
+    if (k.low, k.high) != (0, LANES):
+        mask = _lane_mask(k.low, k.high, blocks, c)
+    if words is not None:
+        given = _part(words, lead, r, k, c)
+        mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
+    if r.low % p or high % p:
+        value = _merge_rows(value, base, plan, r.low, high, blocks, c)
+    _emit_store(value, base, mask, (first, last), plan, c)
+
+
+def _lane_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
+    bounds = [c.constant_index(n) for n in (0, low, SUBLANES, high)]
+    word = VectorType(i1, (SUBLANES, LANES))
+    made = c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[word]))
+    return c.emit(grid.BroadcastOp(made, VectorType(i1, (*blocks, SUBLANES, LANES))))
+
+
+def _merge_rows(
+    value: SSAValue,
+    base: Sequence[SSAValue],
+    plan: Access,
+    low: int,
+    high: int,
+    blocks: Sequence[int],
+    c: Converter,
+) -> SSAValue:
+    """`value` in rows [low, high), what memory holds in the others: words are written whole."""
+    kind = cast(VectorType[Attribute], value.type)
+    register = register_shape(plan.layout.bits)
+    p = register[-1]
+    old = load_registers(plan, base, kind.element_type, blocks, -(-high // p), c)
+    rows = tpu.CreateSubelementMaskOp.create(
+        result_types=[VectorType(i1, register)],
+        properties={"from": IntegerAttr(low, i32), "to": IntegerAttr(high, i32)},
+    )
+    mask = c.emit(grid.BroadcastOp(c.emit(rows), VectorType(i1, (*blocks, *register))))
+    return c.emit(arith.SelectOp(mask, value, old))
+
+
+def _emit_store(
+    value: SSAValue,
+    base: Sequence[SSAValue],
+    mask: SSAValue | None,
+    sublanes: tuple[int, int],
+    plan: Access,
+    c: Converter,
+) -> None:
+    operands = [value, plan.memref, *base, *([mask] if mask is not None else [])]
+    segments = [1, 1, len(base), 1 if mask is not None else 0]
+    c.insert(
+        tpu.StoreOp.create(
+            operands=operands,
+            properties={
+                "sublane_mask": sublane_mask(*sublanes),
+                "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
+                "add": IntegerAttr(0, i1),
+                "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+            },
+            attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+        )
+    )
+
+
+def _store_flat(
+    op: Operation, held: SSAValue, words: SSAValue | None, plan: Access, size: int, c: Converter
+) -> None:
+    """A one-dimensional store: rows of 128 elements, the last one perhaps ragged."""
+    offset = plan.layout.column
+    assert offset is not None
+    block = plan.layout.block[1]
+    p = packing(plan.layout.bits)
+    register = register_shape(plan.layout.bits)
+    for part in classes(offset, size, block, open_end=False):
+        value = c.box(held, [0, part.first], [1, part.count])
+        kind = cast(VectorType[Attribute], value.type)
+        value = c.emit(
+            grid.ReshapeOp(value, VectorType(kind.element_type, (part.count, *register)))
+        )
+        base = [moved(plan.base[0], part.first * block, c) if part.first else plan.base[0]]
+        unit = LANES * p
+        first, last = part.low // unit, -(-part.high // unit)
+        mask = None
+        if (part.low % unit or part.high % unit) and not (plan.open_column and not part.low % unit):
+            if p > 1:
+                raise c.unsupported(
+                    op, "packed-flat-store",
+                    f"a one-dimensional store of {plan.layout.bits}-bit elements must start and end "
+                    f"at multiples of {unit}, or end where the array ends",
+                    "memory is written in words of 32 bits",
+                    "pad the block, or store a two-dimensional block",
+                )  # fmt: skip
+            mask = _flat_mask(part.low, part.high, (part.count,), c)
+        if words is not None:
+            given = c.box(words, [0, part.first], [1, part.count])
+            given = c.emit(grid.ReshapeOp(given, VectorType(i1, (part.count, SUBLANES, LANES))))
+            mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
+        _emit_store(value, base, mask, (first, last), plan, c)
+
+
+def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
+    """Words of a one-dimensional register whose elements lie in [low, high)."""
+    word = VectorType(i32, (SUBLANES, LANES))
+    iota = tpu.IotaOp.create(
+        result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0, 1])}
+    )
+    position = c.emit(iota)
+    bounds = [c.emit(arith.ConstantOp(splat(word, n))) for n in (low, high)]
+    above = c.emit(arith.CmpiOp(position, bounds[0], "sge"))
+    below = c.emit(arith.CmpiOp(position, bounds[1], "slt"))
+    inside = c.emit(arith.AndIOp(above, below))
+    return c.emit(grid.BroadcastOp(inside, VectorType(i1, (*blocks, SUBLANES, LANES))))
