@@ -13,8 +13,16 @@ from pallasite.frontend.text_parser import TextParser
 __all__ = ["read_text"]
 
 
-def read_text(text: str, name: str = "<input>", context: Context | None = None) -> ModuleOp:
-    """The module that `text` spells, with its source locations; operations outside one are wrapped.
+def read_text(
+    text: str,
+    name: str = "<input>",
+    context: Context | None = None,
+    *,
+    implicit_module: bool = True,
+) -> ModuleOp:
+    """The module that `text` spells, with its source locations.
+
+    Operations outside a module are put into one, unless `implicit_module` is false.
 
     Raises `ReadError` for text that is not MLIR or holds unknown operations, `VerifyError` where
     types or attributes break a rule while they are built. The module is not verified otherwise.
@@ -22,7 +30,7 @@ def read_text(text: str, name: str = "<input>", context: Context | None = None) 
     parser: TextParser | None = None
     try:
         parser = TextParser(context or make_context(), text.removeprefix("\ufeff"), name)
-        return parser.parse_module()
+        return parser.parse_module(implicit_module)
     except ParseError as error:
         where = _position(text, name, error.span.start)
         raise ReadError("invalid-syntax", _sentence(error.msg), where) from error
@@ -34,6 +42,8 @@ def read_text(text: str, name: str = "<input>", context: Context | None = None) 
         raise ReadError(
             "nested-too-deeply", "the text nests too deeply to be read", _here(text, name, parser)
         ) from error
+    except (ImportError, NameError):
+        raise
     except Exception as error:
         # Upstream's parsers let some malformed text run into their own assumptions (wrong counts,
         # values out of range). Whatever a text does, the user is to get its place.

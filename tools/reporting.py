@@ -69,9 +69,8 @@ def as_diagnostic(error: Exception) -> Diagnostic:
         return error
     sentence = " ".join(str(error).split())
     if isinstance(error, ParseError):
-        where = error.span.get_location() if hasattr(error.span, "get_location") else None
-        location = SourceLocation(where.file, where.line, where.col) if where else None
-        return ReadError("invalid-syntax", error.msg, location)
+        file, line, column = error.span.get_location()
+        return ReadError("invalid-syntax", error.msg, SourceLocation(file, line, column))
     if isinstance(error, VerifyException):
         return VerifyError("invalid-operation", sentence or "the operation is not valid")
     if isinstance(error, DiagnosticException):

@@ -1,0 +1,110 @@
+"""The spellings of `mlir-opt`, put into those of `xdsl-opt`.
+
+`--canonicalize --cse` and `--pass-pipeline='builtin.module(canonicalize,cse)'` are both
+`-p canonicalize,cse`; `--target` is a TPU generation or an output format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from pallasite.diagnostics import UsageError
+
+_FLAGS = {
+    "--mlir-print-op-generic": "--print-op-generic",
+    "--mlir-print-debuginfo": "--print-debuginfo",
+    "--mlir-print-ir-after-all": "--print-between-passes",
+    "--mlir-timing": "--time-passes",
+}
+_PIPELINE = ("-p", "--passes", "--pass-pipeline")
+_TARGET = ("-t", "--target")
+_ANCHOR = re.compile(r"\s*(?:any|[A-Za-z_][\w-]*(?:\.[\w-]+)+)\s*\(")
+
+
+def translate(
+    arguments: Sequence[str],
+    passes: Collection[str],
+    generations: Collection[str],
+    formats: Collection[str],
+) -> list[str]:
+    """`arguments` in the spelling of `xdsl-opt`, with one `-p` and `--tpu-target` for a generation.
+
+    Pass options in MLIR's style, `--name='a=1 b=2'`, become `name{a=1 b=2}`.
+    """
+    result: list[str] = []
+    pipeline: list[str] = []
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        flag = _dashes(flag, passes)
+        if flag in _PIPELINE:
+            pipeline.append(flatten(value if equals else _next(flag, rest)))
+        elif flag in _TARGET:
+            result += _target(value if equals else _next(flag, rest), generations, formats)
+        elif flag.startswith("--") and flag[2:] in passes:
+            pipeline.append(f"{flag[2:]}{{{value}}}" if equals else flag[2:])
+        elif flag == "--verify-each" and equals:
+            result += [] if value.lower() in ("true", "1") else ["--disable-verify"]
+        elif flag == "--":
+            result += [word, *rest]
+            break
+        else:
+            result.append(_FLAGS.get(flag, word))
+    if pipeline:
+        result = ["-p", ",".join(p for p in pipeline if p), *result]
+    return result
+
+
+def _dashes(flag: str, passes: Collection[str]) -> str:
+    """MLIR takes one dash for two."""
+    long = "-" + flag
+    known = long in _FLAGS or long in (*_PIPELINE, *_TARGET) or long[2:] in passes
+    return long if len(flag) > 2 and flag[1] != "-" and known else flag
+
+
+def _next(flag: str, rest: list[str]) -> str:
+    if not rest:
+        raise UsageError("missing-value", f"{flag} expects a value")
+    return rest.pop(0)
+
+
+def _target(value: str, generations: Collection[str], formats: Collection[str]) -> list[str]:
+    if value in generations:
+        return ["--tpu-target", value]
+    if re.split(r"[{ ]", value)[0] in formats:
+        return ["-t", value]
+    raise UsageError(
+        "unknown-target",
+        f"expected a TPU generation of {', '.join(generations)}, got {value!r}",
+    )
+
+
+def flatten(pipeline: str) -> str:
+    """`builtin.module(func.func(a),b)` is `a,b`: our passes all run on modules."""
+    result: list[str] = []
+    anchors: list[bool] = []
+    position = 0
+    while position < len(pipeline):
+        match = _ANCHOR.match(pipeline, position) if _at_start(result) else None
+        if match is not None:
+            anchors.append(True)
+            position = match.end()
+            continue
+        letter = pipeline[position]
+        position += 1
+        if letter == "(":
+            anchors.append(False)
+        elif letter == ")" and anchors and anchors.pop():
+            continue
+        result.append(letter)
+    if anchors:
+        raise UsageError("invalid-pipeline", f"'(' without ')' in the pipeline {pipeline}")
+    return "".join(result).strip()
+
+
+def _at_start(written: Sequence[str]) -> bool:
+    """Whether the next word begins a pass."""
+    text = "".join(written).rstrip()
+    return not text or text[-1] == ","

@@ -1,0 +1,222 @@
+"""`tpu-opt`: reads a kernel, runs passes on it, prints it.
+
+`tpu-opt [FILE] [-p PIPELINE] [--target T] [-o FILE]`, with all flags of `xdsl-opt` and the
+spellings of `mlir-opt` where they differ. `--target` names a TPU generation, which goes to every
+pass with an option `target` that does not say otherwise, or one of xDSL's output formats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.printer import Printer
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
+from pallasite.targets import TARGETS
+from pallasite.tools.command_line import translate
+from pallasite.tools.reporting import (
+    FAILED,
+    OK,
+    as_diagnostic,
+    exit_code,
+    guarded,
+    input_name,
+    read_input,
+    report,
+    write_output,
+)
+
+DEFAULT_TARGET = "v5e"
+_SEPARATOR = b"// -----"
+
+
+class TpuOptMain(xDSLOptMain):
+    """xDSL's driver with our dialects, passes and readers, and errors as diagnostics."""
+
+    version_format: ClassVar[str] = "tpu-opt of pallasite on xDSL {xdsl_version}"
+
+    def __init__(self, arguments: Sequence[str] | None = None) -> None:
+        from xdsl.targets import get_all_targets
+
+        words = sys.argv[1:] if arguments is None else arguments
+        super().__init__(
+            "Runs passes over TPU kernels: MLIR text, Mosaic bytecode, StableHLO or HLO programs.",
+            translate(words, tuple(_available_passes()), tuple(TARGETS), tuple(get_all_targets())),
+        )
+
+    # What there is
+
+    def register_all_dialects(self) -> None:
+        from pallasite.dialects import get_all_dialects
+
+        for name, factory in get_all_dialects().items():
+            self.ctx.register_dialect(name, factory)
+
+    def register_all_frontends(self) -> None:
+        # Files are told apart by content; the flag only has to exist.
+        self.available_frontends["mlir"] = lambda stream: self._parse(stream.read())
+
+    def register_all_passes(self) -> None:
+        self.available_passes |= _available_passes()
+
+    def register_all_targets(self) -> None:
+        from xdsl.targets import get_all_targets
+
+        self.available_targets |= get_all_targets()
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.prog = "tpu-opt"
+        arg_parser.add_argument(
+            "--tpu-target",
+            choices=tuple(TARGETS),
+            default=DEFAULT_TARGET,
+            help="TPU generation; also spelled --target (default: %(default)s)",
+        )
+        arg_parser.add_argument(
+            "--call",
+            type=int,
+            default=0,
+            help="which custom call of a StableHLO or HLO program to read (default: 0)",
+        )
+
+    def setup_pipeline(self) -> None:
+        try:
+            specs = tuple(parse_pipeline(self.args.passes))
+        except ArgSpecParseError as error:
+            message = str(error).strip().splitlines()[-1].strip(" |^")
+            raise UsageError("invalid-pipeline", f"{message} in {self.args.passes}") from error
+        passes = tuple(self._make_pass(spec) for spec in specs)
+        self.pipeline = PassPipeline(passes, None)
+
+    def _make_pass(self, spec: ArgSpec) -> ModulePass:
+        factory = self.available_passes.get(spec.name)
+        if factory is None:
+            raise UsageError("unknown-pass", f"no pass is called {spec.name!r}")
+        kind = factory()
+        options = {f.name for f in dataclasses.fields(kind)}
+        if "target" in options and "target" not in spec.parameters:
+            parameters = {**spec.parameters, "target": (self.args.tpu_target,)}
+            spec = ArgSpec(spec.name, parameters)
+        try:
+            return kind.from_spec(spec)
+        except Exception as error:
+            # xDSL raises whatever the conversion of an option raises.
+            raise UsageError("invalid-pass-option", f"{spec.name}: {error}") from error
+
+    # What happens
+
+    def run(self) -> int:
+        """Reads, transforms and prints each chunk of the input; returns the exit status."""
+        outputs: list[str] = []
+        status = OK
+        for chunk in self._chunks():
+            try:
+                module = self._parse(chunk)
+                self._apply(module)
+                outputs.append(self.output_resulting_program(module))
+            except ShrinkException:
+                if self.args.shrink:
+                    print("success, can shrink", file=sys.stderr)
+                    return OK
+                raise
+            except Exception as error:
+                if self._is_expected(error):
+                    report(error, sys.stdout)
+                    continue
+                report(error)
+                status = exit_code(error)
+                break
+        if outputs or status == OK:
+            write_output(self.args.output_file, "// -----\n".join(outputs))
+        return FAILED if self.args.shrink else status
+
+    def _is_expected(self, error: Exception) -> bool:
+        """Whether a flag asks for this error to be printed as if it were the result."""
+        reading = isinstance(error, ReadError)
+        if self.args.parsing_diagnostics and reading:
+            return True
+        return self.args.verify_diagnostics and isinstance(as_diagnostic(error), Diagnostic)
+
+    def _chunks(self) -> list[bytes]:
+        """The parts of the input, each behind as many newlines as stand before it."""
+        data = read_input(self.args.input_file)
+        if not self.args.split_input_file:
+            return [data]
+        chunks: list[bytes] = []
+        lines = 0
+        for part in data.split(_SEPARATOR):
+            chunks.append(b"\n" * lines + part)
+            lines += part.count(b"\n")
+        return chunks
+
+    def _parse(self, data: bytes) -> ModuleOp:
+        from pallasite.dialects.verification import verify
+        from pallasite.frontend import read
+
+        name = input_name(self.args.input_file)
+        if self.args.allow_unregistered_dialect or self.args.no_implicit_module:
+            module = self._parse_text(data, name)
+        else:
+            module = read(data, name, self.args.call)
+        if not self.args.disable_verify:
+            verify(module)
+        return module
+
+    def _parse_text(self, data: bytes, name: str) -> ModuleOp:
+        """The flags about dialects and modules only mean something for MLIR text."""
+        from pallasite.frontend.text import read_text
+
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise ReadError("unknown-format", f"{name} is not UTF-8 text") from error
+        return read_text(text, name, self.ctx, implicit_module=not self.args.no_implicit_module)
+
+    def _apply(self, module: ModuleOp) -> None:
+        from pallasite.dialects.verification import verify
+
+        for number, step in enumerate(self.pipeline.passes):
+            started = time.perf_counter()
+            step.apply(self.ctx, module)
+            if self.args.time_passes:
+                seconds = time.perf_counter() - started
+                print(f"{step.name}: {seconds:.3f} s", file=sys.stderr)
+            if not self.args.disable_verify:
+                try:
+                    verify(module)
+                except Diagnostic as error:
+                    error.notes.append(Note(f"after pass {step.name}"))
+                    raise
+            if self.args.print_between_passes and number + 1 < len(self.pipeline.passes):
+                print(f"// IR after {step.name}:", file=sys.stderr)
+                Printer(stream=sys.stderr).print_op(module)
+                print(file=sys.stderr)
+
+
+def _available_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    from xdsl.transforms import get_all_passes as get_upstream_passes
+
+    from pallasite.passes.registry import get_all_passes
+
+    return {**get_upstream_passes(), **get_all_passes()}
+
+
+@guarded
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script."""
+    return TpuOptMain(arguments).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
