@@ -123,6 +123,14 @@ class Range:
             return Range()
         return Range(min(corners), max(corners))
 
+    def join(self, other: Range) -> Range:
+        """The smallest range that holds both."""
+        ends = (self.low, self.high, other.low, other.high)
+        if any(end is None for end in ends):
+            return Range()
+        a, b, c, d = cast("tuple[int, int, int, int]", ends)
+        return Range(min(a, c), max(b, d))
+
 
 def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
     """What each result of index map `function` may be over a grid; a bound may be unknown."""
@@ -133,13 +141,30 @@ def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
     for op in block.ops:
         if op.next_op is None:
             return tuple(found.get(operand, Range()) for operand in op.operands)
-        value = known(op.results[0]) if len(op.results) == 1 else None
-        if value is not None:
-            found[op.results[0]] = Range(value, value)
-        elif isinstance(op, _MONOTONIC):
-            a, b = (found.get(operand, Range()) for operand in op.operands)
-            found[op.results[0]] = a.over(b, FOLDS[type(op)])
+        if len(op.results) == 1:
+            operands = [found.get(operand, Range()) for operand in op.operands]
+            found[op.results[0]] = _range_of(op, operands)
     return ()
 
 
 _MONOTONIC = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.MinSIOp, arith.MaxSIOp)
+
+
+def _range_of(op: Operation, operands: Sequence[Range]) -> Range:
+    value = known(op.results[0])
+    if value is not None:
+        return Range(value, value)
+    if isinstance(op, _MONOTONIC):
+        return operands[0].over(operands[1], FOLDS[type(op)])
+    if isinstance(op, arith.SelectOp):
+        return operands[1].join(operands[2])
+    if isinstance(op, arith.DivSIOp | arith.RemSIOp):
+        divisor = operands[1].high
+        if divisor is None or divisor != operands[1].low or divisor < 1:
+            return Range()
+        if isinstance(op, arith.DivSIOp):
+            return operands[0].over(operands[1], FOLDS[type(op)])
+        low, high = operands[0].low, operands[0].high
+        if low is not None and low >= 0:
+            return Range(0, divisor - 1 if high is None else min(high, divisor - 1))
+    return Range()

@@ -186,7 +186,9 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
             "revisit-mode", "an output whose blocks are revisited has one buffer, got 2", position
         )
     padded = any(window.low or ()) or any(window.high or ())
-    trivial = operand.block == shape and not padded and all(r == _ZERO for r in found)
+    # Trivial is what does not even mention an axis of several steps, whatever its values.
+    fixed = ranges(index_map, [bound if bound == 1 else None for bound in bounds])
+    trivial = operand.block == shape and not padded and all(r == _ZERO for r in fixed)
     space = memory_space(operand.block_type)
     if trivial and space not in ("vmem", None):
         element = operand.block_type.element_type

@@ -6,7 +6,7 @@ constant index map then leave no operation behind, and a condition known now lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import cast
 
@@ -27,6 +27,9 @@ from pallasite.dialects import arith, scf
 
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
+
+_Integer = type[arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.MinSIOp | arith.MaxSIOp]
+_Logic = type[arith.AndIOp | arith.OrIOp]
 
 _WRAP = 1 << 32
 
@@ -106,7 +109,7 @@ class ScalarBuilder:
         return self._builder.insert(op)
 
     @contextmanager
-    def within(self, block: Block) -> Iterator[None]:
+    def within(self, block: Block) -> Generator[None, None, None]:
         """Writes to the end of `block` for as long as the context lasts."""
         outer, self._builder = self._builder, Builder(InsertPoint.at_end(block))
         self._written.append({})
@@ -117,7 +120,7 @@ class ScalarBuilder:
             self._written.pop()
 
     @contextmanager
-    def at(self, location: LocationAttr) -> Iterator[None]:
+    def at(self, location: LocationAttr) -> Generator[None, None, None]:
         """Gives what is written the source location `location`, if that is known."""
         outer = self.location
         if not isinstance(location, UnknownLoc):
@@ -236,14 +239,14 @@ class ScalarBuilder:
             arith.SelectOp(self.value(condition), self.value(a), self.value(b)), hint
         )
 
-    def _binary(self, kind: type[Operation], a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+    def _binary(self, kind: _Integer, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
             return wrap(FOLDS[kind](x, y))
-        return self._write(kind(self.value(a), self.value(b)), hint)  # pyright: ignore
+        return self._write(kind(self.value(a), self.value(b)), hint)
 
-    def _logic(self, kind: type[Operation], a: Scalar, b: Scalar, hint: str | None) -> Scalar:
-        return self._write(kind(self.value(a, i1), self.value(b, i1)), hint)  # pyright: ignore
+    def _logic(self, kind: _Logic, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+        return self._write(kind(self.value(a, i1), self.value(b, i1)), hint)
 
     def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
         x, y = known(a), known(b)
