@@ -24,6 +24,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
 )
@@ -201,7 +202,11 @@ class TruncIOp(IntegerCast):
 
     name = "arith.trunci"
     WIDENS: ClassVar[bool | None] = False
-    overflow_flags = opt_prop_def(IntegerOverflowAttr, prop_name="overflowFlags")
+    overflow_flags = prop_def(
+        IntegerOverflowAttr,
+        default_value=IntegerOverflowAttr("none"),
+        prop_name="overflowFlags",
+    )
     assembly_format = (
         "$input (`overflow` `` $overflowFlags^)? attr-dict `:` type($input) `to` type($result)"
     )
