@@ -7,18 +7,23 @@ program calls it is recorded on the module (`pallasite.dialects.kernel`).
 
 from __future__ import annotations
 
+import re
+
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation
+from pallasite.dialects import make_context
 from pallasite.dialects.kernel import set_call
 from pallasite.frontend import hlo, stablehlo
 from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
 from pallasite.frontend.calls import CallSite, pick, unpack
 from pallasite.frontend.scan import Tokens
+from pallasite.frontend.text import read_text
 from pallasite.frontend.versions import is_serialized, upgrade
 
 __all__ = ["read"]
 
+_STABLE_OPERATION = re.compile(r'"stable_mosaic\.\w+\.\w+"\(')
 _PROGRAM_MARKS = ("stablehlo.", "mhlo.", "vhlo.")
 
 
@@ -69,9 +74,8 @@ def _from_bytecode(data: bytes, name: str) -> ModuleOp:
 
 
 def _from_text(text: str, name: str) -> ModuleOp:
-    from pallasite.frontend.text import read_text
-
-    module = read_text(text, name)
+    stable = _STABLE_OPERATION.search(text) is not None
+    module = read_text(text, name, make_context(allow_unregistered=True) if stable else None)
     if is_serialized(module):
         upgrade(module)
     return module

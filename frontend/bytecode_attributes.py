@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from pallasite.dialects.types import compact
 from pallasite.frontend.bytecode_cursor import Cursor
 from pallasite.frontend.bytecode_format import (
     FLOAT_TYPES,
@@ -41,9 +42,6 @@ from pallasite.frontend.bytecode_format import (
     AttributeCode,
 )
 from pallasite.frontend.bytecode_table import AttributeTable, Decoder
-
-MAX_CONSTANT_BYTES = 1 << 29
-"""Larger than any VMEM; a corrupt shape must not reserve the machine's memory."""
 
 
 def _attributes(table: AttributeTable, cursor: Cursor) -> list[Attribute]:
@@ -185,17 +183,13 @@ def _dense_elements(table: AttributeTable, cursor: Cursor) -> Attribute:
         raise cursor.error(f"expected elements of fixed size and number, got {kind}")
     count = math.prod(shape)
     size = element.compile_time_size
-    if count * size > MAX_CONSTANT_BYTES:
-        raise cursor.error(f"constant of {kind} takes {count * size} bytes, "
-                           f"expected at most {MAX_CONSTANT_BYTES}")  # fmt: skip
     data = cursor.blob("elements")
     if isinstance(element, IntegerType) and element.width.data == 1:
         data = _unpack_bits(data, count)
-    if len(data) == size:
-        data *= count
-    if len(data) != count * size:
-        raise cursor.error(f"expected {count * size} bytes of {kind}, got {len(data)}")
-    return DenseIntOrFPElementsAttr(cast(Any, kind), BytesAttr(_stored(element, data)))
+    # A splat is one element, here as in the file.
+    if len(data) not in ((size, count * size) if count else (0,)):
+        raise cursor.error(f"expected {size} or {count * size} bytes of {kind}, got {len(data)}")
+    return compact(DenseIntOrFPElementsAttr(cast(Any, kind), BytesAttr(_stored(element, data))))
 
 
 def _unpack_bits(data: bytes, count: int) -> bytes:

@@ -8,7 +8,7 @@ encodings; attributes and types of other dialects are text in the attribute sect
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -56,7 +56,7 @@ class Section(IntEnum):
     RESOURCE_OFFSET = 6
 
 
-class OpMask(IntFlag):
+class OpMask(IntEnum):
     """Which optional parts follow an operation's name and location."""
 
     ATTRIBUTES = 0x01

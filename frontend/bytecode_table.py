@@ -13,12 +13,12 @@ from typing import TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects import make_context
 from pallasite.frontend.bytecode_cursor import Cursor
 from pallasite.frontend.bytecode_format import AttributeCode, TypeCode
+from pallasite.frontend.text_parser import TextParser
 
 MAX_NESTING = 64
 """How deep attributes may nest; callers of a location beyond that depth are left out."""
@@ -129,7 +129,7 @@ class AttributeTable:
             )
         try:
             return decode(self, cursor)
-        except (VerifyException, ValueError, OverflowError) as error:
+        except (VerifyException, ValueError, OverflowError, NotImplementedError) as error:
             raise cursor.error(f"invalid {column.what}: {error}", position=entry.start) from error
 
 
@@ -169,7 +169,7 @@ def _from_text(cursor: Cursor, is_type: bool) -> Attribute:
 @lru_cache(maxsize=4096)
 def parse_text(text: str, is_type: bool) -> Attribute:
     """The attribute or type that `text` spells. A pure function, so its results are kept."""
-    parser = Parser(make_context(), text)
+    parser = TextParser(make_context(), text, "<attribute>")
     value = parser.parse_type() if is_type else parser.parse_attribute()
     if parser.pos < len(text.rstrip()):
         parser.raise_error("expected the end of the attribute")

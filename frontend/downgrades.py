@@ -7,10 +7,9 @@ version v - 1 knows, or refuses. Rules see operations in serialized form.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
-    ContainerType,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -22,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import splat_value
 from pallasite.frontend.serialized import (
     SEGMENTS,
     is_true,
@@ -105,9 +105,8 @@ def _boolean_constant(op: Operation) -> None:
     value = op.attributes.get("value")
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return
-    elements = cast(DenseIntOrFPElementsAttr[Any], value)
-    kind = cast(ContainerType[Attribute], elements.type)
-    if kind.get_element_type() == i1 and not elements.is_splat():
+    kind = cast(Attribute, value.get_element_type())
+    if kind == i1 and splat_value(value) is None:
         raise _refuse(op, 10, "a boolean constant that is no splat")
 
 

@@ -6,7 +6,7 @@ the rules of `upgrades` and `downgrades` change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -14,7 +14,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, UnregisteredOp, i32
 from xdsl.dialects.builtin import StringAttr as String
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, OptPropertyDef, PropertyDef
+from xdsl.irdl.constraints import VerificationContext
+from xdsl.utils.exceptions import VerifyException
 
 from pallasite.diagnostics import ReadError
 from pallasite.dialects.locations import source_location
@@ -76,6 +78,7 @@ def register(op: Operation, context: Context) -> Operation:
     if kind is None or not issubclass(kind, IRDLOperation):
         raise ReadError("unknown-operation", f"unknown operation {name}", source_location(op))
     inherent = kind.get_irdl_definition().properties
+    _check_inherent(op, inherent)
     properties: dict[str, Attribute] = {}
     attributes: dict[str, Attribute] = {}
     for key, value in op.attributes.items():
@@ -84,6 +87,24 @@ def register(op: Operation, context: Context) -> Operation:
         elif key != NAME:
             attributes[key] = value
     return replace(op, kind, properties, attributes)
+
+
+def _check_inherent(op: Operation, inherent: Mapping[str, PropertyDef]) -> None:
+    """Required attributes must be there, and on operations that hold others be of the right kind.
+
+    The verifier cannot be left to say so: it looks at inner operations first, and those may ask
+    the operation around them for its attributes.
+    """
+    for name, definition in inherent.items():
+        value = op.attributes.get(name)
+        if value is None:
+            if definition.default_value is None and not isinstance(definition, OptPropertyDef):
+                raise malformed(op, f"missing attribute {name}")
+        elif op.regions:
+            try:
+                definition.constr.verify(value, VerificationContext())
+            except VerifyException as error:
+                raise malformed(op, f"attribute {name} is {value}: {error}") from error
 
 
 def unregister(op: Operation, name: str) -> Operation:
