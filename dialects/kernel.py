@@ -5,7 +5,7 @@ groups (spec/tpu_dialect.md section 4). The module itself does not say how the p
 the full shapes of operands and results travel in our discardable module attribute `tpu.call`,
 which readers of StableHLO set and which every pass keeps:
 
-    module attributes {tpu.call = {operands = [tensor<512x512xf32>], results = [tensor<512x512xf32>],
+    module attributes {tpu.call = {operands = [tensor<8x128xf32>], results = [tensor<8x128xf32>],
                                    aliases = array<i64: 0, 0>, settings = "{...}"}}
 
 `aliases` is a flat list of (operand index, result index) pairs; `settings` is the JSON text of the
@@ -155,7 +155,7 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
 
 
 def describe_kernel(func: FuncOp) -> Kernel:
-    """Sorts the arguments of kernel function `func`; raises ValueError naming a broken convention."""
+    """Sorts the arguments of kernel `func`; raises ValueError naming a broken convention."""
     attributes = func.attributes
     bounds = attributes.get("iteration_bounds")
     grid = tuple(_integers(bounds)) if bounds is not None else None

@@ -23,7 +23,7 @@ from pallasite.lowering.vectors_to_tiles.shape import with_rank
 
 @rule(vector.BroadcastOp)
 def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
-    """The source's registers serve the new dimensions; a spread row or column becomes replicated."""
+    """The source's registers serve the new dimensions; a spread row or column is replicated."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(source):
         shape = shape_of(result)

@@ -74,7 +74,7 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
     result = op.results[0]
     if bits != held.layout.bits:
         raise c.unsupported(
-            op, "mask-width", f"a mask of {held.layout.bits}-bit data cannot become {bits}-bit numbers",
+            op, "mask-width", f"a mask of {held.layout.bits}-bit data gives no {bits}-bit numbers",
             "select between constants of the wanted type instead",
         )  # fmt: skip
     kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result)))

@@ -1,6 +1,6 @@
 """`vectors-to-tiles`: every vector value becomes a grid of registers in a chosen layout.
 
-    %v = vector.load %ref[%c0, %c0] : memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, ...>, vector<16x256xf32>
+    %v = vector.load %ref[%c0, %c0] : memref<16x256xf32, ...>, vector<16x256xf32>
 becomes
     %v = tpu.load %ref[%c0, %c0] sublanes [...] {grid.steps = array<i64: 8, 128>}
          : memref<16x256xf32, ...>, vector<2x2x8x128xf32>

@@ -78,7 +78,6 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     """The same operation on grids; scalar operands (a select's condition) stay as they are."""
     if not op.results or not is_vector(op.results[0]):
         return
-    result = op.results[0]
     vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
     bits = {v.layout.bits for v in vectors}
     if len(bits) != 1:

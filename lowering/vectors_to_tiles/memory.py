@@ -154,9 +154,16 @@ def _flat_access(
     extent = cast(MemRefType[Attribute], memref.type).get_shape()[0]
     start = constant_of(index)
     return Access(
-        memref, (_aligned(index, offset, c),), layout, (layout.block[1],), 1, SUBLANES * packing(bits), False,
-        False, start is not None and start + size == extent,
-    )  # fmt: skip
+        memref,
+        (_aligned(index, offset, c),),
+        layout,
+        steps=(layout.block[1],),
+        sublane_stride=1,
+        tile_rows=SUBLANES * packing(bits),
+        single_rows=False,
+        open_row=False,
+        open_column=start is not None and start + size == extent,
+    )
 
 
 def sublane_mask(first: int, last: int) -> Attribute:
@@ -178,7 +185,7 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
 
 
 def load_grid(result: SSAValue, plan: Access, c: Converter) -> None:
-    """Loads the vector `result`; sublanes outside a small memory tile or the buffer are not read."""
+    """Loads the vector `result`; sublanes outside a small tile or the buffer are not read."""
     shape, element = shape_of(result), element_of(result)
     p = packing(plan.layout.bits)
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)

@@ -1,4 +1,4 @@
-"""Rotations: a planned move when the amount is known, hardware rotates and selects when it is not."""
+"""Rotations: a planned move if the amount is known, hardware rotates and selects if it is not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _dynamic(
     extent = held.shape[dim]
     if extent % unit:
         raise c.unsupported(
-            op, "ragged-rotate", f"a rotation by an unknown amount of a dimension of {extent} elements "
+            op, "ragged-rotate", f"a rotation of {extent} elements by an unknown amount "
             f"is not supported", f"registers rotate whole groups of {unit}",
             f"pad the dimension to a multiple of {unit}, or rotate by a constant",
         )  # fmt: skip
@@ -205,7 +205,7 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
 
 @rule(tpu.DynamicGatherOp)
 def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
-    """`take_along_axis` along lanes or sublanes; sources of several registers are merged by selects."""
+    """`take_along_axis` along lanes or sublanes."""
     source, index = op.operands[0], op.operands[1]
     dims = [int(d) for d in op.dimensions.get_values()]
     rank = len(shape_of(source))

@@ -30,8 +30,10 @@ from pallasite.lowering.vectors_to_tiles.memory import (
 
 @dataclass(frozen=True)
 class Class:
-    """Neighbouring register blocks along one axis that are written alike: blocks [first, first+count)
-    hold data in [low, high) of their rows or lanes."""
+    """Neighbouring register blocks along one axis that are written alike.
+
+    Blocks [first, first + count) hold data in [low, high) of their rows or lanes.
+    """
 
     first: int
     count: int
@@ -198,7 +200,7 @@ def _store_flat(
             if p > 1:
                 raise c.unsupported(
                     op, "packed-flat-store",
-                    f"a one-dimensional store of {plan.layout.bits}-bit elements must start and end "
+                    f"a flat store of {plan.layout.bits}-bit elements must start and end "
                     f"at multiples of {unit}, or end where the array ends",
                     "memory is written in words of 32 bits",
                     "pad the block, or store a two-dimensional block",

@@ -1,0 +1,42 @@
+# Two commands do all the set-up on a machine with only Python 3.11 and make:
+#   make demo   runs flash attention through every form and prints a short report
+#   make test   runs every test: lit + filecheck, pytest, ruff, pyright
+# EXTRAS=dev,aot (as in CI) also installs JAX and the TPU compiler, and with them the tests they serve.
+
+PYTHON ?= python3
+VENV ?= .venv
+EXTRAS ?= dev
+BIN = $(VENV)/bin
+# Recursive makes and tools must find the environment's own console scripts.
+RUN = PATH="$(abspath $(BIN)):$$PATH" OPENBLAS_NUM_THREADS=1
+
+.PHONY: demo test lit pytest ruff pyright clean
+
+$(VENV)/base.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/$(EXTRAS).stamp: $(VENV)/base.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
+	touch $@
+
+demo: $(VENV)/base.stamp
+	$(RUN) $(BIN)/python examples/flash_attention.py
+
+test: ruff pyright lit pytest
+
+ruff: $(VENV)/$(EXTRAS).stamp
+	$(RUN) ruff check .
+
+pyright: $(VENV)/$(EXTRAS).stamp
+	$(RUN) pyright --pythonpath $(BIN)/python
+
+lit: $(VENV)/$(EXTRAS).stamp
+	$(RUN) lit -q test
+
+pytest: $(VENV)/$(EXTRAS).stamp
+	$(RUN) pytest -q -n auto
+
+clean:
+	rm -rf $(VENV)
