@@ -148,9 +148,10 @@ class ShiftRight(Step):
 
 @dataclass(frozen=True)
 class KeepElements(Step):
-    """Clears, in every word, the elements whose bit in `kept` is not set."""
+    """Ands every word with `mask`, which keeps or clears whole elements of `bits` bits."""
 
-    kept: Field
+    mask: Field
+    bits: int
 
 
 @dataclass(frozen=True)

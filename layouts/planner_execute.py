@@ -130,7 +130,7 @@ def _step(
         case SublaneShuffle():
             return np.concatenate(operands, -3)[..., list(step.pattern), :, :]
         case Select():
-            return np.where(step.mask.array()[:, lanes, None], first, operands[1])
+            return np.where(step.mask.array()[..., lanes, None], first, operands[1])
         case GatherSublanes():
             return _gather(first, step.index.array()[..., lanes], -3)
         case ShiftLeft() | ShiftRight():
@@ -141,8 +141,8 @@ def _step(
                 result[..., : -step.amount] = first[..., step.amount :]
             return result
         case KeepElements():
-            bits = step.kept.array()[..., lanes, None] >> np.arange(first.shape[-1]) & 1
-            return np.where(bits > 0, first, ZERO)
+            kept = step.mask.array()[..., lanes, None] >> np.arange(first.shape[-1]) * step.bits
+            return np.where(kept & 1, first, ZERO)
         case Or():
             second = operands[1]
             both = np.where(first == second, first, UNDEFINED)

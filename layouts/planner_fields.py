@@ -23,11 +23,16 @@ Affine = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Mask:
-    """True in the union of boxes."""
+    """True in the union of boxes, or where a bit of a field is set."""
 
     boxes: tuple[Box, ...]
+    field: Field | None = None
+    bit: int = 0
 
     def array(self) -> NDArray[np.bool_]:
+        """[8, 128], or [registers, 8, 128] of a field."""
+        if self.field is not None:
+            return (self.field.array() >> self.bit & 1).astype(np.bool_)
         result = np.zeros((SUBLANES, LANES), np.bool_)
         for s0, s1, l0, l1 in self.boxes:
             result[s0:s1, l0:l1] = True
@@ -56,9 +61,9 @@ def _grow(sublane: int, lane: int, allowed: NDArray[np.bool_]) -> Box:
         return start, at + int(after[0]) if after.size else line.size
 
     l0, l1 = run(allowed[sublane], lane)
-    s0, s1 = run(allowed[:, l0:l1].all(1), sublane)
+    s0, s1 = run(np.all(allowed[:, l0:l1], axis=1, keepdims=True)[:, 0], sublane)
     t0, t1 = run(allowed[:, lane], sublane)
-    m0, m1 = run(allowed[t0:t1].all(0), lane)
+    m0, m1 = run(np.all(allowed[t0:t1], axis=0, keepdims=True)[0], lane)
     if (s1 - s0) * (l1 - l0) >= (t1 - t0) * (m1 - m0):
         return (s0, s1, l0, l1)
     return (t0, t1, m0, m1)

@@ -92,10 +92,13 @@ def _mask_groups(
 def apply_index(program: Program, value: int, index: Array, modulus: int, step: IndexStep) -> int:
     """Gathers within the registers of the flat `value` by `index` [registers, 8, 128].
 
-    Negative entries do not matter. Registers whose patterns agree share an index register; if the
-    patterns advance regularly over the grid, one step serves all.
+    `modulus` 128 counts lanes, 8 sublanes, 0 is a displacement. Negative entries do not matter.
+    Registers whose patterns agree share an index register; if the patterns advance regularly over
+    the grid, one step serves all.
     """
-    axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
+    axis = np.zeros((1, 1), np.int64)
+    if modulus:
+        axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
     patterns, first, inverse = unique_rows(index.reshape(len(index), -1))
     if first.size == 1 or len(index) <= 2 * LANES:
         whole = Field.of(index if first.size > 1 else index[:1], modulus)

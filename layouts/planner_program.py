@@ -229,10 +229,8 @@ class Program:
         pattern = tuple(int(p) for p in pattern)
         if b is None and pattern == IDENTITY:
             return a
-        if b is not None and self.values[a].kind != self.values[b].kind:
-            a, b = self.words(a), self.words(b)
-        operands = (a,) if b is None else (a, b)
-        return self.add(SublaneShuffle(operands, pattern), self.values[a])
+        operands = (self.words(a),) if b is None else (self.words(a), self.words(b))
+        return self.add(SublaneShuffle(operands, pattern), self.values[operands[0]])
 
     def rotate_lanes(self, value: int, amount: int) -> int:
         if amount % 128 == 0:
@@ -244,7 +242,7 @@ class Program:
         """Where the mask is set `a`, elsewhere `b`."""
         if a == b or mask.boxes == (FULL,):
             return a
-        if not mask.boxes:
+        if not mask.boxes and mask.field is None:
             return b
         a, b = self.words(a), self.words(b)
         return self.add(Select((a, b), mask), self.values[a])
@@ -263,9 +261,9 @@ class Program:
         kind = ShiftLeft if amount > 0 else ShiftRight
         return self.add(kind((value,), abs(amount)), self.values[value]) if amount else value
 
-    def keep(self, value: int, kept: Field) -> int:
+    def keep(self, value: int, mask: Field) -> int:
         value = self.words(value)
-        return self.add(KeepElements((value,), kept), self.values[value])
+        return self.add(KeepElements((value,), mask, self.bits), self.values[value])
 
     def either(self, a: int, b: int) -> int:
         a, b = self.words(a), self.words(b)

@@ -39,9 +39,7 @@ def solve(
     return None if made is None else program.take(made, position)
 
 
-def _solve(
-    program: Program, x: int, move: WordMove, costs: Costs, thorough: bool
-) -> int | None:
+def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: bool) -> int | None:
     def aligned(program: Program, x: int, move: WordMove) -> int | None:
         return solve_aligned(program, x, move, costs)
 

@@ -71,9 +71,7 @@ class _Network:
 
     def cost(self, repeats: Array) -> tuple[int, int]:
         """Register and grid instructions, group g standing for `repeats[g]` groups."""
-        active = [
-            int(half[0].sum((1, 2)) @ repeats) for stage in self.copies for half in stage
-        ]
+        active = [int(half[0].sum((1, 2)) @ repeats) for stage in self.copies for half in stage]
         return (sum(active), sum(a > 0 for a in active))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_fields import Field, Mask
 from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.planner_overlay import Overlay, apply_index
 from pallasite.layouts.planner_program import Program
@@ -118,4 +119,16 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
     if made is None:
         return None
     index = np.where(move.wanted, move.sublane, -1)
-    return apply_index(program, made, index, SUBLANES, program.gather_sublanes)
+    if costs.sublane_gather:
+        return apply_index(program, made, index, SUBLANES, program.gather_sublanes)
+    turn = np.where(move.wanted, (move.sublane - np.arange(SUBLANES)[:, None]) % SUBLANES, -1)
+    return apply_index(program, made, turn, 0, lambda v, field: _turn_sublanes(program, v, field))
+
+
+def _turn_sublanes(program: Program, value: int, turns: Field) -> int:
+    """Turns every lane down by its own number of sublanes: by 1, 2, 4 where that bit is set."""
+    for bit in range(3):
+        pattern = [(s + (1 << bit)) % SUBLANES for s in range(SUBLANES)]
+        turned = program.shuffle(value, None, pattern)
+        value = program.select(Mask((), turns, bit), turned, value)
+    return value

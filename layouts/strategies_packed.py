@@ -23,6 +23,8 @@ from pallasite.layouts.planner_words import WordMove, unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
 Build = Callable[[Program, int], int | None]
+_How = Mask | tuple[Field | None, Field | None]
+"""How new words replace old ones: by a mask, or both masked and or-ed."""
 
 
 def distinct(found: Trace) -> tuple[Trace, Array]:
@@ -108,33 +110,39 @@ class _Merge:
         self._filled[members] = filled | wanted
         self._dirty[members] = old_dirty | dirty[None, None, :, None]
 
-    def _combine(self, kind: str, new: int, old: int, parameter: Mask | Field | None) -> int:
+    def _combine(self, kind: str, new: int, old: int, parameter: _How | None) -> int:
         program = self._program
         if kind == "or":
             return program.either(old, new)
         if isinstance(parameter, Mask):
             return program.select(parameter, new, old)
-        assert isinstance(parameter, Field)
-        everything = (1 << self._packing) - 1
-        complement = Field.of(everything - parameter.array())
-        assert complement is not None
-        return program.either(program.keep(new, parameter), program.keep(old, complement))
+        assert parameter is not None
+        keep_new, keep_old = parameter
+        if keep_new is not None:
+            new = program.keep(new, keep_new)
+        if keep_old is not None:
+            old = program.keep(old, keep_old)
+        return program.either(new, old)
 
     def _groups(
         self, wanted: Array, filled: Array, old_dirty: Array, dirty: Array
-    ) -> list[tuple[str, Array, Mask | Field | None]]:
+    ) -> list[tuple[str, Array, _How | None]]:
         """How each register takes the new elements: fresh, or, select, keep."""
         fresh = ~filled.any((1, 2, 3))
         new_dirty = np.broadcast_to(dirty[None, None, :, None], wanted.shape)
         clean = ~(wanted & old_dirty).any((1, 2, 3)) & ~(filled & new_dirty).any((1, 2, 3))
         mixed = (wanted.any(2) & filled.any(2)).any((1, 2))
-        groups: list[tuple[str, Array, Mask | Field | None]] = []
+        groups: list[tuple[str, Array, _How | None]] = []
         for kind, which in (("fresh", fresh), ("or", ~fresh & clean)):
             if which.any():
                 groups.append((kind, np.nonzero(which)[0], None))
         for number in (~fresh & ~clean).nonzero()[0].tolist():
             want, spare = wanted[number], filled[number]
-            parameter = self._keep(want) if mixed[number] else self._mask(want, spare)
+            if mixed[number]:
+                dirt = old_dirty[number] & want, new_dirty[number] & spare
+                parameter: _How = self._keep(want, spare, dirt)
+            else:
+                parameter = self._mask(want, spare)
             for other, (kind, group, known) in enumerate(groups):
                 if kind == "choose" and known == parameter:
                     groups[other] = (kind, np.append(group, number), known)
@@ -149,12 +157,18 @@ class _Merge:
     def _mask(self, want: Array, spare: Array) -> Mask:
         return Mask.of(self._lanes(want.any(1)), ~self._lanes(spare.any(1)))
 
-    def _keep(self, want: Array) -> Field:
-        weights = 1 << np.arange(self._packing)
+    def _keep(
+        self, want: Array, spare: Array, dirt: tuple[Array, Array]
+    ) -> tuple[Field | None, Field | None]:
+        """Word masks for the new and the old words; None where nothing has to be cleared."""
+        ones = (1 << 32 // self._packing) - 1
+        weights = ones << np.arange(self._packing) * (32 // self._packing)
         kept = (want * weights[None, :, None]).sum(1)
-        field = Field.of(self._lanes(kept)[None])
-        assert field is not None
-        return field
+        every = np.where(want.any(1) | spare.any(1), kept, -1)
+        other = np.where(every >= 0, (1 << 32) - 1 - kept, -1)
+        new = Field.of(self._lanes(every)[None]) if dirt[1].any() else None
+        old = Field.of(self._lanes(other)[None]) if dirt[0].any() else None
+        return new, old
 
 
 # Unpacking.
@@ -214,7 +228,7 @@ def _unpack_move_pack(
 
 
 def _parts(field: Array, packing: int, pack: Format) -> Array:
-    """[registers, rows, segments] as [registers * parts, 8, segments], as packing will join them."""
+    """[registers, rows, segments] as the parts to pack: [registers * parts, 8, segments]."""
     n, rows, k = field.shape
     if pack == "compressed":
         return field.reshape(n * packing, SUBLANES, k)

@@ -133,7 +133,7 @@ def _unpack(
 ) -> tuple[int, VectorLayout]:
     wide, skipped = _wide_layout(layout)
     p = layout.packing
-    *lead, r, c = layout.grid_shape(shape)
+    *_, r, c = layout.grid_shape(shape)
     flat = program.flat(value)
     parts = program.concat([program.unpack(flat, i, "compressed") for i in range(p)])
     # Part i of row block b is row block b * p + i.

@@ -1,0 +1,311 @@
+"""Plans of movements as operations: the only place where data is told to move between registers.
+
+One `tpu`, `arith` or `grid` operation per step; masks and index registers are built from boxes,
+iotas and splats, because the register form has no other constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.tpu.attrs import PackFormat
+from pallasite.dialects.tpu.base import si32
+from pallasite.dialects.types import splat
+from pallasite.layouts.plan import (
+    RENAMING,
+    Elements,
+    GatherLanes,
+    GatherSublanes,
+    GridBroadcast,
+    GridConcat,
+    GridReshape,
+    GridSlice,
+    GridTake,
+    GridTranspose,
+    KeepElements,
+    Or,
+    Pack,
+    Plan,
+    RotateLanes,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Step,
+    SublaneShuffle,
+    TransposeBlocks,
+    Unpack,
+    Value,
+    Words,
+)
+from pallasite.layouts.planner_fields import FULL, Affine, Box, Field, Mask
+from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+
+Insert = Callable[[Operation], SSAValue]
+Vector = VectorType[Attribute]
+
+
+def emit(plan: Plan, operands: Sequence[SSAValue], insert: Insert) -> SSAValue:
+    """Inserts the operations of `plan` applied to the grids `operands`; returns the moved grid.
+
+    `insert` places one operation and returns its first result. Masks are moved as integers of
+    their data's width, unless registers are merely renamed.
+    """
+    element = cast(Vector, operands[0].type).element_type
+    renamed = all(isinstance(step, RENAMING) for step in plan.steps)
+    if element != i1 or renamed:
+        return _Emitter(plan, element, insert).run(operands)
+    integer = IntegerType(plan.bits)
+    emitter = _Emitter(plan, integer, insert)
+    moved = emitter.run([emitter.integers(mask) for mask in operands])
+    zero = emitter.constant(0, cast(Vector, moved.type))
+    return insert(arith.CmpiOp(moved, zero, "ne"))
+
+
+def _ints(values: Sequence[int]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i32, list(values))
+
+
+class _Emitter:
+    """Emits the steps of one plan; constants, masks and index registers are made once."""
+
+    def __init__(self, plan: Plan, element: Attribute, insert: Insert) -> None:
+        self._plan, self._element, self._insert = plan, element, insert
+        self._made: dict[object, SSAValue] = {}
+
+    def run(self, operands: Sequence[SSAValue]) -> SSAValue:
+        values = list(operands)
+        plan = self._plan
+        for number, step in enumerate(plan.steps, plan.sources):
+            given = [values[o] for o in step.operands]
+            values.append(self._step(step, given, plan.values[number]))
+        return values[plan.result]
+
+    def type(self, value: Value) -> Vector:
+        """The vector type of a value: registers of the moved element, or i32 words."""
+        if value.kind == "word":
+            return VectorType(i32, (*value.grid, SUBLANES, LANES))
+        # A mask has the register shape of its data.
+        register = register_shape(self._plan.bits)
+        return VectorType(self._element, (*value.grid, *register))
+
+    # Constants.
+
+    def once(self, key: object, make: Callable[[], Operation]) -> SSAValue:
+        if key not in self._made:
+            self._made[key] = self._insert(make())
+        return self._made[key]
+
+    def constant(self, value: int, kind: Vector) -> SSAValue:
+        return self.once(
+            ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, _signed(value)))
+        )
+
+    def scalar(self, value: int, kind: IntegerType | IndexType = i32) -> SSAValue:
+        return self.once(
+            ("scalar", value, kind), lambda: arith.ConstantOp(IntegerAttr(value, kind))
+        )
+
+    def spread(self, register: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """A single register on every place of a grid."""
+        source = cast(Vector, register.type)
+        target = VectorType(source.element_type, (*shape, *source.get_shape()[-2:]))
+        if target == source:
+            return register
+        return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
+
+    def integers(self, mask: SSAValue) -> SSAValue:
+        """A mask as 0 and 1."""
+        source = cast(Vector, mask.type)
+        kind = VectorType(self._element, source.get_shape())
+        one, zero = self.constant(1, kind), self.constant(0, kind)
+        return self._insert(arith.SelectOp(mask, one, zero))
+
+    # Masks and index registers.
+
+    def mask(self, mask: Mask, shape: Sequence[int]) -> SSAValue:
+        """An i1 grid of shape `shape`."""
+        if mask.field is not None:
+            field = self.field(mask.field, shape)
+            kind = cast(Vector, field.type)
+            bit = self._insert(arith.AndIOp(field, self.constant(1 << mask.bit, kind)))
+            return self._insert(arith.CmpiOp(bit, self.constant(0, kind), "ne"))
+        boxes = [self._box(box) for box in mask.boxes]
+        joined = boxes[0]
+        for box in boxes[1:]:
+            left = joined
+            joined = self.once(("or", left, box), lambda a=left, b=box: arith.OrIOp(a, b))
+        return self.spread(joined, shape)
+
+    def _box(self, box: Box) -> SSAValue:
+        kind = VectorType(i1, (SUBLANES, LANES))
+        s0, s1, l0, l1 = (self.scalar(v, IndexType()) for v in box)
+        return self.once(
+            ("box", box),
+            lambda: tpu.CreateMaskOp(operands=[[s0, l0], [s1, l1]], result_types=[kind]),
+        )
+
+    def field(self, field: Field, shape: Sequence[int]) -> SSAValue:
+        """An i32 grid of shape `shape`; only a flat grid can vary with its position."""
+        varies = field.registers > 1
+        inner = tuple(shape) if varies else ()
+        kind = VectorType(i32, (*inner, SUBLANES, LANES))
+        result = self._affine(field.base, kind)
+        for box, affine in field.overlays:
+            over = self._affine(affine, kind)
+            if box == FULL:
+                result = over
+                continue
+            result = self._insert(arith.SelectOp(self.spread(self._box(box), inner), over, result))
+        if field.modulus and not _within(field):
+            mask = self.constant(field.modulus - 1, kind)
+            result = self._insert(arith.AndIOp(result, mask))
+        return result if varies else self.spread(result, shape)
+
+    def _affine(self, affine: Affine, kind: Vector) -> SSAValue:
+        constant, along_grid, along_sublanes, along_lanes = affine
+        rank = len(kind.get_shape()) - 2
+        result: SSAValue | None = None
+        if along_grid:
+            result = self._insert(grid.PositionOp(0, along_grid, kind))
+        for factor, dim in ((along_sublanes, rank), (along_lanes, rank + 1)):
+            if not factor:
+                continue
+            term = self._iota(dim - rank, kind.get_shape()[:rank])
+            if factor != 1:
+                term = self._insert(arith.MuliOp(term, self.constant(factor, kind)))
+            result = term if result is None else self._insert(arith.AddiOp(result, term))
+        if result is None:
+            return self.constant(constant, kind)
+        if constant:
+            result = self._insert(arith.AddiOp(result, self.constant(constant, kind)))
+        return result
+
+    def _iota(self, dim: int, shape: Sequence[int]) -> SSAValue:
+        kind = VectorType(i32, (SUBLANES, LANES))
+        counted = self.once(
+            ("iota", dim),
+            lambda: tpu.IotaOp(result_types=[kind], properties={"dimensions": _ints([dim])}),
+        )
+        return self.spread(counted, shape)
+
+    # Steps.
+
+    def _step(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
+        if isinstance(step, RENAMING):
+            return self._renaming(step, operands, value)
+        if isinstance(step, Unpack | Pack):
+            return self._packing(step, operands, value)
+        first = operands[0]
+        rank = len(value.grid)
+        kind = self.type(value)
+        match step:
+            case SublaneShuffle():
+                made = tpu.SublaneShuffleOp(
+                    operands=[first, operands[-1]],
+                    result_types=[kind],
+                    properties={"pattern": _ints(step.pattern)},
+                )
+            case RotateLanes():
+                made = tpu.DynamicRotateOp(
+                    operands=[first, self.scalar(step.amount)],
+                    result_types=[kind],
+                    properties={"dimension": IntegerAttr(rank + 1, si32)},
+                )
+            case Select():
+                made = arith.SelectOp(self.mask(step.mask, value.grid), first, operands[1])
+            case GatherLanes() | GatherSublanes():
+                dim = rank + 1 if isinstance(step, GatherLanes) else rank
+                made = tpu.DynamicGatherOp(
+                    operands=[first, self.field(step.index, value.grid)],
+                    result_types=[kind],
+                    properties={"dimensions": _ints([dim])},
+                )
+            case ShiftLeft():
+                made = arith.ShLIOp(first, self.constant(step.amount * self._plan.bits, kind))
+            case ShiftRight():
+                made = arith.ShRUIOp(first, self.constant(step.amount * self._plan.bits, kind))
+            case KeepElements():
+                made = arith.AndIOp(first, self.field(step.mask, value.grid))
+            case Or():
+                made = arith.OrIOp(first, operands[1])
+            case TransposeBlocks():
+                made = grid.TransposeBlocksOp(first)
+            case _:
+                raise TypeError(f"no operation for {type(step).__name__}")
+        return self._insert(made)
+
+    def _renaming(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
+        first = operands[0]
+        kind = self.type(value)
+        match step:
+            case GridReshape():
+                made = grid.ReshapeOp(first, kind)
+            case GridSlice():
+                made = grid.SliceOp(first, step.offsets, step.sizes, step.strides)
+            case GridTranspose():
+                made = grid.TransposeOp(first, step.permutation)
+            case GridBroadcast():
+                made = grid.BroadcastOp(first, kind)
+            case GridConcat():
+                made = grid.ConcatOp(operands, step.dim)
+            case GridTake():
+                made = grid.TakeOp(first, step.indices, kind)
+            case Words() | Elements():
+                made = tpu.BitcastVregOp(operands=[first], result_types=[kind])
+            case _:
+                raise TypeError(f"no operation for {type(step).__name__}")
+        return self._insert(made)
+
+    def _packing(self, step: Unpack | Pack, operands: list[SSAValue], value: Value) -> SSAValue:
+        """Bits are moved as integers, so no value is rounded."""
+        bits = self._plan.bits
+        integer = IntegerType(bits)
+        formats = {
+            "compressed": PackFormat.COMPRESSED,
+            "interleaved": PackFormat.INTERLEAVED,
+        }
+        properties: dict[str, Attribute] = {"pack_format": tpu.PackFormatAttr(formats[step.format])}
+        if isinstance(step, Unpack):
+            source = operands[0]
+            packed = VectorType(integer, cast(Vector, source.type).get_shape())
+            if source.type != packed:
+                source = self._insert(tpu.BitcastVregOp(operands=[source], result_types=[packed]))
+            properties["index"] = IntegerAttr(step.index, i32)
+            return self._insert(
+                tpu.UnpackSubelementsOp(
+                    operands=[source], result_types=[self.type(value)], properties=properties
+                )
+            )
+        properties["positions"] = _ints(range(len(operands)))
+        kind = self.type(value)
+        packed = VectorType(integer, kind.get_shape())
+        made = self._insert(
+            tpu.PackSubelementsOp(operands=[operands], result_types=[packed], properties=properties)
+        )
+        if packed == kind:
+            return made
+        return self._insert(tpu.BitcastVregOp(operands=[made], result_types=[kind]))
+
+
+def _signed(value: int) -> int:
+    """A 32-bit word as the signed value that prints it."""
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _within(field: Field) -> bool:
+    """Whether no value of the field has to be reduced by its modulus."""
+    plain = Field(field.base, field.overlays, 0, field.registers).array()
+    return bool((plain >= 0).all() and (plain < field.modulus).all())
