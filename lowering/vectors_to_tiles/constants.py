@@ -56,6 +56,24 @@ def splat_scalar(
     return c.emit(grid.BroadcastOp(one, grid_type(layout, shape, element)))
 
 
+@rule(tpu.PrngRandomBitsOp)
+def lower_random_bits(op: tpu.PrngRandomBitsOp, c: Converter) -> None:
+    """Fresh bits for every register of the grid, in grid order."""
+    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    if bit_width(element) != 32:
+        raise c.unsupported(
+            op,
+            "random-width",
+            f"random bits of {element} are not supported, only of i32",
+            "the generator fills words",
+            "draw 32-bit words and convert them",
+        )
+    layout = VectorLayout.native(len(shape), 32)
+    made = tpu.PrngRandomBitsOp.create(result_types=[grid_type(layout, shape, element)])
+    c.define(op.results[0], c.emit(made), layout)
+    c.retire(op)
+
+
 @rule(tpu.IotaOp)
 def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
     """Per register the iota of the register plus a multiple of its position in the grid.

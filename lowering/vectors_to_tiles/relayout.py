@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid
@@ -12,9 +13,20 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, grid
 
 def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     """The grid of `held` in `layout`."""
+    if is_one_value(held):
+        kind = VectorType(held.element, held.layout.register_shape())
+        one = c.emit(grid.ReshapeOp(held.grid, kind))
+        return c.emit(grid.BroadcastOp(one, grid_type(layout, held.shape, held.element)))
     if only_gives_up_replication(held.layout, layout):
         return c.emit(grid.BroadcastOp(held.grid, grid_type(layout, held.shape, held.element)))
     return c.move(Move.relayout(held.layout, held.shape, layout), [held.grid])
+
+
+def is_one_value(held: Tiled) -> bool:
+    """True if a single register, the same in every sublane and lane, holds the whole vector."""
+    layout = held.layout
+    replicated = layout.row is None and layout.column is None
+    return replicated and layout.register_count(held.shape) == 1
 
 
 def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:

@@ -138,8 +138,16 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
         c.define(result, c.emit(grid.ConcatOp(grids, dim)), target)
         c.retire(op)
         return
-    move = Move.concat([s.laid for s in sources], target, dim)
-    move_to_native(op, move, [s.grid for s in sources], c)
+    concrete = [concrete_layout(s) for s in sources]
+    move = Move.concat([(k, s.shape) for k, s in zip(concrete, sources, strict=True)], target, dim)
+    grids = [c.in_layout(v, k) for v, k in zip(op.operands, concrete, strict=True)]
+    move_to_native(op, move, grids, c)
+
+
+def concrete_layout(held: Tiled) -> VectorLayout:
+    """The layout of `held` with a place for element 0 along every axis."""
+    layout = held.layout
+    return layout.with_offsets(layout.row or 0, layout.column or 0)
 
 
 @rule(tpu.RepeatOp)

@@ -21,7 +21,7 @@ from pallasite.passes.canonicalize_mosaic.driver import (
 
 @rule(vector.BroadcastOp)
 def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
-    """Constants become splats; narrow scalars are broadcast in 32 bits and narrowed; masks as i32."""
+    """Constants become splats; narrow scalars are broadcast in 32 bits; masks as i32."""
     source, result = op.operands[0], op.results[0]
     kind = cast(VectorType[Attribute], result.type)
     constant = _constant(source)

@@ -34,7 +34,7 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, tpu
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.targets import Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
@@ -138,8 +138,19 @@ class Legalizer:
         """A float value in f32."""
         if isinstance(element_of(value), Float32Type):
             return value
+        if (folded := self._splat(value, f32)) is not None:
+            return folded
         kind = arith.ExtFOp if not is_vector(value) else tpu.ExtfOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, f32)]))
+
+    def _splat(self, value: SSAValue, element: Attribute) -> SSAValue | None:
+        """A splat constant in the wider type `element`, None if `value` is no splat."""
+        owner = value.owner
+        number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+        if number is None or not is_vector(value):
+            return None
+        kind = cast(VectorType[Attribute], like(value, element))
+        return self.emit(arith.ConstantOp(splat(kind, number)))
 
     def to_float(self, value: SSAValue, element: Attribute) -> SSAValue:
         """An f32 value rounded to `element`."""
@@ -159,6 +170,8 @@ class Legalizer:
         """An integer value widened to i32."""
         if bit_width(element_of(value)) == 32:
             return value
+        if signed and (folded := self._splat(value, i32)) is not None:
+            return folded
         kind = arith.ExtSIOp if signed and bit_width(element_of(value)) > 1 else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
 

@@ -182,8 +182,8 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         return make_matmul([*operands, op.acc], numbers, op, r)
     if ("f32", "f32") not in r.target.matmul_pairs or pair[0] != pair[1]:
         raise r.unsupported(
-            op, "matmul-types", f"a product of {pair[0]} and {pair[1]} into {element_of(op.acc)} is "
-            f"not supported on {r.target.name}", "its matrix unit has no such operand types",
+            op, "matmul-types", f"a product of {pair[0]} and {pair[1]} into {element_of(op.acc)} "
+            f"is not supported on {r.target.name}", "its matrix unit has no such operand types",
             "convert both operands to bfloat16 and accumulate in float32",
         )  # fmt: skip
     return _integer_through_float(op, numbers, r)
@@ -203,8 +203,8 @@ def _integer_through_float(
     depth = _shape(op.lhs)[numbers[0][0]]
     if width > 8 or depth << 2 * (width - 1) > 1 << 24:
         raise r.unsupported(
-            op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is not "
-            f"exact on {r.target.name}", "its matrix unit sums in float32, exact below 2**24",
+            op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is "
+            f"not exact on {r.target.name}", "its matrix unit sums in float32, exact below 2**24",
             "contract fewer elements at a time and add the partial sums as int32",
         )  # fmt: skip
     operands = [_as_float(v, bf16, r) for v in (op.lhs, op.rhs)]
