@@ -54,13 +54,12 @@ def _truncate(result: Attribute) -> Function:
     largest = largest_finite(result)
 
     def function(x: Any) -> Any:
-        array = np.asarray(x, np.float32)
-        near = nearest(array)
-        beyond = np.abs(near) > np.abs(array)
+        size = np.abs(np.asarray(x, np.float32))
+        near = nearest(size)
+        beyond = near > size
         stepped = values((bits(near) - beyond.astype(unsigned)).astype(unsigned))
-        lost = np.isnan(stepped) & ~np.isnan(array)
-        value = np.where(lost, np.copysign(largest, array), stepped)
-        return value if np.ndim(x) else np.float32(value)
+        lost = np.isnan(stepped) & ~np.isnan(size)
+        return nearest(np.copysign(np.where(lost, largest, stepped), x))
 
     return function
 

@@ -81,11 +81,11 @@ def _erf_and_erfc(x: Any) -> tuple[Any, Any]:
 
 
 def _erf(x: Any) -> Any:
-    return _erf_and_erfc(x)[0].astype(np.float32)
+    return _erf_and_erfc(x)[0].astype(np.float32)[()]
 
 
 def _erfc(x: Any) -> Any:
-    return _erf_and_erfc(x)[1].astype(np.float32)
+    return _erf_and_erfc(x)[1].astype(np.float32)[()]
 
 
 def _round_away(x: Any) -> Any:
