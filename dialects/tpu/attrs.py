@@ -6,7 +6,7 @@ All enumerations print as `#tpu.name<keyword>`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -18,8 +18,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.dialects.utils.enum_attribute import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
@@ -28,20 +27,21 @@ from xdsl.utils.str_enum import StrEnum
 
 from pallasite.layouts.tiling import Tiling
 
+E = TypeVar("E", bound=StrEnum)
 
-class _Angled(Attribute):
-    """Keyword attributes print their keyword in angle brackets."""
 
-    enum_type: type[StrEnum]
-    data: StrEnum
+class _Keyword(Data[E]):
+    """One of the words of an enumeration."""
+
+    words: ClassVar[type[StrEnum]]
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data.value}>")
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> StrEnum:
+    def parse_parameter(cls, parser: AttrParser) -> E:
         with parser.in_angle_brackets():
-            return parser.parse_str_enum(cls.enum_type)
+            return cast(E, parser.parse_str_enum(cls.words))
 
 
 class CoreType(StrEnum):
@@ -51,10 +51,11 @@ class CoreType(StrEnum):
 
 
 @irdl_attr_definition
-class CoreTypeAttr(_Angled, EnumAttribute[CoreType]):
+class CoreTypeAttr(_Keyword[CoreType]):
     """The kind of core a function runs on, or a piece of memory belongs to."""
 
     name = "tpu.core_type"
+    words = CoreType
 
 
 class PipelineMode(StrEnum):
@@ -63,10 +64,11 @@ class PipelineMode(StrEnum):
 
 
 @irdl_attr_definition
-class PipelineModeAttr(_Angled, EnumAttribute[PipelineMode]):
+class PipelineModeAttr(_Keyword[PipelineMode]):
     """How many buffers a window has: one or two."""
 
     name = "tpu.pipeline_mode"
+    words = PipelineMode
 
 
 class RevisitMode(StrEnum):
@@ -75,10 +77,11 @@ class RevisitMode(StrEnum):
 
 
 @irdl_attr_definition
-class RevisitModeAttr(_Angled, EnumAttribute[RevisitMode]):
+class RevisitModeAttr(_Keyword[RevisitMode]):
     """Whether an output block may be visited again after other blocks."""
 
     name = "tpu.revisit_mode"
+    words = RevisitMode
 
 
 class DimensionSemantics(StrEnum):
@@ -89,10 +92,11 @@ class DimensionSemantics(StrEnum):
 
 
 @irdl_attr_definition
-class DimensionSemanticsAttr(_Angled, EnumAttribute[DimensionSemantics]):
+class DimensionSemanticsAttr(_Keyword[DimensionSemantics]):
     """How the steps of one grid dimension may be ordered and distributed."""
 
     name = "tpu.dimension_semantics"
+    words = DimensionSemantics
 
 
 class ContractPrecision(StrEnum):
@@ -102,10 +106,11 @@ class ContractPrecision(StrEnum):
 
 
 @irdl_attr_definition
-class ContractPrecisionAttr(_Angled, EnumAttribute[ContractPrecision]):
+class ContractPrecisionAttr(_Keyword[ContractPrecision]):
     """The precision with which a matmul multiplies f32 operands."""
 
     name = "tpu.contract_precision"
+    words = ContractPrecision
 
 
 class PackFormat(StrEnum):
@@ -114,10 +119,11 @@ class PackFormat(StrEnum):
 
 
 @irdl_attr_definition
-class PackFormatAttr(_Angled, EnumAttribute[PackFormat]):
+class PackFormatAttr(_Keyword[PackFormat]):
     """The order in which narrow elements share 32-bit words (spec section 3.4)."""
 
     name = "tpu.pack_format"
+    words = PackFormat
 
 
 class ReductionKind(StrEnum):
@@ -137,10 +143,11 @@ class ReductionKind(StrEnum):
 
 
 @irdl_attr_definition
-class ReductionKindAttr(_Angled, EnumAttribute[ReductionKind]):
+class ReductionKindAttr(_Keyword[ReductionKind]):
     """What a reduction computes."""
 
     name = "tpu.reduction_kind"
+    words = ReductionKind
 
 
 class RoundingMode(StrEnum):
@@ -149,10 +156,11 @@ class RoundingMode(StrEnum):
 
 
 @irdl_attr_definition
-class RoundingModeAttr(_Angled, EnumAttribute[RoundingMode]):
+class RoundingModeAttr(_Keyword[RoundingMode]):
     """How a conversion rounds."""
 
     name = "tpu.rounding_mode"
+    words = RoundingMode
 
 
 class MemorySpace(StrEnum):

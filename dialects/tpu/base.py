@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, TypeVar, cast, get_args
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -35,6 +35,10 @@ from xdsl.irdl import (
     EqAttrConstraint,
     IRDLOperation,
     ParamAttrConstraint,
+    VarOperand,
+    operand_def,
+    opt_operand_def,
+    var_operand_def,
 )
 from xdsl.irdl.constraints import VerificationContext
 from xdsl.traits import OpTrait
@@ -52,6 +56,24 @@ FLOAT_TYPES: tuple[type[Attribute], ...] = (
     *get_args(AnyFloat),
     Float8EXMYType,
 )
+
+T = TypeVar("T", bound=Attribute)
+Constraint: TypeAlias = AttrConstraint[T] | type[T] | T
+
+
+def operand(constraint: Constraint[T]) -> SSAValue[T]:
+    """An operand whose values have the type that the constraint promises."""
+    return cast(SSAValue[T], operand_def(constraint))
+
+
+def operands(constraint: Constraint[T]) -> VarOperand[T]:
+    """Any number of operands of the type that the constraint promises."""
+    return cast(VarOperand[T], var_operand_def(constraint))
+
+
+def optional_operand(constraint: Constraint[T]) -> SSAValue[T] | None:
+    """An operand of the type that the constraint promises, or none."""
+    return cast("SSAValue[T] | None", opt_operand_def(constraint))
 
 
 class TpuOp(IRDLOperation, ABC):
@@ -162,7 +184,8 @@ STRING_ATTR = BaseAttr(StringAttr)
 
 def array_of(element: IntegerType) -> AttrConstraint[DenseArrayBase[IntegerType]]:
     """The constraint of a property `array<element: ...>`."""
-    return ParamAttrConstraint.get(DenseArrayBase, EqAttrConstraint(element), AnyAttr())
+    constraint = ParamAttrConstraint.get(DenseArrayBase, EqAttrConstraint(element), AnyAttr())
+    return cast(AttrConstraint[DenseArrayBase[IntegerType]], constraint)
 
 
 TRUE = IntegerAttr.from_bool(True)

@@ -7,11 +7,9 @@ from xdsl.irdl import (
     EqAttrConstraint,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
     prop_def,
     region_def,
     traits_def,
-    var_operand_def,
     var_result_def,
 )
 from xdsl.traits import (
@@ -23,7 +21,15 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp, is_float
+from pallasite.dialects.tpu.base import (
+    ANY,
+    I32_ATTR,
+    STRING_ATTR,
+    TpuOp,
+    is_float,
+    operand,
+    operands,
+)
 
 
 @irdl_op_definition
@@ -32,7 +38,7 @@ class YieldOp(TpuOp):
 
     name = "tpu.yield"
 
-    arguments = var_operand_def(ANY)
+    arguments = operands(ANY)
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), IsTerminator(), ReturnLike())
@@ -93,7 +99,7 @@ class TraceValueOp(TpuOp):
 
     name = "tpu.trace_value"
 
-    value = operand_def(EqAttrConstraint(i32) | EqAttrConstraint(f32))
+    value = operand(EqAttrConstraint(i32) | EqAttrConstraint(f32))
     label = prop_def(STRING_ATTR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -106,7 +112,7 @@ class DelayOp(TpuOp):
 
     name = "tpu.delay"
 
-    nanos = operand_def(i32)
+    nanos = operand(i32)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$nanos attr-dict"

@@ -19,12 +19,10 @@ from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -50,6 +48,8 @@ from pallasite.dialects.tpu.base import (
     check_positions,
     check_same_types,
     is_signless,
+    operand,
+    operands,
 )
 from pallasite.dialects.types import bit_width, element_type
 
@@ -74,7 +74,7 @@ class WeirdOp(TpuOp):
 
     name = "tpu.weird"
 
-    input = operand_def(ANY)
+    input = operand(ANY)
     result = result_def(ANY)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -93,7 +93,7 @@ class ReciprocalOp(TpuOp):
 
     name = "tpu.reciprocal"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     approx = prop_def(BOOL_ATTR, default_value=FALSE)
     full_range = prop_def(BOOL_ATTR, default_value=TRUE)
     result = result_def(VECTOR)
@@ -114,7 +114,7 @@ class LogisticOp(TpuOp):
 
     name = "tpu.logistic"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -131,7 +131,7 @@ class FptosiOp(TpuOp):
 
     name = "tpu.fptosi"
 
-    input = operand_def(FLOAT_LIKE)
+    input = operand(FLOAT_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(SIGNLESS_LIKE)
 
@@ -146,7 +146,7 @@ class FptouiOp(TpuOp):
 
     name = "tpu.fptoui"
 
-    input = operand_def(FLOAT_LIKE)
+    input = operand(FLOAT_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(SIGNLESS_LIKE)
 
@@ -161,7 +161,7 @@ class SitofpOp(TpuOp):
 
     name = "tpu.sitofp"
 
-    input = operand_def(SIGNLESS_LIKE)
+    input = operand(SIGNLESS_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
@@ -176,7 +176,7 @@ class UitofpOp(TpuOp):
 
     name = "tpu.uitofp"
 
-    input = operand_def(SIGNLESS_LIKE)
+    input = operand(SIGNLESS_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
@@ -191,7 +191,7 @@ class ExtfOp(TpuOp):
 
     name = "tpu.extf"
 
-    input = operand_def(FLOAT_LIKE)
+    input = operand(FLOAT_LIKE)
     result = result_def(FLOAT_LIKE)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -205,7 +205,7 @@ class TruncfOp(TpuOp):
 
     name = "tpu.truncf"
 
-    input = operand_def(FLOAT_LIKE)
+    input = operand(FLOAT_LIKE)
     rounding_mode = prop_def(ROUNDING_MODE)
     result = result_def(FLOAT_LIKE)
 
@@ -220,8 +220,8 @@ class StochasticConvertOp(TpuOp):
 
     name = "tpu.stochastic_convert"
 
-    input = operand_def(VECTOR_F32)
-    random = operand_def(VECTOR_I32)
+    input = operand(VECTOR_F32)
+    random = operand(VECTOR_I32)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -245,8 +245,8 @@ class StochasticConvertElementwiseOp(TpuOp):
 
     name = "tpu.stochastic_convert_elementwise"
 
-    input = operand_def(VECTOR_F32)
-    random = operand_def(VECTOR_I32)
+    input = operand(VECTOR_F32)
+    random = operand(VECTOR_I32)
     dst_type = prop_def(ANY)
     result = result_def(VECTOR_I32)
 
@@ -270,7 +270,7 @@ class PackElementwiseOp(TpuOp):
 
     name = "tpu.pack_elementwise"
 
-    sources = var_operand_def(VECTOR_F32_OR_INTEGER)
+    sources = operands(VECTOR_F32_OR_INTEGER)
     target_type = prop_def(ANY)
     result = result_def(VECTOR_INTEGER)
 
@@ -299,7 +299,7 @@ class UnpackElementwiseOp(TpuOp):
 
     name = "tpu.unpack_elementwise"
 
-    source = operand_def(VECTOR_INTEGER)
+    source = operand(VECTOR_INTEGER)
     source_type = prop_def(ANY)
     index = prop_def(I32_ATTR)
     result = result_def(VECTOR_F32_OR_INTEGER)
@@ -324,7 +324,7 @@ class PackSubelementsOp(TpuOp):
 
     name = "tpu.pack_subelements"
 
-    sources = var_operand_def(VECTOR)
+    sources = operands(VECTOR)
     positions = prop_def(I32_ARRAY)
     pack_format = prop_def(PACK_FORMAT)
     unsigned_integers = opt_prop_def(BOOL_ATTR, default_value=FALSE)
@@ -348,7 +348,7 @@ class UnpackSubelementsOp(TpuOp):
 
     name = "tpu.unpack_subelements"
 
-    source = operand_def(VECTOR)
+    source = operand(VECTOR)
     index = prop_def(I32_ATTR)
     pack_format = prop_def(PACK_FORMAT)
     integer_extended = prop_def(BOOL_ATTR, default_value=TRUE)

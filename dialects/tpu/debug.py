@@ -6,9 +6,7 @@ from xdsl.dialects.builtin import VectorType, i64
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
     prop_def,
-    var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -20,6 +18,8 @@ from pallasite.dialects.tpu.base import (
     STRING_ATTR,
     TpuOp,
     array_of,
+    operand,
+    operands,
 )
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, TENSOR_CORE, own_core
 
@@ -30,7 +30,7 @@ class LogOp(TpuOp):
 
     name = "tpu.log"
 
-    inputs = var_operand_def(ANY)
+    inputs = operands(ANY)
     tag = prop_def(STRING_ATTR)
     formatted = prop_def(BOOL_ATTR, default_value=FALSE)
 
@@ -55,7 +55,7 @@ class LogBufferOp(TpuOp):
 
     name = "tpu.log_buffer"
 
-    input = operand_def(MEMREF)
+    input = operand(MEMREF)
     shape = prop_def(array_of(i64))
     tag = prop_def(STRING_ATTR)
 

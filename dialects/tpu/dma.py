@@ -11,8 +11,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
@@ -28,6 +26,8 @@ from pallasite.dialects.tpu.base import (
     AnyMemRef,
     AnyVector,
     TpuOp,
+    operand,
+    optional_operand,
 )
 from pallasite.dialects.tpu.cores import (
     TENSOR_CORE,
@@ -57,13 +57,13 @@ class EnqueueDmaOp(TpuOp):
 
     name = "tpu.enqueue_dma"
 
-    source = operand_def(MEMREF)
-    source_semaphore = opt_operand_def(ANY_SEMAPHORE)
-    target = operand_def(MEMREF)
-    target_semaphore = opt_operand_def(ANY_SEMAPHORE)
-    device_id = opt_operand_def(i32)
-    core_id = opt_operand_def(i32)
-    subcore_id = opt_operand_def(i32)
+    source = operand(MEMREF)
+    source_semaphore = optional_operand(ANY_SEMAPHORE)
+    target = operand(MEMREF)
+    target_semaphore = optional_operand(ANY_SEMAPHORE)
+    device_id = optional_operand(i32)
+    core_id = optional_operand(i32)
+    subcore_id = optional_operand(i32)
     priority = prop_def(I32_ATTR, default_value=ZERO)
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
@@ -87,11 +87,11 @@ class WaitDma2Op(TpuOp):
 
     name = "tpu.wait_dma2"
 
-    semaphore = operand_def(DMA_SEMAPHORE)
-    src = operand_def(MEMREF)
-    dst = operand_def(MEMREF)
-    device_id = opt_operand_def(i32)
-    core_id = opt_operand_def(i32)
+    semaphore = operand(DMA_SEMAPHORE)
+    src = operand(MEMREF)
+    dst = operand(MEMREF)
+    device_id = optional_operand(i32)
+    core_id = optional_operand(i32)
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -112,13 +112,13 @@ class WaitDmaOp(TpuOp):
 
     name = "tpu.wait_dma"
 
-    source = operand_def(MEMREF)
-    source_semaphore = opt_operand_def(ANY_SEMAPHORE)
-    target = operand_def(MEMREF)
-    target_semaphore = opt_operand_def(ANY_SEMAPHORE)
-    device_id = opt_operand_def(i32)
-    core_id = opt_operand_def(i32)
-    subcore_id = opt_operand_def(i32)
+    source = operand(MEMREF)
+    source_semaphore = optional_operand(ANY_SEMAPHORE)
+    target = operand(MEMREF)
+    target_semaphore = optional_operand(ANY_SEMAPHORE)
+    device_id = optional_operand(i32)
+    core_id = optional_operand(i32)
+    subcore_id = optional_operand(i32)
     priority = prop_def(I32_ATTR, default_value=ZERO)
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
     wait_target = prop_def(BOOL_ATTR)
@@ -144,11 +144,11 @@ class EnqueueIndirectDmaOp(TpuOp):
 
     name = "tpu.enqueue_indirect_dma"
 
-    source = operand_def(MEMREF)
-    target = operand_def(MEMREF)
-    offsets = operand_def(ANY)
-    semaphore = operand_def(DMA_SEMAPHORE)
-    offset_filter = opt_operand_def(i32)
+    source = operand(MEMREF)
+    target = operand(MEMREF)
+    offsets = operand(ANY)
+    semaphore = operand(DMA_SEMAPHORE)
+    offset_filter = optional_operand(i32)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -176,9 +176,9 @@ class WaitIndirectDmaOp(TpuOp):
 
     name = "tpu.wait_indirect_dma"
 
-    semaphore = operand_def(DMA_SEMAPHORE)
-    src = operand_def(MEMREF)
-    dst = operand_def(MEMREF)
+    semaphore = operand(DMA_SEMAPHORE)
+    src = operand(MEMREF)
+    dst = operand(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (

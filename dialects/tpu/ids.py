@@ -10,12 +10,11 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import I32_ATTR, VECTOR, TpuOp
+from pallasite.dialects.tpu.base import I32_ATTR, VECTOR, TpuOp, operands
 from pallasite.dialects.tpu.cores import TENSOR_CORE, declared_core, enclosing_function
 
 
@@ -83,7 +82,7 @@ class PrngSetSeed32Op(TpuOp):
 
     name = "tpu.prng_set_seed_32"
 
-    seeds = var_operand_def(i32)
+    seeds = operands(i32)
 
 
 @irdl_op_definition

@@ -8,11 +8,9 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     SameVariadicOperandSize,
     irdl_op_definition,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
@@ -36,6 +34,8 @@ from pallasite.dialects.tpu.base import (
     array_of,
     check_positions,
     check_same_types,
+    operand,
+    operands,
 )
 from pallasite.dialects.types import split_grid
 
@@ -49,8 +49,8 @@ class CreateMaskOp(TpuOp):
 
     name = "tpu.create_mask"
 
-    low = var_operand_def(INDEX)
-    high = var_operand_def(INDEX)
+    low = operands(INDEX)
+    high = operands(INDEX)
     result = result_def(ANY)
 
     irdl_options = (SameVariadicOperandSize(), ParsePropInAttrDict())
@@ -79,7 +79,7 @@ class MaskCastOp(TpuOp):
 
     name = "tpu.mask_cast"
 
-    input = operand_def(MASK)
+    input = operand(MASK)
     result = result_def(MASK)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -116,7 +116,7 @@ class PackVmskOp(TpuOp):
 
     name = "tpu.pack_vmsk"
 
-    sources = var_operand_def(REGISTER_MASK)
+    sources = operands(REGISTER_MASK)
     positions = prop_def(array_of(i32))
     result = result_def(REGISTER_MASK)
 

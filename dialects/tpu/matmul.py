@@ -9,7 +9,6 @@ from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -19,7 +18,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.attrs import ContractPrecisionAttr, DotDimensionNumbersAttr
-from pallasite.dialects.tpu.base import BOOL_ATTR, FALSE, I32_ATTR, VECTOR, TpuOp
+from pallasite.dialects.tpu.base import BOOL_ATTR, FALSE, I32_ATTR, VECTOR, TpuOp, operand
 from pallasite.dialects.types import bit_width
 
 ZERO = IntegerAttr(0, 32)
@@ -36,9 +35,9 @@ class MatmulOp(TpuOp):
 
     name = "tpu.matmul"
 
-    lhs = operand_def(VECTOR)
-    rhs = operand_def(VECTOR)
-    acc = operand_def(VECTOR)
+    lhs = operand(VECTOR)
+    rhs = operand(VECTOR)
+    acc = operand(VECTOR)
     transpose_lhs = prop_def(BOOL_ATTR, default_value=FALSE)
     transpose_rhs = prop_def(BOOL_ATTR, default_value=FALSE)
     precision = opt_prop_def(PRECISION)
@@ -78,7 +77,7 @@ class MatmulPushRhsOp(TpuOp):
 
     name = "tpu.matmul_push_rhs"
 
-    rhs = operand_def(VECTOR)
+    rhs = operand(VECTOR)
     mxu_index = prop_def(I32_ATTR)
     staging_register = prop_def(I32_ATTR, default_value=ZERO)
     transpose = prop_def(BOOL_ATTR, default_value=FALSE)
@@ -93,7 +92,7 @@ class MatmulAccLhsOp(TpuOp):
 
     name = "tpu.matmul_acc_lhs"
 
-    lhs = operand_def(VECTOR)
+    lhs = operand(VECTOR)
     acc = prop_def(I32_ATTR)
     mxu_index = prop_def(I32_ATTR)
     load_staged_rhs = opt_prop_def(I32_ATTR)
@@ -122,7 +121,7 @@ class MatmulLhsFifoOp(TpuOp):
 
     name = "tpu.matmul_lhs_fifo"
 
-    lhs = operand_def(VECTOR)
+    lhs = operand(VECTOR)
     mxu_index = prop_def(I32_ATTR)
     load_staged_rhs = opt_prop_def(I32_ATTR)
 

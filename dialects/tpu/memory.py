@@ -23,12 +23,9 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -57,6 +54,9 @@ from pallasite.dialects.tpu.base import (
     AnyVector,
     TpuOp,
     array_of,
+    operand,
+    operands,
+    optional_operand,
     sublane_counts,
 )
 from pallasite.dialects.tpu.cores import in_space
@@ -91,9 +91,9 @@ class VectorLoadOp(TpuOp):
 
     name = "tpu.vector_load"
 
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
-    mask = opt_operand_def(VECTOR)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
+    mask = optional_operand(VECTOR)
     strides = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
@@ -123,10 +123,10 @@ class VectorStoreOp(TpuOp):
 
     name = "tpu.vector_store"
 
-    value = operand_def(VECTOR)
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
-    mask = opt_operand_def(VECTOR)
+    value = operand(VECTOR)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
+    mask = optional_operand(VECTOR)
     strides = prop_def(I32_ARRAY)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
@@ -152,8 +152,8 @@ class StridedLoadOp(TpuOp):
 
     name = "tpu.strided_load"
 
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
     strides = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
@@ -171,9 +171,9 @@ class StridedStoreOp(TpuOp):
 
     name = "tpu.strided_store"
 
-    value = operand_def(VECTOR)
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    value = operand(VECTOR)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
     strides = prop_def(I32_ARRAY)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -190,8 +190,8 @@ class LoadOp(TpuOp):
 
     name = "tpu.load"
 
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
     sublane_mask = prop_def(I1_ARRAY)
     sublane_stride = prop_def(I32_ATTR, default_value=ONE)
     result = result_def(VECTOR)
@@ -211,10 +211,10 @@ class StoreOp(TpuOp):
 
     name = "tpu.store"
 
-    value = operand_def(VECTOR)
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
-    mask = opt_operand_def(ANY)
+    value = operand(VECTOR)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
+    mask = optional_operand(ANY)
     sublane_mask = prop_def(I1_ARRAY)
     sublane_stride = prop_def(I32_ATTR, default_value=ONE)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
@@ -235,8 +235,8 @@ class ShuffledLoadOp(TpuOp):
 
     name = "tpu.shuffled_load"
 
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
     sublane_mask = prop_def(I1_ARRAY)
     sublane_offsets = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
@@ -256,9 +256,9 @@ class ShuffledStoreOp(TpuOp):
 
     name = "tpu.shuffled_store"
 
-    value = operand_def(VECTOR)
-    base = operand_def(MEMREF)
-    indices = var_operand_def(INDEX)
+    value = operand(VECTOR)
+    base = operand(MEMREF)
+    indices = operands(INDEX)
     sublane_mask = prop_def(I1_ARRAY)
     sublane_offsets = prop_def(I32_ARRAY)
 
@@ -281,9 +281,9 @@ class VectorLoadIdxOp(TpuOp):
 
     name = "tpu.vector_load_idx"
 
-    base = operand_def(MEMREF_32)
-    indices = var_operand_def(VECTOR_I32)
-    mask = opt_operand_def(MASK)
+    base = operand(MEMREF_32)
+    indices = operands(VECTOR_I32)
+    mask = optional_operand(MASK)
     result = result_def(VECTOR_32)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -310,10 +310,10 @@ class VectorStoreIdxOp(TpuOp):
 
     name = "tpu.vector_store_idx"
 
-    value = operand_def(VECTOR_32)
-    base = operand_def(MEMREF_32)
-    indices = var_operand_def(VECTOR_I32)
-    mask = opt_operand_def(MASK)
+    value = operand(VECTOR_32)
+    base = operand(MEMREF_32)
+    indices = operands(VECTOR_I32)
+    mask = optional_operand(MASK)
     add = prop_def(BOOL_ATTR, default_value=FALSE)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())

@@ -22,12 +22,10 @@ from xdsl.irdl import (
     VarConstraint,
     attr_def,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
-    var_operand_def,
     var_result_def,
 )
 from xdsl.traits import Pure
@@ -43,6 +41,8 @@ from pallasite.dialects.tpu.base import (
     AnyVector,
     TpuOp,
     array_of,
+    operand,
+    operands,
     sublane_counts,
 )
 from pallasite.dialects.types import bit_width
@@ -60,7 +60,7 @@ class ReshapeOp(TpuOp):
 
     name = "tpu.reshape"
 
-    source = operand_def(VECTOR)
+    source = operand(VECTOR)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -80,7 +80,7 @@ class TransposeOp(TpuOp):
 
     name = "tpu.transpose"
 
-    vector = operand_def(ANY_RANK_VECTOR)
+    vector = operand(ANY_RANK_VECTOR)
     permutation = prop_def(I64_ARRAY)
     result = result_def(ANY_RANK_VECTOR)
 
@@ -110,7 +110,7 @@ class ConcatenateOp(TpuOp):
 
     name = "tpu.concatenate"
 
-    sources = var_operand_def(VECTOR)
+    sources = operands(VECTOR)
     dimension = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
@@ -146,7 +146,7 @@ class RepeatOp(TpuOp):
 
     name = "tpu.repeat"
 
-    source = operand_def(VECTOR)
+    source = operand(VECTOR)
     dimension = prop_def(I32_ATTR)
     times = prop_def(I32_ATTR)
     result = result_def(VECTOR)
@@ -164,7 +164,7 @@ class BroadcastInSublanesOp(TpuOp):
 
     name = "tpu.broadcast_in_sublanes"
 
-    source = operand_def(VECTOR)
+    source = operand(VECTOR)
     lane = prop_def(I32_ATTR)
     result = result_def(VECTOR)
 
@@ -179,7 +179,7 @@ class BitcastOp(TpuOp):
 
     name = "tpu.bitcast"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -209,7 +209,7 @@ class BitcastVregOp(TpuOp):
 
     name = "tpu.bitcast_vreg"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -223,7 +223,7 @@ class GatherOp(TpuOp):
 
     name = "tpu.gather"
 
-    source = operand_def(VECTOR)
+    source = operand(VECTOR)
     indices = prop_def(I32_ARRAY)
     dimension = prop_def(I32_ATTR)
     result = result_def(VECTOR)
@@ -241,8 +241,8 @@ class DynamicGatherOp(TpuOp):
 
     name = "tpu.dynamic_gather"
 
-    source = operand_def(VECTOR)
-    indices = operand_def(VECTOR_INTEGER)
+    source = operand(VECTOR)
+    indices = operand(VECTOR_INTEGER)
     dimensions = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
@@ -275,8 +275,8 @@ class DynamicRotateOp(TpuOp):
 
     name = "tpu.dynamic_rotate"
 
-    value = operand_def(VECTOR)
-    amount = operand_def(i32)
+    value = operand(VECTOR)
+    amount = operand(i32)
     dimension = prop_def(SI32_ATTR)
     stride = opt_prop_def(SI32_ATTR)
     stride_dimension = opt_prop_def(SI32_ATTR)
@@ -301,7 +301,7 @@ class RotateOp(TpuOp):
 
     name = "tpu.rotate"
 
-    value = operand_def(SAME_VECTOR)
+    value = operand(SAME_VECTOR)
     amount = prop_def(SI32_ATTR)
     dimension = prop_def(SI32_ATTR)
     stride = opt_prop_def(SI32_ATTR)
@@ -324,7 +324,7 @@ class RelayoutOp(TpuOp):
 
     name = "tpu.relayout"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     # jaxlib has these as discardable attributes, which its verifier then wants.
     in_layout = attr_def(LAYOUTS)
     out_layout = attr_def(LAYOUTS)
@@ -368,7 +368,7 @@ class RollVectorsOp(TpuOp):
 
     name = "tpu.roll_vectors"
 
-    input = var_operand_def(ANY_RANK_VECTOR)
+    input = operands(ANY_RANK_VECTOR)
     output = result_def(ANY_RANK_VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -382,7 +382,7 @@ class UnrollVectorsOp(TpuOp):
 
     name = "tpu.unroll_vectors"
 
-    input = operand_def(ANY_RANK_VECTOR)
+    input = operand(ANY_RANK_VECTOR)
     output = var_result_def(ANY_RANK_VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -396,8 +396,8 @@ class SublaneShuffleOp(TpuOp):
 
     name = "tpu.sublane_shuffle"
 
-    lhs = operand_def(VECTOR)
-    rhs = operand_def(VECTOR)
+    lhs = operand(VECTOR)
+    rhs = operand(VECTOR)
     pattern = prop_def(I32_ARRAY)
     result = result_def(VECTOR)
 
@@ -428,7 +428,7 @@ class AssumeMultipleOp(TpuOp):
 
     name = "tpu.assume_multiple"
 
-    value = operand_def(SAME)
+    value = operand(SAME)
     multiple = prop_def(I32_ATTR)
     result = result_def(SAME)
 

@@ -8,8 +8,6 @@ from xdsl.irdl import (
     EqAttrConstraint,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -31,6 +29,8 @@ from pallasite.dialects.tpu.base import (
     AnyVector,
     TpuOp,
     is_signless,
+    operand,
+    optional_operand,
 )
 from pallasite.dialects.tpu.cores import check_vector_subcore
 from pallasite.dialects.types import bit_width
@@ -46,7 +46,7 @@ class AllReduceOp(TpuOp):
 
     name = "tpu.all_reduce"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     dim = prop_def(I64_ATTR)
     kind = prop_def(KIND)
     result = result_def(VECTOR)
@@ -81,7 +81,7 @@ class ReduceIndexOp(TpuOp):
 
     name = "tpu.reduce_index"
 
-    input = operand_def(VECTOR)
+    input = operand(VECTOR)
     axis = prop_def(I32_ATTR)
     kind = prop_def(KIND)
     result = result_def(VECTOR)
@@ -111,8 +111,8 @@ class ScanOp(TpuOp):
 
     name = "tpu.scan"
 
-    input = operand_def(SCAN_INPUT)
-    mask = opt_operand_def(MASK)
+    input = operand(SCAN_INPUT)
+    mask = optional_operand(MASK)
     kind = prop_def(KIND)
     output = result_def(SCAN_OUTPUT)
 
@@ -140,7 +140,7 @@ class ScanOp(TpuOp):
         if kind in INDEX_KINDS or kind is ReductionKind.FIND_FIRST_SET:
             raise VerifyException(f"expected a scan by sum, max or min, got {kind.value}")
         if self.mask is not None and self.mask.type.get_shape() != shape[-1:]:
-            raise VerifyException(f"expected a mask of {shape[-1]} lanes, got {self.mask.type}")
+            raise VerifyException(f"expected a mask of one row of {input}, got {self.mask.type}")
 
 
 @irdl_op_definition
@@ -149,8 +149,8 @@ class ScanCountOp(TpuOp):
 
     name = "tpu.scan_count"
 
-    in_mask = operand_def(MASK)
-    values = operand_def(VECTOR)
+    in_mask = operand(MASK)
+    values = operand(VECTOR)
     out_mask = result_def(MASK)
     counts = result_def(VECTOR_I32)
 
@@ -171,9 +171,9 @@ class SortOp(TpuOp):
 
     name = "tpu.sort"
 
-    keys = operand_def(VECTOR_32)
-    values = operand_def(VECTOR_32)
-    mask = opt_operand_def(MASK)
+    keys = operand(VECTOR_32)
+    values = operand(VECTOR_32)
+    mask = optional_operand(MASK)
     descending = prop_def(BOOL_ATTR, default_value=FALSE)
     output_mask = result_def(MASK)
     sorted_keys = result_def(VECTOR_32)

@@ -7,16 +7,21 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import ANY_SEMAPHORE, MEMREF_I32, SEMAPHORE, TpuOp
+from pallasite.dialects.tpu.base import (
+    ANY_SEMAPHORE,
+    MEMREF_I32,
+    SEMAPHORE,
+    TpuOp,
+    operand,
+    operands,
+    optional_operand,
+)
 from pallasite.dialects.tpu.cores import (
     VECTOR_SUBCORE,
     check_scalar_semaphore,
@@ -60,7 +65,7 @@ class SemReadOp(TpuOp):
 
     name = "tpu.sem_read"
 
-    semaphore = operand_def(ANY_SEMAPHORE)
+    semaphore = operand(ANY_SEMAPHORE)
     result = result_def(i32)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -73,8 +78,8 @@ class SemWaitOp(TpuOp):
 
     name = "tpu.sem_wait"
 
-    semaphore = operand_def(SEMAPHORE)
-    amount = operand_def(i32)
+    semaphore = operand(SEMAPHORE)
+    amount = operand(i32)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$semaphore `,` $amount attr-dict `:` type($semaphore)"
@@ -89,11 +94,11 @@ class SemSignalOp(TpuOp):
 
     name = "tpu.sem_signal"
 
-    semaphore = operand_def(SEMAPHORE)
-    amount = operand_def(i32)
-    device_id = opt_operand_def(i32)
-    core_id = opt_operand_def(i32)
-    subcore_id = opt_operand_def(i32)
+    semaphore = operand(SEMAPHORE)
+    amount = operand(i32)
+    device_id = optional_operand(i32)
+    core_id = optional_operand(i32)
+    subcore_id = optional_operand(i32)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -119,7 +124,7 @@ class BarrierOp(TpuOp):
 
     name = "tpu.barrier"
 
-    barrier_id = operand_def(INDEX)
+    barrier_id = operand(INDEX)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "`barrier_id` `(` $barrier_id `)` attr-dict"
@@ -131,10 +136,10 @@ class FetchAndAddSyncOp(TpuOp):
 
     name = "tpu.fetch_and_add_sync"
 
-    base = operand_def(MEMREF_I32)
-    indices = var_operand_def(i32)
-    value = operand_def(i32)
-    core_id = operand_def(i32)
+    base = operand(MEMREF_I32)
+    indices = operands(i32)
+    value = operand(i32)
+    core_id = operand(i32)
     result = result_def(i32)
 
     irdl_options = (ParsePropInAttrDict(),)

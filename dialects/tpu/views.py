@@ -11,17 +11,22 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
-    opt_operand_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
-from pallasite.dialects.tpu.base import ANY, MEMREF, AnyMemRef, TpuOp
+from pallasite.dialects.tpu.base import (
+    ANY,
+    MEMREF,
+    AnyMemRef,
+    TpuOp,
+    operand,
+    operands,
+    optional_operand,
+)
 from pallasite.dialects.tpu.cores import in_space
 from pallasite.dialects.tpu.types import DMASemaphoreType, SemaphoreType
 from pallasite.dialects.types import bit_width
@@ -41,9 +46,9 @@ class MemrefSliceOp(TpuOp):
 
     name = "tpu.memref_slice"
 
-    mem_ref = operand_def(MEMREF)
-    base_idx = var_operand_def(i32)
-    dynamic_sizes = var_operand_def(i32)
+    mem_ref = operand(MEMREF)
+    base_idx = operands(i32)
+    dynamic_sizes = operands(i32)
     result = result_def(MEMREF)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -80,7 +85,7 @@ class MemrefSqueezeOp(TpuOp):
 
     name = "tpu.memref_squeeze"
 
-    input = operand_def(MEMREF)
+    input = operand(MEMREF)
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -110,7 +115,7 @@ class MemrefReshapeOp(TpuOp):
 
     name = "tpu.memref_reshape"
 
-    input = operand_def(MEMREF)
+    input = operand(MEMREF)
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -142,7 +147,7 @@ class MemrefBitcastOp(TpuOp):
 
     name = "tpu.memref_bitcast"
 
-    input = operand_def(MEMREF)
+    input = operand(MEMREF)
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -181,9 +186,9 @@ class ReinterpretCastOp(TpuOp):
 
     name = "tpu.reinterpret_cast"
 
-    input = operand_def(MEMREF)
-    dynamic_offset = opt_operand_def(i32)
-    dynamic_sizes = var_operand_def(i32)
+    input = operand(MEMREF)
+    dynamic_offset = optional_operand(i32)
+    dynamic_sizes = operands(i32)
     result = result_def(MEMREF)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -206,7 +211,7 @@ class EraseMemrefLayoutOp(TpuOp):
 
     name = "tpu.erase_memref_layout"
 
-    operand = operand_def(MEMREF)
+    operand = operand(MEMREF)
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -224,7 +229,7 @@ class AssumeLayoutOp(TpuOp):
 
     name = "tpu.assume_layout"
 
-    input = operand_def(ANY)
+    input = operand(ANY)
     result = result_def(ANY)
 
     irdl_options = (ParsePropInAttrDict(),)

@@ -150,7 +150,7 @@ REDUCE = [
     case("scan", ["vector<2x16xf32>", "vector<16xi1>"], kind("min"), ["vector<2x16xf32>"],
          core=SC),
     case("scan", ["vector<2x16xf32>", "vector<2x16xi1>"], kind("min"), ["vector<2x16xf32>"],
-         "mask of 16 lanes", core=SC),
+         "mask of one row", core=SC),
     case("scan", ["vector<1x2x16xf32>"], kind("min"), ["vector<1x2x16xf32>"], "rank 1 or 2",
          core=SC),
     case("scan_count", [I1, F32], "", [I1, I32]),
