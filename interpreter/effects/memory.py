@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import source_location
+from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
@@ -54,9 +55,10 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
     """One element."""
     at = source_location(op)
     one = (1,) * len(op.indices)
+    watched = is_read(op, op.memref)
 
     def fn(core: Core, ref: Ref, *index: int) -> Any:
-        if core.observer is not None:
+        if watched and core.observer is not None:
             core.observer.read(core, ref, index, one, None, at)
         return ref.load_scalar(index, at)
 

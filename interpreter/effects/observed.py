@@ -9,26 +9,28 @@ kernel reads that memory.
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
 _STORES = ("tpu.store", "tpu.vector_store", "vector.store", "tpu.shuffled_store")
+_DEPTH = 8
+"""How many ops a value is followed through before it counts as used."""
 
 
 def is_read(op: Operation, base: SSAValue) -> bool:
     """Whether the result of the load `op` of `base` means anything to the kernel."""
-    return any(_matters(result, base, 4) for result in op.results)
+    return any(_matters(result, base, _DEPTH) for result in op.results)
 
 
-def _matters(value: SSAValue, base: SSAValue, depth: int) -> bool:
+def _matters(value: SSAValue, base: SSAValue | None, depth: int) -> bool:
+    """Whether `value` ends up anywhere; blends into a store to `base` do not count."""
     return any(_use_matters(use.operation, value, base, depth) for use in value.uses)
 
 
-def _use_matters(user: Operation, value: SSAValue, base: SSAValue, depth: int) -> bool:
+def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth: int) -> bool:
     if user.name in _STORES:
         return value is not user.operands[0] or base not in user.operands
-    if user.name == "arith.cmpi":
-        # Loads of booleans compare with zero before they are dropped.
-        return bool(user.results[0].uses.get_length())
-    if user.name in _BLENDS and depth:
-        return _matters(user.results[0], base, depth - 1)
-    return True
+    if not depth or user.regions or not user.results or not is_side_effect_free(user):
+        return True
+    kept = base if user.name in _BLENDS else None
+    return any(_matters(result, kept, depth - 1) for result in user.results)

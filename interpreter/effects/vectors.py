@@ -54,10 +54,11 @@ def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
     at = source_location(op)
     shape = shape_of(op.result.type)
     strides = tuple(int(s) for s in op.strides.get_values())
+    watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
         loaded = ref.load(index, shape, strides, at)
-        if core.observer is not None:
+        if watched and core.observer is not None:
             core.observer.read(core, ref, index, shape, strides, at)
         return loaded
 
