@@ -21,7 +21,22 @@ from typing import TYPE_CHECKING, Any
 for _library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError  # noqa: E402
+from pallasite.diagnostics import (  # noqa: E402
+    Diagnostic,
+    ExecutionError,
+    SourceLocation,
+    UsageError,
+)
+from pallasite.tools.reporting import (  # noqa: E402
+    FAILED,
+    FINDING,
+    OK,
+    WRONG_USAGE,
+    as_diagnostic,
+    guarded,
+    input_name,
+    read_input,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -29,7 +44,6 @@ if TYPE_CHECKING:
     from pallasite.interpreter.run import Outcome
 
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
-OK, REJECTED, USAGE, FINDING = 0, 1, 2, 3
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,7 +87,7 @@ class Session:
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
-        self.name = "<stdin>" if options.file == "-" else str(options.file)
+        self.name = input_name(options.file)
         self.seconds = {"parse": 0.0, "lower": 0.0, "run": 0.0}
         self.ops: dict[str, int] = {}
         self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
@@ -85,13 +99,13 @@ class Session:
         try:
             outcome = self._execute()
         except Exception as error:
-            diagnostic = as_diagnostic(error)
+            diagnostic = foreseen(error)
             if diagnostic.location is None:
                 diagnostic.location = SourceLocation(self.name)
             self.diagnostics.append(diagnostic)
             if isinstance(diagnostic, UsageError):
-                return "failed", USAGE
-            return ("failed" if isinstance(diagnostic, ExecutionError) else "rejected"), REJECTED
+                return "failed", WRONG_USAGE
+            return ("failed" if isinstance(diagnostic, ExecutionError) else "rejected"), FAILED
         self.diagnostics += outcome.findings
         return ("finding", FINDING) if outcome.findings else ("ok", OK)
 
@@ -122,9 +136,9 @@ class Session:
         from pallasite.dialects.kernel import call_of, set_call
 
         o = self.options
-        module = api.parse(read_file(o.file), name=self.name, call=o.call)
+        module = api.parse(read_input(o.file), name=self.name, call=o.call)
         if o.like is not None:
-            call = call_of(api.parse(read_file(o.like), name=o.like, call=o.call))
+            call = call_of(api.parse(read_input(o.like), name=o.like, call=o.call))
             if call is None:
                 raise UsageError("no-call", f"{o.like} does not say how its kernel is called")
             set_call(module, call)
@@ -212,17 +226,13 @@ class Session:
             print(f"ok: {o.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
 
 
-def as_diagnostic(error: Exception) -> Diagnostic:
-    """Any error as a diagnostic; what we did not foresee is a defect and says so."""
-    if isinstance(error, Diagnostic):
-        return error
-    if isinstance(error, OSError):
-        return UsageError("file", f"{error.strerror or error}: {error.filename}")
-    if isinstance(error, RecursionError):
-        return Diagnostic("recursion-limit", "the module nests too deeply")
+def foreseen(error: Exception) -> Diagnostic:
+    """Any error as a diagnostic."""
     if isinstance(error, MemoryError):
         return ExecutionError("host-memory", "this computer has not enough memory")
-    return Diagnostic("internal-error", f"internal error: {type(error).__name__}: {error}")
+    if isinstance(error, OSError):
+        return UsageError("file", f"{error.strerror or error}: {error.filename}")
+    return as_diagnostic(error)
 
 
 def count_ops(module: ModuleOp) -> int:
@@ -231,14 +241,6 @@ def count_ops(module: ModuleOp) -> int:
 
     func = kernel_function(module)
     return sum(1 for _ in (func or module).walk()) - 1
-
-
-def read_file(path: str) -> bytes:
-    """The bytes of a file, `-` being standard input."""
-    if path == "-":
-        return sys.stdin.buffer.read()
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def load_arrays(path: str) -> list[Any]:
@@ -280,17 +282,15 @@ def save_arrays(path: str, outcome: Outcome) -> None:
         np.savez(file, *arrays)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+@guarded
+def main(arguments: Sequence[str] | None = None) -> int:
     """The console script."""
     session = Session(parser().parse_args(arguments))
     status, code = session.run()
-    try:
-        session.report(status)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    session.report(status)
+    sys.stdout.flush()
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -37,31 +37,10 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> Modul
 
 
 def verify(module: ModuleOp) -> None:
-    """Raises `VerifyError` if `module` breaks a rule of its operations."""
-    try:
-        module.verify()
-    except VerifyException as error:
-        raise verify_error(module, error) from error
+    """Raises `VerifyError` if `module` breaks a rule of its operations, or of SSA dominance."""
+    from pallasite.dialects import verification
 
-
-def verify_error(module: ModuleOp, error: VerifyException) -> VerifyError:
-    """xDSL's exception as a diagnostic: its last line says the rule."""
-    text = str(error).strip()
-    lines = [line.strip(" ^-") for line in text.splitlines()]
-    message = next((line for line in reversed(lines) if line), "the module is not valid")
-    return VerifyError("invalid-module", message, culprit_location(module))
-
-
-def culprit_location(module: ModuleOp) -> Any:
-    """The location of the first operation that does not verify by itself."""
-    from pallasite.dialects.locations import source_location
-
-    for op in module.walk():
-        try:
-            op.verify(verify_nested_ops=False)
-        except Exception:
-            return source_location(op)
-    return None
+    verification.verify(module)
 
 
 def target_named(name: str) -> Target:
@@ -122,7 +101,7 @@ def lower(
         try:
             step.apply(context, lowered)
         except VerifyException as error:
-            raise verify_error(lowered, error) from error
+            raise VerifyError("invalid-module", f"after {step.name}: {error}") from error
         set_form(lowered, leaves)
         if after_pass is not None:
             after_pass(step.name, leaves, lowered)
