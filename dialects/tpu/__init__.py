@@ -15,11 +15,14 @@ from pallasite.dialects.tpu import (
     debug,
     dma,
     ids,
+    indexed,
     mask,
     matmul,
     memory,
     movement,
+    pack,
     reduce,
+    shuffle,
     sync,
     views,
 )
@@ -61,16 +64,12 @@ from pallasite.dialects.tpu.convert import (
     FptosiOp,
     FptouiOp,
     LogisticOp,
-    PackElementwiseOp,
-    PackSubelementsOp,
     ReciprocalOp,
     SitofpOp,
     StochasticConvertElementwiseOp,
     StochasticConvertOp,
     TruncfOp,
     UitofpOp,
-    UnpackElementwiseOp,
-    UnpackSubelementsOp,
     WeirdOp,
 )
 from pallasite.dialects.tpu.debug import (
@@ -91,6 +90,10 @@ from pallasite.dialects.tpu.ids import (
     PrngRandomBitsOp,
     PrngSetSeed32Op,
     SubcoreIdOp,
+)
+from pallasite.dialects.tpu.indexed import (
+    VectorLoadIdxOp,
+    VectorStoreIdxOp,
 )
 from pallasite.dialects.tpu.mask import (
     CreateMaskOp,
@@ -113,29 +116,27 @@ from pallasite.dialects.tpu.memory import (
     StoreOp,
     StridedLoadOp,
     StridedStoreOp,
-    VectorLoadIdxOp,
     VectorLoadOp,
-    VectorStoreIdxOp,
     VectorStoreOp,
 )
 from pallasite.dialects.tpu.movement import (
     AssumeMultipleOp,
     BitcastOp,
     BitcastVregOp,
-    BroadcastInSublanesOp,
     ConcatenateOp,
-    DynamicGatherOp,
-    DynamicRotateOp,
-    GatherOp,
     IotaOp,
     RelayoutOp,
     RepeatOp,
     ReshapeOp,
     RollVectorsOp,
-    RotateOp,
-    SublaneShuffleOp,
     TransposeOp,
     UnrollVectorsOp,
+)
+from pallasite.dialects.tpu.pack import (
+    PackElementwiseOp,
+    PackSubelementsOp,
+    UnpackElementwiseOp,
+    UnpackSubelementsOp,
 )
 from pallasite.dialects.tpu.reduce import (
     AllReduceOp,
@@ -143,6 +144,14 @@ from pallasite.dialects.tpu.reduce import (
     ScanCountOp,
     ScanOp,
     SortOp,
+)
+from pallasite.dialects.tpu.shuffle import (
+    BroadcastInSublanesOp,
+    DynamicGatherOp,
+    DynamicRotateOp,
+    GatherOp,
+    RotateOp,
+    SublaneShuffleOp,
 )
 from pallasite.dialects.tpu.sync import (
     BarrierOp,
@@ -174,8 +183,11 @@ Tpu = Dialect(
     [
         *views.OPERATIONS,
         *memory.OPERATIONS,
+        *indexed.OPERATIONS,
         *movement.OPERATIONS,
+        *shuffle.OPERATIONS,
         *convert.OPERATIONS,
+        *pack.OPERATIONS,
         *matmul.OPERATIONS,
         *reduce.OPERATIONS,
         *mask.OPERATIONS,

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast, get_args
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
+    IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -26,6 +27,7 @@ from xdsl.dialects.builtin import (
     i1,
     i16,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -41,7 +43,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.irdl.constraints import VerificationContext
-from xdsl.traits import OpTrait
+from xdsl.traits import OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
@@ -188,6 +190,10 @@ def array_of(element: IntegerType) -> AttrConstraint[DenseArrayBase[IntegerType]
     return cast(AttrConstraint[DenseArrayBase[IntegerType]], constraint)
 
 
+INDEX = IndexType()
+I1_ARRAY = array_of(i1)
+I32_ARRAY = array_of(i32)
+I64_ARRAY = array_of(i64)
 TRUE = IntegerAttr.from_bool(True)
 FALSE = IntegerAttr.from_bool(False)
 
@@ -215,6 +221,10 @@ class Elementwise(OpTrait):
                     "all non-scalar operands/results must have the same shape and base type, "
                     f"got {first} and {other}"
                 )
+
+
+ELEMENTWISE = (Pure(), Elementwise())
+UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
 
 
 def check_same_types(values: Sequence[SSAValue], what: str) -> None:

@@ -9,17 +9,13 @@ from xdsl.dialects.builtin import (
     Float8E4M3FNType,
     Float8E5M2Type,
     IntegerType,
-    bf16,
     f32,
     i1,
-    i32,
 )
-from xdsl.ir import Attribute
 from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
     irdl_op_definition,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -27,33 +23,25 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import PackFormatAttr, RoundingModeAttr
+from pallasite.dialects.tpu.attrs import RoundingModeAttr
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
+    ELEMENTWISE,
     FALSE,
     FLOAT_LIKE,
-    I32_ATTR,
     SIGNLESS_LIKE,
     TRUE,
+    UNARY_FORMAT,
     VECTOR,
     VECTOR_F32,
-    VECTOR_F32_OR_INTEGER,
     VECTOR_I32,
-    VECTOR_INTEGER,
     AnyVector,
-    Elementwise,
     TpuOp,
-    array_of,
-    check_positions,
-    check_same_types,
-    is_signless,
     operand,
-    operands,
 )
-from pallasite.dialects.types import bit_width, element_type
+from pallasite.dialects.types import element_type
 
-I32_ARRAY = array_of(i32)
 STOCHASTIC_TARGETS = (
     BFloat16Type,
     Float8E5M2Type,
@@ -63,9 +51,6 @@ STOCHASTIC_TARGETS = (
 )
 i4 = IntegerType(4)
 ROUNDING_MODE = BaseAttr(RoundingModeAttr)
-PACK_FORMAT = BaseAttr(PackFormatAttr)
-ELEMENTWISE = (Pure(), Elementwise())
-UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
 
 
 @irdl_op_definition
@@ -264,132 +249,10 @@ class StochasticConvertElementwiseOp(TpuOp):
             )
 
 
-@irdl_op_definition
-class PackElementwiseOp(TpuOp):
-    """Elements of several vectors in one word each, source 0 in the lowest bits."""
-
-    name = "tpu.pack_elementwise"
-
-    sources = operands(VECTOR_F32_OR_INTEGER)
-    target_type = prop_def(ANY)
-    result = result_def(VECTOR_INTEGER)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
-
-    def verify_(self) -> None:
-        if not self.sources:
-            raise VerifyException("expected at least one source")
-        check_same_types(self.sources, "sources")
-        source, result, target = self.sources[0].type, self.result.type, self.target_type
-        if bit_width(source) != bit_width(result):
-            raise VerifyException(f"expected elements of one width, got {source} and {result}")
-        if not is_signless(result.element_type):
-            raise VerifyException(f"expected a result of signless integers, got {result}")
-        check_packable(source.element_type, target)
-        ratio = bit_width(source) // bit_width(target)
-        if len(self.sources) != ratio:
-            raise VerifyException(f"expected {ratio} sources for {target}, got {len(self.sources)}")
-
-
-@irdl_op_definition
-class UnpackElementwiseOp(TpuOp):
-    """Field `index` of each word, widened; index 0 is in the lowest bits."""
-
-    name = "tpu.unpack_elementwise"
-
-    source = operand(VECTOR_INTEGER)
-    source_type = prop_def(ANY)
-    index = prop_def(I32_ATTR)
-    result = result_def(VECTOR_F32_OR_INTEGER)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
-    assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
-
-    def verify_(self) -> None:
-        source, result, narrow = self.source.type, self.result.type, self.source_type
-        if bit_width(source) != bit_width(result):
-            raise VerifyException(f"expected elements of one width, got {source} and {result}")
-        if not is_signless(source.element_type):
-            raise VerifyException(f"expected a source of signless integers, got {source}")
-        check_packable(result.element_type, narrow)
-        check_part(self.index.value.data, bit_width(result) // bit_width(narrow))
-
-
-@irdl_op_definition
-class PackSubelementsOp(TpuOp):
-    """Registers of wide elements packed into one of narrow elements at the given positions."""
-
-    name = "tpu.pack_subelements"
-
-    sources = operands(VECTOR)
-    positions = prop_def(I32_ARRAY)
-    pack_format = prop_def(PACK_FORMAT)
-    unsigned_integers = opt_prop_def(BOOL_ATTR, default_value=FALSE)
-    result = result_def(VECTOR)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$sources attr-dict `:` type($sources) `->` type($result)"
-
-    def verify_(self) -> None:
-        if not self.sources:
-            raise VerifyException("expected at least one source")
-        check_same_types(self.sources, "sources")
-        factor = bit_width(self.sources[0].type) // bit_width(self.result.type)
-        check_positions(self.positions, len(self.sources), factor)
-
-
-@irdl_op_definition
-class UnpackSubelementsOp(TpuOp):
-    """Part `index` of a register of narrow elements, widened."""
-
-    name = "tpu.unpack_subelements"
-
-    source = operand(VECTOR)
-    index = prop_def(I32_ATTR)
-    pack_format = prop_def(PACK_FORMAT)
-    integer_extended = prop_def(BOOL_ATTR, default_value=TRUE)
-    unsigned_integers = prop_def(BOOL_ATTR, default_value=FALSE)
-    result = result_def(VECTOR)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
-
-    def __post_init__(self) -> None:
-        # The old C++ passes called the property `sign_extended`.
-        for data in (self.properties, self.attributes):
-            if (old := data.pop("sign_extended", None)) is not None:
-                self.properties["integer_extended"] = old
-        super().__post_init__()
-
-    def verify_(self) -> None:
-        source, result = self.source.type, self.result.type
-        check_part(self.index.value.data, bit_width(result) // bit_width(source))
-        if self.unsigned_integers.value.data and not is_signless(source.element_type):
-            raise VerifyException(f"unsigned_integers is for signless integers, got {source}")
-
-
 def check_same_type(input: AnyVector, result: AnyVector) -> None:
     """Operand and result have one type."""
     if input != result:
         raise VerifyException(f"expected result {input}, got {result}")
-
-
-def check_packable(wide: Attribute, narrow: Attribute) -> None:
-    """f32 is packed as bf16, a signless integer as a signless integer."""
-    if (wide == f32 and narrow == bf16) or (is_signless(wide) and is_signless(narrow)):
-        return
-    raise VerifyException(f"expected f32 and bf16 or two signless integers, got {wide}, {narrow}")
-
-
-def check_part(index: int, parts: int) -> None:
-    """The index names one of the parts."""
-    if not 0 <= index < parts:
-        raise VerifyException(f"expected an index in [0, {parts}), got {index}")
 
 
 OPERATIONS = (
@@ -404,8 +267,4 @@ OPERATIONS = (
     TruncfOp,
     StochasticConvertOp,
     StochasticConvertElementwiseOp,
-    PackElementwiseOp,
-    UnpackElementwiseOp,
-    PackSubelementsOp,
-    UnpackSubelementsOp,
 )

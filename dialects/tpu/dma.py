@@ -42,7 +42,7 @@ from pallasite.dialects.tpu.types import SemaphoreType
 from pallasite.dialects.types import shape_of
 
 ZERO = IntegerAttr(0, 32)
-_TRANSFER_FORMAT = (
+TRANSFER_FORMAT = (
     "`source` `(` $source `:` type($source) `)` `target` `(` $target `:` type($target) `)`"
     " (`source_semaphore` `(` $source_semaphore^ `:` type($source_semaphore) `)`)?"
     " (`target_semaphore` `(` $target_semaphore^ `:` type($target_semaphore) `)`)?"
@@ -68,7 +68,7 @@ class EnqueueDmaOp(TpuOp):
     strict_ordering = prop_def(BOOL_ATTR, default_value=FALSE)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    assembly_format = _TRANSFER_FORMAT
+    assembly_format = TRANSFER_FORMAT
 
     def verify_(self) -> None:
         check_transfer_semaphores(self)
@@ -124,7 +124,7 @@ class WaitDmaOp(TpuOp):
     wait_target = prop_def(BOOL_ATTR)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    assembly_format = _TRANSFER_FORMAT
+    assembly_format = TRANSFER_FORMAT
 
     def verify_(self) -> None:
         waits_for_target = self.wait_target.value.data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, i1, i32
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -27,6 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.tpu.base import (
     ANY,
     I32_ATTR,
+    INDEX,
     MASK,
     AnyVector,
     TpuOp,
@@ -39,7 +40,6 @@ from pallasite.dialects.tpu.base import (
 )
 from pallasite.dialects.types import split_grid
 
-INDEX = IndexType()
 REGISTER_MASK = VectorOf((i1,), rank=2)
 
 

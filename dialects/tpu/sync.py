@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IndexType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     ParsePropInAttrDict,
@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.base import (
     ANY_SEMAPHORE,
+    INDEX,
     MEMREF_I32,
     SEMAPHORE,
     TpuOp,
@@ -28,8 +29,6 @@ from pallasite.dialects.tpu.cores import (
     memory_core,
     own_core,
 )
-
-INDEX = IndexType()
 
 
 @irdl_op_definition
