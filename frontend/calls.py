@@ -95,9 +95,7 @@ def _kernel(site: CallSite, body: str) -> bytes | str:
     try:
         return base64.b64decode("".join(body.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise site.error(
-            "bad-base64", f"expected base64 as body of the kernel ({error})"
-        ) from error
+        raise site.error("bad-base64", f"expected a body in base64 ({error})") from error
 
 
 def check_aliases(site: CallSite) -> None:

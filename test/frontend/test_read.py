@@ -1,0 +1,257 @@
+"""Telling files apart by content, and taking kernels out of programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pallasite.diagnostics import ReadError
+from pallasite.dialects.kernel import call_of
+from pallasite.frontend import read
+
+Body = Callable[[str], bytes]
+
+SPELLINGS = [
+    "two_calls.stablehlo.mlir",
+    "two_calls.debug.stablehlo.mlir",
+    "two_calls.generic.stablehlo.mlir",
+    "two_calls.hlo",
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_first_call(spelling: str, encoded: bool, data: Path) -> None:
+    text = (data / spelling).read_text()
+    module = read(text.encode() if encoded else text, spelling)
+    module.verify()
+    call = call_of(module)
+    assert call is not None
+    assert [str(t) for t in call.operands] == ["tensor<16x128xf32>"] * 2
+    assert [str(t) for t in call.results] == ["tensor<16x128xf32>"]
+    assert call.aliases == ((0, 0),)
+    assert call.settings["custom_call_config"] == {
+        "serialization_format": 1,
+        "needs_layout_passes": True,
+    }
+    assert call.settings["scoped_memory_configs"] == [
+        {"memory_space": 1, "offset": 0, "size": 1048576}
+    ]
+    assert call.settings.get("kernel_name") == (None if "hlo" == spelling[-3:] else "add_alias")
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_second_call(spelling: str, data: Path) -> None:
+    module = read((data / spelling).read_text(), spelling, call=1)
+    call = call_of(module)
+    assert call is not None
+    assert [str(t) for t in call.operands] == ["tensor<16x128xf32>"] * 2
+    assert [str(t) for t in call.results] == ["tensor<16x128xf32>", "tensor<16x128xi32>"]
+    assert call.aliases == ((1, 0),)
+    assert call.settings["custom_call_config"]["cost_estimate"]["flops"] == 1
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_spelling_holds_the_same_kernels(spelling: str, data: Path) -> None:
+    for call in (0, 1):
+        kernel = read((data / spelling).read_text(), spelling, call)
+        expected = read((data / SPELLINGS[0]).read_text(), SPELLINGS[0], call)
+        del kernel.attributes["tpu.call"], expected.attributes["tpu.call"]
+        assert kernel.is_structurally_equivalent(expected)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("call", [2, -1])
+def test_no_such_call(spelling: str, call: int, data: Path) -> None:
+    with pytest.raises(ReadError) as caught:
+        read((data / spelling).read_text(), spelling, call)
+    assert caught.value.code == "no-such-call"
+    assert caught.value.message == f"expected the number of one of 2 custom calls, got {call}"
+    assert all(str(note.location).startswith(f"{spelling}:") for note in caught.value.notes)
+    assert len(caught.value.notes) == 2
+
+
+def test_kernel_program_equals_its_text(kernel: str, data: Path) -> None:
+    module = read((data / f"{kernel}.stablehlo.mlir").read_bytes())
+    del module.attributes["tpu.call"]
+    assert module.is_structurally_equivalent(read((data / f"{kernel}.mosaic.mlir").read_bytes()))
+
+
+def _call(config: str, types: str = "(tensor<8xf32>) -> tensor<8xf32>", more: str = "") -> str:
+    quoted = config.replace("\\", "\\\\").replace('"', "\\22")
+    return f"""module @m {{
+  func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {{
+    // stablehlo.custom_call @tpu_custom_call in a comment ( is no call
+    %s = stablehlo.constant dense<1.0> : tensor<8xf32>
+    %0 = stablehlo.custom_call @Sharding(%arg0) {{note = "@tpu_custom_call({{"}} :
+      (tensor<8xf32>) -> tensor<8xf32>
+    %1 = stablehlo.custom_call @tpu_custom_call(%0) {{backend_config = "{quoted}"{more}}} : {types}
+    return %1 : tensor<8xf32>
+  }}
+}}
+"""
+
+
+KERNEL = """
+module attributes {stable_mosaic.version = 11 : i64} {
+  func.func @main(%a: memref<8xf32, #tpu.memory_space<vmem>>) {
+    return
+  }
+}
+"""
+
+
+def _config(body: str | bytes, **more: object) -> str:
+    text = base64.b64encode(body).decode() if isinstance(body, bytes) else body
+    return json.dumps({"custom_call_config": {"body": text}, **more})
+
+
+def test_kernel_as_text_in_base64() -> None:
+    module = read(_call(_config(KERNEL.encode())))
+    assert "func.func" in str(module) and call_of(module) is not None
+
+
+def test_kernel_as_plain_text() -> None:
+    assert "func.func" in str(read(_call(_config(KERNEL))))
+
+
+@pytest.mark.parametrize(
+    "spelled, printed",
+    [
+        ("tensor<8xui8>", "tensor<8xui8>"),
+        ("tensor<8xi1>", "tensor<8xi1>"),
+        ("tensor<2x4xbf16>", "tensor<2x4xbf16>"),
+        ("tensor<f8E4M3FN>", "tensor<f8E4M3FN>"),
+        ("tensor<8x16xi4>", "tensor<8x16xi4>"),
+        ("tensor<8xi64>", "tensor<8xi64>"),
+        ("tensor<4xcomplex<f32>>", "tensor<4xcomplex<f32>>"),
+        ("tensor<?x3xf32>", "tensor<?x3xf32>"),
+    ],
+)
+def test_types_of_the_call(spelled: str, printed: str) -> None:
+    types = f"({spelled}, {spelled}) -> ({spelled}, tensor<f32>)"
+    call = call_of(read(_call(_config(KERNEL), types)))
+    assert call is not None
+    assert [str(t) for t in call.operands] == [printed] * 2
+    assert [str(t) for t in call.results] == [printed, "tensor<f32>"]
+
+
+def test_results_in_a_tuple() -> None:
+    types = "(tensor<8xf32>) -> tuple<tensor<8xf32>, tensor<8xi32>>"
+    call = call_of(read(_call(_config(KERNEL), types)))
+    assert call is not None and [str(t) for t in call.results] == ["tensor<8xf32>", "tensor<8xi32>"]
+
+
+ALIAS = (
+    "#stablehlo.output_operand_alias<output_tuple_indices = [{}], operand_index = {}, "
+    "operand_tuple_indices = []>"
+)
+
+
+def test_aliases_may_be_named() -> None:
+    text = _call(_config(KERNEL), more=", output_operand_aliases = [#alias]")
+    text = f"#alias = {ALIAS.format('', 0)}\n{text}"
+    call = call_of(read(text))
+    assert call is not None and call.aliases == ((0, 0),)
+
+
+def test_side_effect_and_name_are_settings() -> None:
+    more = ', has_side_effect = true, kernel_name = "attention"'
+    call = call_of(read(_call(_config(KERNEL, device_type="x"), more=more)))
+    assert call is not None
+    assert call.settings == {
+        "custom_call_config": {},
+        "device_type": "x",
+        "has_side_effect": True,
+        "kernel_name": "attention",
+    }
+
+
+@pytest.mark.parametrize(
+    "text, code, message, line",
+    [
+        (_call("{"), "bad-configuration", "expected JSON as configuration of the call", 7),
+        (_call("[]"), "bad-configuration", "expected a string 'custom_call_config.body'", 7),
+        (_call('{"custom_call_config": 1}'), "bad-configuration", "expected a string", 7),
+        (_call(_config("@@@@")), "bad-base64", "expected a body in base64", 7),
+        (_call(_config("AAAA"), "(tensor<8xf32>) -> (8)"), "syntax", "expected a type, got '8'", 7),
+        (_call(_config("AAAA"), "(i32) -> i32"), "syntax", "expected a tensor type, got 'i32'", 7),
+        (_call(_config(KERNEL), more=f", output_operand_aliases = [{ALIAS.format('', 3)}]"),
+         "bad-alias", "alias of operand 3 and result 0 in a call of 1 operands", 7),
+        (_call(_config(KERNEL)).replace("@tpu_custom_call(%0)", "@other(%0)"),
+         "no-kernel", "expected a custom call of @tpu_custom_call, found none", 0),
+        (_call(_config(KERNEL))[:-120], "syntax", "", 7),
+        ('module { %0 = "stablehlo.add', "syntax", "expected a string that ends", 1),
+        ("HloModule m\n\nENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n",
+         "no-kernel", "expected a custom call of @tpu_custom_call, found none", 0),
+        ('HloModule m\nx = f32[8] custom-call(y), custom_call_target="tpu_custom_call", '
+         "backend_config={}\n", "syntax", "undefined instruction y", 2),
+        ('HloModule m\nx = f32[8] custom-call(), custom_call_target="tpu_custom_call"\n',
+         "bad-configuration", "expected an attribute backend_config", 2),
+    ],
+)  # fmt: skip
+def test_broken_programs(text: str, code: str, message: str, line: int) -> None:
+    with pytest.raises(ReadError) as caught:
+        read(text, "program.mlir")
+    assert (caught.value.code, message in caught.value.message) == (code, True), caught.value
+    assert caught.value.location is not None
+    assert (caught.value.location.file, caught.value.location.line) == ("program.mlir", line)
+
+
+def test_errors_in_the_kernel_name_the_call() -> None:
+    with pytest.raises(ReadError) as caught:
+        read(_call(_config(b"ML\xefR\x0d")), "program.mlir")
+    note = caught.value.notes[-1]
+    assert note.message == "in the kernel of custom call 0"
+    assert str(note.location) == "program.mlir:7:10"
+
+
+def test_hlo_spellings(data: Path) -> None:
+    text = (data / "two_calls.hlo").read_text()
+    text = re.sub(r"\b(x|y|pallas_call)\.(\d)", r"%\1.\2", text)
+    text = text.replace("custom-call(%x.1, %y.1)", "custom-call(f32[16,128]{1,0:T(8,128)} %x.1, "
+                        "/*index=1*/f32[16,128]{1,0:T(8,128)S(1)} %y.1)")  # fmt: skip
+    quoted = re.sub(
+        r"backend_config=(\{.*\})$",
+        lambda m: "backend_config=" + json.dumps(m[1]) + ', metadata={op_name="f" source_line=3}',
+        text,
+        count=1,
+        flags=re.M,
+    )
+    assert quoted != text
+    for call in (0, 1):
+        kernel = call_of(read(quoted, "f.hlo", call))
+        assert kernel == call_of(read((data / "two_calls.hlo").read_text(), "f.hlo", call))
+
+
+def test_hlo_element_types() -> None:
+    body = json.dumps({"custom_call_config": {"body": KERNEL}})
+    types = {"pred": "i1", "s8": "i8", "u8": "ui8", "bf16": "bf16", "f8e4m3fn": "f8E4M3FN",
+             "f8e5m2": "f8E5M2", "s4": "i4", "u32": "ui32", "c64": "complex<f32>"}  # fmt: skip
+    for spelled, printed in types.items():
+        text = (
+            f"HloModule m\nENTRY e {{\n  p = {spelled}[2,3] parameter(0)\n"
+            f"  s = {spelled}[] constant(0)\n  c = ({spelled}[2,3], f32[]) custom-call(p, s), "
+            f'custom_call_target="tpu_custom_call", '
+            f"output_to_operand_aliasing={{{{0}}: (0, {{}}), {{1}}: (1, {{}})}}, "
+            f"backend_config={body}\n}}\n"
+        )
+        call = call_of(read(text))
+        assert call is not None
+        assert [str(t) for t in call.operands] == [f"tensor<2x3x{printed}>", f"tensor<{printed}>"]
+        assert [str(t) for t in call.results] == [f"tensor<2x3x{printed}>", "tensor<f32>"]
+        assert call.aliases == ((0, 0), (1, 1))
+
+
+def test_other_bytes_are_refused() -> None:
+    with pytest.raises(ReadError, match="expected Mosaic bytecode"):
+        read(b"\x7fELF\x00\xff", "x.bin")
+
+
+def test_bytecode_has_no_call(body: Body) -> None:
+    assert call_of(read(body("cf_while"))) is None
