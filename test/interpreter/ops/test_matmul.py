@@ -1,0 +1,158 @@
+import ml_dtypes
+import numpy as np
+import pytest
+
+SEED = np.random.default_rng(0)
+NUMBERS = {
+    "plain": ("[1], [0], [0], [1], [0, 0, 1, 1], [], []", "mk,kn->mn"),
+    "transposed_rhs": ("[1], [1], [0], [0], [0, 0, 1, 0], [], []", "mk,nk->mn"),
+    "transposed_lhs": ("[0], [0], [1], [1], [0, 1, 1, 1], [], []", "km,kn->mn"),
+    "batched": ("[2], [1], [1], [2], [0, 0, 0, 1, 1, 2], [0], [0]", "bmk,bkn->bmn"),
+    "batch_last": ("[0], [2], [1], [0], [0, 2, 0, 1, 1, 0], [2], [1]", "kmb,nbk->bmn"),
+    "vector_lhs": ("[0], [0], [], [1], [1, 1], [], []", "k,kn->n"),
+    "two_contracted": ("[1, 2], [0, 1], [0], [2], [0, 0, 1, 2], [], []", "mkj,kjn->mn"),
+    "two_free": ("[2], [0], [0, 1], [1], [0, 0, 0, 1, 1, 1], [], []", "mjk,kn->mjn"),
+}
+SIZES = {"b": 3, "m": 40, "k": 72, "n": 130, "j": 2}
+
+
+def vector(shape, element):
+    return "vector<" + "x".join(map(str, shape)) + f"x{element}>"
+
+
+def bf16(x):
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def matmul(meaning, a, b, acc, numbers, elements=("f32", "f32", "f32"), precision=None):
+    types = [vector(x.shape, e) for x, e in zip((a, b, acc), elements, strict=True)]
+    attributes = f"dimension_numbers = #tpu.dot_dimension_numbers<{numbers}>"
+    if precision:
+        attributes += f", precision = #tpu.contract_precision<{precision}>"
+    text = f"%r = tpu.matmul %a, %b, %c {{{attributes}, transpose_lhs_hint = false}} : "
+    result = f"{', '.join(types)} -> {types[2]}"
+    return meaning(text + result, a=types[0], b=types[1], c=types[2])(a, b, acc)
+
+
+@pytest.mark.parametrize("form", NUMBERS)
+def test_dimension_numbers(meaning, form):
+    numbers, einsum = NUMBERS[form]
+    sides, out = einsum.split("->")
+    left, right = sides.split(",")
+    a, b, acc = (
+        SEED.standard_normal([SIZES[d] for d in dims]).astype(np.float32)
+        for dims in (left, right, out)
+    )
+    result = matmul(meaning, a, b, acc, numbers, precision="fp32")
+    expected = acc + np.einsum(einsum, a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=3e-5)
+    assert result.dtype == np.float32
+    rounded = matmul(meaning, a, b, acc, numbers)
+    expected = acc + np.einsum(einsum, bf16(a).astype(np.float64), bf16(b).astype(np.float64))
+    np.testing.assert_allclose(rounded, expected, rtol=1e-5, atol=3e-5)
+
+
+def test_precisions_differ_as_they_should(meaning):
+    a, b = (SEED.standard_normal((128, 128)).astype(np.float32) for _ in range(2))
+    acc = np.zeros((128, 128), np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    errors = [
+        np.abs(matmul(meaning, a, b, acc, NUMBERS["plain"][0], precision=p) - exact).max()
+        for p in (None, "bf16x3", "fp32")
+    ]
+    assert errors[0] > 1e-2 > 2e-3 > errors[1] > errors[2]
+    assert errors[2] < 2e-5
+
+
+@pytest.mark.parametrize("element", ["i8", "i4"])
+def test_integers_are_exact(meaning, element):
+    low, high = (-128, 127) if element == "i8" else (-8, 7)
+    a = SEED.integers(low, high, (24, 3000), endpoint=True).astype(np.int8)
+    b = SEED.integers(low, high, (3000, 40), endpoint=True).astype(np.int8)
+    a[0], b[:, 0] = low, low
+    acc = SEED.integers(-(1 << 31), (1 << 31) - 1, (24, 40), dtype=np.int32)
+    result = matmul(meaning, a, b, acc, NUMBERS["plain"][0], (element, element, "i32"))
+    expected = (acc + a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
+    assert result.dtype == np.int32
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_legacy_transpose_flag(meaning):
+    a, b = (SEED.standard_normal((8, 16)).astype(np.float32) for _ in range(2))
+    types = ["vector<8x16xf32>", "vector<8x16xf32>", "vector<8x8xf32>"]
+    text = "%r = tpu.matmul %a, %b, %c {transpose_lhs_hint = false, transpose_rhs = true} : "
+    function = meaning(
+        f"{text}{', '.join(types)} -> {types[2]}", a=types[0], b=types[1], c=types[2]
+    )
+    result = function(a, b, np.zeros((8, 8), np.float32))
+    np.testing.assert_allclose(result, bf16(a) @ bf16(b).T, rtol=1e-5, atol=1e-5)
+
+
+def test_operands_are_not_written(meaning):
+    a = b = acc = np.ones((128, 128), np.float32)
+    result = matmul(meaning, a, b, acc, NUMBERS["plain"][0])
+    assert (result == 129).all() and (acc == 1).all()
+
+
+def test_zero_times_infinity_is_nan(meaning):
+    a = np.full((8, 128), np.inf, np.float32)
+    b, acc = np.zeros((128, 128), np.float32), np.zeros((8, 128), np.float32)
+    assert np.isnan(matmul(meaning, a, b, acc, NUMBERS["plain"][0])).all()
+
+
+def tiles(matrix, p, rows, columns):
+    """Native tiles of a matrix padded with zeros to whole tiles."""
+    grown = np.zeros((-(-matrix.shape[0] // rows) * rows, -(-matrix.shape[1] // columns) * columns))
+    grown[: matrix.shape[0], : matrix.shape[1]] = matrix
+    r, c = grown.shape[0] // (8 * p), grown.shape[1] // 128
+    if p == 1:
+        return grown.reshape(r, 8, c, 128).swapaxes(1, 2)
+    return grown.reshape(r, 8, p, c, 128).transpose(0, 3, 1, 4, 2)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("element", "p"), [("f32", 1), ("bf16", 2), ("i8", 4)])
+@pytest.mark.parametrize("size", [(40, 200, 300), (128, 256, 128), (8, 128, 512)])
+@pytest.mark.parametrize("group", [128, 256])
+def test_the_grid_form_gives_the_same_bits(meaning, transposed, element, p, size, group):
+    m, k, n = size
+    dtype, out, wide = (
+        (np.int8, "i32", np.int32) if element == "i8" else (np.float32, "f32", np.float32)
+    )
+    a, b = (
+        SEED.integers(-100, 100, s).astype(np.int8) if element == "i8"
+        else bf16(SEED.standard_normal(s).astype(np.float32))
+        for s in ((m, k), (n, k) if transposed else (k, n))
+    )  # fmt: skip
+    acc = SEED.integers(-9, 9, (m, n)).astype(wide)
+    numbers = NUMBERS["transposed_rhs" if transposed else "plain"][0]
+    whole = matmul(meaning, a, b, acc, numbers, (element, element, out))
+    grids = [
+        tiles(a, p, 8 * p, 128).astype(dtype),
+        tiles(b, p, 8 * p, 128).astype(dtype),
+        tiles(acc, 1, 8, 128).astype(wide),
+    ]
+    types = [vector(g.shape, e) for g, e in zip(grids, (element, element, out), strict=True)]
+    flag = "true" if transposed else "false"
+    attributes = f"{{columns = {group} : i64, contracting = {group} : i64, transpose_rhs = {flag}}}"
+    text = f"%r = grid.matmul %a, %b, %c {attributes} : {', '.join(types)}"
+    result = meaning(text, a=types[0], b=types[1], c=types[2])(*grids)
+    assert result.shape == grids[2].shape
+    matrix = result.swapaxes(1, 2).reshape(-(-m // 8) * 8, -1)
+    np.testing.assert_array_equal(matrix[:m, :n], whole)
+
+
+def test_contract(meaning):
+    a, b = SEED.standard_normal((8, 40)).astype(np.float32), SEED.standard_normal((24, 40))
+    b = b.astype(np.float32)
+    maps = "affine_map<(d0, d1, d2) -> ({})>"
+    text = (
+        "%r = vector.contract {indexing_maps = ["
+        + ", ".join(maps.format(x) for x in ("d0, d2", "d1, d2", "d1, d0"))
+        + '], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}'
+        + " %a, %b, %c : vector<8x40xf32>, vector<24x40xf32> into vector<24x8xf32>"
+    )
+    acc = SEED.standard_normal((24, 8)).astype(np.float32)
+    types = {"a": "vector<8x40xf32>", "b": "vector<24x40xf32>", "c": "vector<24x8xf32>"}
+    result = meaning(text, **types)(a, b, acc)
+    np.testing.assert_allclose(result, acc + bf16(b) @ bf16(a).T, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
+V = "vector<2x3x4xf32>"
+
+
+def test_broadcast(meaning):
+    splat = meaning("%r = vector.broadcast %a : f32 to vector<2x3xf32>", a="f32")
+    assert splat(np.float32(2)).tolist() == [[2, 2, 2]] * 2
+    truth = meaning("%r = vector.broadcast %a : i1 to vector<2xi1>", a="i1")(True)
+    assert truth.dtype == np.bool_ and truth.all()
+    row = np.arange(4, dtype=np.float32)
+    rows = meaning("%r = vector.broadcast %a : vector<1x4xf32> to vector<2x3x4xf32>",
+                   a="vector<1x4xf32>")  # fmt: skip
+    np.testing.assert_array_equal(rows(row[None]), np.broadcast_to(row, (2, 3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"vector.shape_cast %a : {V} to vector<6x4xf32>", X.reshape(6, 4)),
+        (f"tpu.reshape %a : {V} -> vector<24x1xf32>", X.reshape(24, 1)),
+        (f"vector.transpose %a, [2, 0, 1] : {V} to vector<4x2x3xf32>", X.transpose(2, 0, 1)),
+        (f"tpu.transpose %a, [1, 2, 0] : {V} -> vector<3x4x2xf32>", X.transpose(1, 2, 0)),
+        (
+            f"vector.extract_strided_slice %a {{offsets = [0, 1, 1], sizes = [2, 2, 2], "
+            f"strides = [1, 1, 2]}} : {V} to vector<2x2x2xf32>",
+            X[:, 1:3, 1:4:2],
+        ),
+        (f"tpu.repeat %a, 1 x 2 : {V} -> vector<2x6x4xf32>", np.concatenate([X, X], 1)),
+        (f"vector.extract %a[1] : vector<3x4xf32> from {V}", X[1]),
+    ],
+)
+def test_moves(meaning, text, expected):
+    np.testing.assert_array_equal(meaning("%r = " + text, a=V)(X), expected)
+
+
+def test_extract_gives_a_scalar_carrier(meaning):
+    assert type(meaning(f"%r = vector.extract %a[1, 2, 3] : f32 from {V}", a=V)(X)) is np.float32
+    i = meaning("%r = vector.extract %a[0] : i32 from vector<1xi32>", a="vector<1xi32>")
+    assert type(i(np.array([7], np.int32))) is int
+    b = meaning("%r = vector.extract %a[0] : i1 from vector<1xi1>", a="vector<1xi1>")
+    assert b(np.array([True])) is True
+    dynamic = meaning(f"%r = vector.extract %a[1, %i, 3] : f32 from {V}", a=V, i="index")
+    assert dynamic(X, 2) == X[1, 2, 3]
+
+
+def test_insert_leaves_its_operand_alone(meaning):
+    text = "%r = vector.insert_strided_slice %a, %b {offsets = [0, 1, 2], strides = [1, 1]} : "
+    small = np.ones((2, 2), np.float32)
+    result = meaning(text + f"vector<2x2xf32> into {V}", a="vector<2x2xf32>", b=V)(small, X)
+    expected = X.copy()
+    expected[0, 1:3, 2:4] = 1
+    np.testing.assert_array_equal(result, expected)
+    assert X[0, 1, 2] == 6
+    one = meaning(f"%r = vector.insert %a, %b[1, 0, 0] : f32 into {V}", a="f32", b=V)
+    assert one(np.float32(99), X)[1, 0, 0] == 99 and X[1, 0, 0] == 12
+
+
+def test_concatenate(meaning):
+    text = f"%r = tpu.concatenate %a, %b in 1 : {V}, vector<2x1x4xf32> -> vector<2x4x4xf32>"
+    extra = np.zeros((2, 1, 4), np.float32)
+    result = meaning(text, a=V, b="vector<2x1x4xf32>")(X, extra)
+    np.testing.assert_array_equal(result, np.concatenate([X, extra], 1))
+
+
+def test_vector_bitcast_splits_the_last_dimension(meaning):
+    x = np.array([[0x04030201, 0x08070605]], np.int32)
+    split = meaning(
+        "%r = vector.bitcast %a : vector<1x2xi32> to vector<1x8xi8>", a="vector<1x2xi32>"
+    )
+    assert split(x).tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    join = meaning("%r = vector.bitcast %a : vector<1x8xi8> to vector<1x4xi16>", a="vector<1x8xi8>")
+    assert join(split(x)).tolist() == [[0x0201, 0x0403, 0x0605, 0x0807]]
+
+
+def test_constants(meaning):
+    splat = meaning("%r = arith.constant dense<1.1> : vector<2x3xbf16>")()
+    assert (
+        splat.dtype == np.float32 and splat.shape == (2, 3) and splat[0, 0] == np.float32(1.1015625)
+    )
+    ints = meaning("%r = arith.constant dense<[1, -1]> : vector<2xi8>")()
+    assert ints.dtype == np.int8 and ints.tolist() == [1, -1]
+    assert meaning("%r = arith.constant dense<true> : vector<2xi1>")().dtype == np.bool_
+    number = meaning("%r = arith.constant 2.5 : f32")()
+    assert type(number) is np.float32 and number == 2.5
+    assert meaning("%r = arith.constant true")() is True
+    assert meaning("%r = arith.constant -7 : i32")() == -7
+    assert np.isneginf(meaning("%r = arith.constant 0xFF800000 : f32")())
+
+
+def test_identities(meaning):
+    assert meaning("%r = tpu.assume_multiple %a, 8 : i32", a="i32")(16) == 16
+    assert meaning(f"%r = tpu.assume_layout %a : {V} -> {V}", a=V)(X) is X
