@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from pallasite.dialects import memref, tpu
+from pallasite.dialects.kernel import UNSPECIFIED
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
@@ -23,11 +24,15 @@ def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., R
     type = op.memref.type
     shape = type.get_shape()
     name = f"%{op.memref.name_hint}" if op.memref.name_hint else op.name
+    unspecified = UNSPECIFIED in op.attributes
 
     def fn(core: Core, *sizes: int) -> Ref:
         given = iter(sizes)
         full = [next(given) if n == DYNAMIC_INDEX else n for n in shape]
-        return core.allocate(type, name, at, shape=full)
+        ref = core.allocate(type, name, at, shape=full)
+        if unspecified:
+            ref.buffer.shadow = None
+        return ref
 
     return fn
 

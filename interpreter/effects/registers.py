@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, VectorType
@@ -75,7 +75,7 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     """Writes a grid of registers to rows of memory, where the word mask is set."""
     at = source_location(op)
     rank = len(op.indices)
-    steps = grid_steps(op, cast(VectorType[Attribute], op.value.type))
+    steps = grid_steps(op, op.value.type)
     sublanes = _flags(op.sublane_mask.get_values())
     offsets = _offsets(op)
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)

@@ -12,6 +12,7 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of, tiling_of
+from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
@@ -57,7 +58,7 @@ def memref_reshape(op: tpu.MemrefReshapeOp, facts: Facts) -> Callable[[Ref], Ref
     """The same elements in another shape."""
     at = source_location(op)
     shape = shape_of(op.result.type)
-    return lambda ref: ref.reshape(shape, at)
+    return lambda ref: recast.reshape(ref, shape, at)
 
 
 @meaning(tpu.MemrefBitcastOp)
@@ -71,11 +72,11 @@ def memref_bitcast(op: tpu.MemrefBitcastOp, facts: Facts) -> Callable[[Ref], Ref
 
     def fn(ref: Ref) -> Ref:
         if known:
-            return ref.bitcast(shape, element, at)
+            return recast.bitcast(ref, shape, element, at)
         # Dynamic sizes follow the source's; only the second minor one changes with the width.
         sizes = list(ref.shape)
         sizes[-2] = sizes[-2] * ref.codec.bits // new
-        return ref.bitcast(sizes, element, at)
+        return recast.bitcast(ref, sizes, element, at)
 
     return fn
 
@@ -98,7 +99,7 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
         if declared is None and not offset and tuple(sizes) == ref.shape:
             if element == ref.element:
                 return ref
-        return ref.reinterpret(sizes, element, declared or inferred(sizes), offset, at)
+        return recast.reinterpret(ref, sizes, element, declared or inferred(sizes), offset, at)
 
     def inferred(sizes: list[int]) -> Tiling:
         if is_semaphore(element):

@@ -154,103 +154,10 @@ class Ref:
                 kept.append(d)
                 wanted -= 1
             elif self.shape[d] != 1:
-                raise self._no_view("squeeze", shape)
+                raise self.no_view("squeeze", shape)
         if wanted >= 0:
-            raise self._no_view("squeeze", shape)
+            raise self.no_view("squeeze", shape)
         return self.keep(kept[::-1])
-
-    def reshape(self, shape: Sequence[int], at: SourceLocation | None = None) -> Ref:
-        """The same elements, row-major, in another shape; tiles must not be cut across."""
-        shape = tuple(shape)
-        same = 0
-        while same < min(len(shape), len(self.shape)) and shape[-1 - same] == self.shape[-1 - same]:
-            same += 1
-        for keep in range(same, -1, -1):
-            # Keeping trailing dimensions as they are keeps their padding and offset, too; but
-            # sizes that only happen to agree must not stop a reshape that needs them.
-            rest = len(self.shape) - keep
-            grouped = self._regroup(rest, shape[: len(shape) - keep])
-            if grouped is not None:
-                digits, base = grouped
-                return Ref(
-                    self.buffer,
-                    self.element,
-                    shape,
-                    (*digits, *self.digits[rest:]),
-                    ((0,) * len(digits)) + self.starts[rest:],
-                    base,
-                )
-        raise self._no_view("reshape", shape, at)
-
-    def _regroup(self, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:
-        axes: list[tuple[int, int]] = []
-        base = self.base
-        for digits, start, size in zip(
-            self.digits[:rank], self.starts[:rank], self.shape[:rank], strict=True
-        ):
-            runs = boxes.split(digits, start, size)
-            if len(runs) != 1:
-                return None
-            base += runs[0].base
-            axes += runs[0].axes
-        digits = boxes.regroup(axes, shape)
-        return None if digits is None else (digits, base)
-
-    def bitcast(
-        self, shape: Sequence[int], element: Attribute, at: SourceLocation | None = None
-    ) -> Ref:
-        """The same bytes as another type; a change of width rescales the second-minor dimension."""
-        shape = tuple(shape)
-        old, new = self.codec.bits, codec(element).bits
-        if old == new:
-            return Ref(
-                self.buffer, element, shape, self.digits, self.starts, self.base, self.blocks
-            )
-        rows = len(shape) - 2
-        if rows < 0:
-            raise self._no_view("bitcast", shape, at)
-        if old > new:
-            k = old // new
-            scaled = [tuple((e, s * k) for e, s in digits) for digits in self.digits]
-            scaled[rows] = boxes.simplify((*scaled[rows], (k, 1)))
-            starts = [s * k if d == rows else s for d, s in enumerate(self.starts)]
-            base = self.base * k
-            block = self.blocks[rows] * k
-        else:
-            k = new // old
-            *slow, (extent, stride) = self.digits[rows]
-            fits = stride == 1 and extent % k == 0 and self.starts[rows] % k == 0
-            finest = [(extent // k, k)] if extent != k else []
-            others = [d for i, ds in enumerate(self.digits) if i != rows for d in ds]
-            if not fits or self.base % k or any(s % k for _, s in [*others, *slow]):
-                raise self._no_view("bitcast", shape, at)
-            scaled = [tuple((e, s // k) for e, s in digits) for digits in self.digits]
-            scaled[rows] = boxes.simplify(tuple((e, s // k) for e, s in [*slow, *finest]))
-            starts = [s // k if d == rows else s for d, s in enumerate(self.starts)]
-            base = self.base // k
-            block = max(1, self.blocks[rows] // k)
-        blocks = (*self.blocks[:rows], block, *self.blocks[rows + 1 :])
-        return Ref(self.buffer, element, shape, tuple(scaled), tuple(starts), base, blocks)
-
-    def reinterpret(
-        self,
-        shape: Sequence[int],
-        element: Attribute,
-        tiling: Tiling,
-        offset: int = 0,
-        at: SourceLocation | None = None,
-    ) -> Ref:
-        """Memory from `offset` new elements behind the first element on, as another array."""
-        bits = codec(element).bits
-        origin = self.offset((0,) * len(self.shape)) * self.codec.bits
-        if origin % bits:
-            raise self._no_view("reinterpret", shape, at)
-        first = origin // bits + offset
-        if first < 0 or (first + tiling.elements(shape)) * bits > self.buffer.size * 8:
-            raise self._no_view("reinterpret", shape, at)
-        return Ref(
-            self.buffer, element, tuple(shape), digits_of(tiling), None, first, blocks_of(tiling)
-        )
 
     # --- access -----------------------------------------------------------------------------
 
@@ -424,7 +331,7 @@ class Ref:
             at,
         )
 
-    def _no_view(
+    def no_view(
         self, what: str, shape: Sequence[int], at: SourceLocation | None = None
     ) -> ExecutionError:
         return ExecutionError(

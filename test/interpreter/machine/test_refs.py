@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.memory import Memory
+from pallasite.interpreter.machine.recast import bitcast, reinterpret, reshape
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, native_tiling
 
@@ -150,27 +151,27 @@ def test_reshape_merges_and_splits_leading_dimensions():
     ref = make((16, 2, 128), f32)
     array = numbers((16, 2, 128), f32)
     ref.write(array)
-    np.testing.assert_array_equal(ref.reshape((32, 128)).read(), array.reshape(32, 128))
+    np.testing.assert_array_equal(reshape(ref, (32, 128)).read(), array.reshape(32, 128))
     deep = make((4, 16, 100), BF16)
     other = numbers((4, 16, 100), BF16)
     deep.write(other)
-    np.testing.assert_array_equal(deep.reshape((64, 100)).read(), other.reshape(64, 100))
-    np.testing.assert_array_equal(deep.reshape((2, 2, 16, 100)).read()[1, 1], other[3])
+    np.testing.assert_array_equal(reshape(deep, (64, 100)).read(), other.reshape(64, 100))
+    np.testing.assert_array_equal(reshape(deep, (2, 2, 16, 100)).read()[1, 1], other[3])
     with pytest.raises(ExecutionError, match="no reshape"):
-        make((4, 12, 200), f32).reshape((48, 200))
+        reshape(make((4, 12, 200), f32), (48, 200))
 
 
 def test_bitcast_rescales_rows():
     ref = make((16, 256), f32)
     words = np.arange(16 * 256, dtype=np.int32).reshape(16, 256) + (7 << 16)
-    ref.bitcast((16, 256), IntegerType(32)).write(words)
-    halves = ref.bitcast((32, 256), IntegerType(16))
+    bitcast(ref, (16, 256), IntegerType(32)).write(words)
+    halves = bitcast(ref, (32, 256), IntegerType(16))
     loaded = halves.read()
     np.testing.assert_array_equal(loaded[0::2], words.astype(np.int16))
     np.testing.assert_array_equal(loaded[1::2], words >> 16)
-    quarter = halves.bitcast((64, 256), IntegerType(8))
+    quarter = bitcast(halves, (64, 256), IntegerType(8))
     np.testing.assert_array_equal(quarter.read()[0::4], words.astype(np.int8))
-    back = quarter.slice((8, 0), (16, 256)).bitcast((4, 256), IntegerType(32))
+    back = bitcast(quarter.slice((8, 0), (16, 256)), (4, 256), IntegerType(32))
     np.testing.assert_array_equal(back.read(), words[2:6])
 
 
@@ -178,10 +179,10 @@ def test_reinterpret_single_rows():
     ref = make((20, 128), f32)
     array = numbers((20, 128), f32)
     ref.write(array)
-    single = ref.reinterpret((20, 128), f32, Tiling(((1, 128),), (1, 1)))
+    single = reinterpret(ref, (20, 128), f32, Tiling(((1, 128),), (1, 1)))
     np.testing.assert_array_equal(single.read(), array)
     with pytest.raises(ExecutionError, match="no reinterpret"):
-        ref.reinterpret((25, 128), f32, Tiling(((1, 128),), (1, 1)))
+        reinterpret(ref, (25, 128), f32, Tiling(((1, 128),), (1, 1)))
 
 
 def test_out_of_bounds_names_index_shape_and_place():

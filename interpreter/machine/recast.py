@@ -1,0 +1,111 @@
+"""Refs of another shape or type over the same memory: reshape, bitcast, reinterpret.
+
+These are arithmetic on address digits (`boxes`); none moves data, and where data would have to move
+they refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter.machine import boxes
+from pallasite.interpreter.machine.boxes import Digits
+from pallasite.interpreter.machine.codec import codec
+from pallasite.interpreter.machine.views import Ref, blocks_of, digits_of
+from pallasite.layouts.tiling import Tiling
+
+
+def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) -> Ref:
+    """The same elements, row-major, in another shape; tiles must not be cut across."""
+    shape = tuple(shape)
+    same = 0
+    while same < min(len(shape), len(ref.shape)) and shape[-1 - same] == ref.shape[-1 - same]:
+        same += 1
+    for keep in range(same, -1, -1):
+        # Keeping trailing dimensions as they are keeps their padding and offset, too; but
+        # sizes that only happen to agree must not stop a reshape that needs them.
+        rest = len(ref.shape) - keep
+        grouped = _regroup(ref, rest, shape[: len(shape) - keep])
+        if grouped is not None:
+            digits, base = grouped
+            return Ref(
+                ref.buffer,
+                ref.element,
+                shape,
+                (*digits, *ref.digits[rest:]),
+                ((0,) * len(digits)) + ref.starts[rest:],
+                base,
+            )
+    raise ref.no_view("reshape", shape, at)
+
+
+def _regroup(ref: Ref, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:
+    axes: list[tuple[int, int]] = []
+    base = ref.base
+    for digits, start, size in zip(
+        ref.digits[:rank], ref.starts[:rank], ref.shape[:rank], strict=True
+    ):
+        runs = boxes.split(digits, start, size)
+        if len(runs) != 1:
+            return None
+        base += runs[0].base
+        axes += runs[0].axes
+    digits = boxes.regroup(axes, shape)
+    return None if digits is None else (digits, base)
+
+
+def bitcast(
+    ref: Ref, shape: Sequence[int], element: Attribute, at: SourceLocation | None = None
+) -> Ref:
+    """The same bytes as another type; a change of width rescales the second-minor dimension."""
+    shape = tuple(shape)
+    old, new = ref.codec.bits, codec(element).bits
+    if old == new:
+        return Ref(ref.buffer, element, shape, ref.digits, ref.starts, ref.base, ref.blocks)
+    rows = len(shape) - 2
+    if rows < 0:
+        raise ref.no_view("bitcast", shape, at)
+    if old > new:
+        k = old // new
+        scaled = [tuple((e, s * k) for e, s in digits) for digits in ref.digits]
+        scaled[rows] = boxes.simplify((*scaled[rows], (k, 1)))
+        starts = [s * k if d == rows else s for d, s in enumerate(ref.starts)]
+        base = ref.base * k
+        block = ref.blocks[rows] * k
+    else:
+        k = new // old
+        *slow, (extent, stride) = ref.digits[rows]
+        fits = stride == 1 and extent % k == 0 and ref.starts[rows] % k == 0
+        finest = [(extent // k, k)] if extent != k else []
+        others = [d for i, ds in enumerate(ref.digits) if i != rows for d in ds]
+        if not fits or ref.base % k or any(s % k for _, s in [*others, *slow]):
+            raise ref.no_view("bitcast", shape, at)
+        scaled = [tuple((e, s // k) for e, s in digits) for digits in ref.digits]
+        scaled[rows] = boxes.simplify(tuple((e, s // k) for e, s in [*slow, *finest]))
+        starts = [s // k if d == rows else s for d, s in enumerate(ref.starts)]
+        base = ref.base // k
+        block = max(1, ref.blocks[rows] // k)
+    blocks = (*ref.blocks[:rows], block, *ref.blocks[rows + 1 :])
+    return Ref(ref.buffer, element, shape, tuple(scaled), tuple(starts), base, blocks)
+
+
+def reinterpret(
+    ref: Ref,
+    shape: Sequence[int],
+    element: Attribute,
+    tiling: Tiling,
+    offset: int = 0,
+    at: SourceLocation | None = None,
+) -> Ref:
+    """Memory from `offset` new elements behind the first element on, as another array."""
+    bits = codec(element).bits
+    origin = ref.offset((0,) * len(ref.shape)) * ref.codec.bits
+    if origin % bits:
+        raise ref.no_view("reinterpret", shape, at)
+    first = origin // bits + offset
+    if first < 0 or (first + tiling.elements(shape)) * bits > ref.buffer.size * 8:
+        raise ref.no_view("reinterpret", shape, at)
+    return Ref(ref.buffer, element, tuple(shape), digits_of(tiling), None, first, blocks_of(tiling))
