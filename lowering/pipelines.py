@@ -20,7 +20,12 @@ from pallasite.targets.target import TARGETS
 STEPS: dict[str, tuple[str, ...]] = {
     "mosaic": ("lower-to-mosaic",),
     "dma": ("windows-to-dma",),
-    "tiles": ("infer-memref-layout", "canonicalize-mosaic", "vectors-to-tiles"),
+    "tiles": (
+        "infer-memref-layout",
+        "canonicalize-mosaic",
+        "vectors-to-tiles",
+        "legalize-shuffles",
+    ),
     "vreg": ("tiles-to-vregs",),
 }
 """The passes that take a module to a form from the form before it."""

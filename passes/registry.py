@@ -15,6 +15,7 @@ _PASSES = {
     "canonicalize-mosaic": "pallasite.passes.canonicalize_mosaic:CanonicalizeMosaicPass",
     "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
+    "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",
     "lower-to-dma": "pallasite.lowering.pipelines:LowerToDmaPass",
     "lower-to-tiles": "pallasite.lowering.pipelines:LowerToTilesPass",
     "lower-to-vregs": "pallasite.lowering.pipelines:LowerToVregsPass",

@@ -1,0 +1,166 @@
+"""`legalize-shuffles`: only sublane shuffles that the TPU compiler takes.
+
+    %r = tpu.sublane_shuffle %a, %b, [1, 2, 3, 4, 5, 6, 7, 8]
+becomes
+    %x = tpu.sublane_shuffle %a, %a, [1, 2, 3, 4, 5, 6, 7, 7]
+    %y = tpu.sublane_shuffle %b, %b, [0, 0, 0, 0, 0, 0, 0, 0]
+    %r = arith.select %first_seven_sublanes, %x, %y
+
+Needs the `tiles` or `vreg` form; leaves the same form. A shuffle of one register may have any
+pattern. Of two registers, each half of the result must come from one quarter (four neighbouring
+sublanes) of the two; this was found by asking the compiler, on every generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import splat
+from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+
+QUARTER = SUBLANES // 2
+
+
+def is_legal(pattern: Sequence[int]) -> bool:
+    """True if a shuffle by `pattern` (rows of 16 stacked sublanes) is one instruction."""
+    if len({p // SUBLANES for p in pattern}) == 1:
+        return True
+    halves = (pattern[:QUARTER], pattern[QUARTER:])
+    return all(len({p // QUARTER for p in half}) == 1 for half in halves)
+
+
+class _Masks:
+    """Masks of sublanes of one module, each built once per block in front of its first use."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, tuple[bool, ...]], SSAValue] = {}
+
+    def get(
+        self, rows: tuple[bool, ...], anchor: Operation, kind: VectorType[Attribute]
+    ) -> SSAValue:
+        """A mask of the grid type `kind` set on the sublanes of `rows`."""
+        key = (id(anchor.parent), rows)
+        if key not in self._known:
+            self._known[key] = _sublane_mask(rows, anchor)
+        shape = kind.get_shape()
+        mask = self._known[key]
+        wanted = VectorType(i1, shape)
+        if mask.type == wanted:
+            return mask
+        return _insert(grid.BroadcastOp(mask, wanted), anchor)
+
+
+def _insert(op: Operation, anchor: Operation) -> SSAValue:
+    block = anchor.parent
+    assert block is not None
+    op.location = anchor.location
+    block.insert_op_before(op, anchor)
+    return op.results[0]
+
+
+def _sublane_mask(rows: tuple[bool, ...], anchor: Operation) -> SSAValue:
+    """A word mask of one register: a box if the rows are neighbours, else bits of a constant."""
+    chosen = [r for r, wanted in enumerate(rows) if wanted]
+    if chosen == list(range(chosen[0], chosen[-1] + 1)):
+        bounds = [
+            _insert(arith.ConstantOp(IntegerAttr(n, IndexType())), anchor)
+            for n in (chosen[0], 0, chosen[-1] + 1, LANES)
+        ]
+        made = tpu.CreateMaskOp.create(
+            operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
+        )
+        return _insert(made, anchor)
+    word = VectorType(i32, (SUBLANES, LANES))
+    iota = tpu.IotaOp.create(
+        result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0])}
+    )
+    row = _insert(iota, anchor)
+    bits = _insert(arith.ConstantOp(splat(word, sum(1 << r for r in chosen))), anchor)
+    one = _insert(arith.ConstantOp(splat(word, 1)), anchor)
+    zero = _insert(arith.ConstantOp(splat(word, 0)), anchor)
+    bit = _insert(arith.AndIOp(_insert(arith.ShRUIOp(bits, row), anchor), one), anchor)
+    return _insert(arith.CmpiOp(bit, zero, "ne"), anchor)
+
+
+def _one_source(op: tpu.SublaneShuffleOp, source: SSAValue, rows: list[int | None]) -> SSAValue:
+    """Row i of `source` chosen by `rows`; a row nobody needs stays where it is if that helps."""
+    keep = all(r is None or r == i for i, r in enumerate(rows))
+    if keep:
+        return source
+    known = [r for r in rows if r is not None]
+    pattern = [known[0] if r is None else r for r in rows]
+    # A rotation, where the wanted rows allow one, is the cheapest shuffle.
+    shift = {(r - i) % SUBLANES for i, r in enumerate(rows) if r is not None}
+    if len(shift) == 1:
+        amount = shift.pop()
+        pattern = [(i + amount) % SUBLANES for i in range(SUBLANES)]
+    made = tpu.SublaneShuffleOp.create(
+        operands=[source, source],
+        result_types=[source.type],
+        properties={"pattern": DenseArrayBase.from_list(i32, pattern)},
+    )
+    return _insert(made, op)
+
+
+def _expand(op: tpu.SublaneShuffleOp, masks: _Masks) -> None:
+    pattern = [int(p) for p in cast(DenseArrayBase[Any], op.pattern).get_values()]
+    first = [p if p < SUBLANES else None for p in pattern]
+    second = [p - SUBLANES if p >= SUBLANES else None for p in pattern]
+    left, right = _one_source(op, op.lhs, first), _one_source(op, op.rhs, second)
+    kind = cast(VectorType[Attribute], op.results[0].type)
+    words = left
+    if len(register_shape(32)) != len(_register(kind)):
+        shape = (*kind.get_shape()[:-3], SUBLANES, LANES)
+        as_words = VectorType(i32, shape)
+        left, right = (
+            _insert(tpu.BitcastVregOp.create(operands=[v], result_types=[as_words]), op)
+            for v in (left, right)
+        )
+        words = left
+    mask = masks.get(tuple(p < SUBLANES for p in pattern), op, cast(Any, words.type))
+    chosen = _insert(arith.SelectOp(mask, left, right), op)
+    if chosen.type != kind:
+        chosen = _insert(tpu.BitcastVregOp.create(operands=[chosen], result_types=[kind]), op)
+    op.results[0].replace_all_uses_with(chosen)
+    op.detach()
+    op.erase()
+
+
+def _register(kind: VectorType[Attribute]) -> tuple[int, ...]:
+    shape = kind.get_shape()
+    return tuple(shape[-2:]) if shape[-1] == LANES else tuple(shape[-3:])
+
+
+@dataclass(frozen=True)
+class LegalizeShufflesPass(ModulePass):
+    """Splits two-source sublane shuffles that are not made of quarters of registers."""
+
+    name = "legalize-shuffles"
+
+    target: str = "v5e"
+    """Taken like every lowering step's; the rule is the same on every target so far."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        masks = _Masks()
+        for shuffle in list(op.walk()):
+            if not isinstance(shuffle, tpu.SublaneShuffleOp) or shuffle.lhs is shuffle.rhs:
+                continue
+            pattern = [int(p) for p in cast(DenseArrayBase[Any], shuffle.pattern).get_values()]
+            if len(pattern) == SUBLANES and not is_legal(pattern):
+                _expand(shuffle, masks)
