@@ -52,10 +52,10 @@ def test_dynamic_gather_wraps_indices(meaning, dim):
     text = f"%r = tpu.dynamic_gather %a[%i] in [{dim}] : {R}, vector<8x128xi32> -> {R}"
     result = meaning(text, a=R, i="vector<8x128xi32>")(X, index)
     expected = np.empty_like(X)
-    for s, l in np.ndindex(8, 128):
-        where = [s, l]
-        where[dim] = index[s, l] % X.shape[dim]
-        expected[s, l] = X[tuple(where)]
+    for place in np.ndindex(8, 128):
+        where = list(place)
+        where[dim] = index[place] % X.shape[dim]
+        expected[place] = X[tuple(where)]
     np.testing.assert_array_equal(result, expected)
 
 

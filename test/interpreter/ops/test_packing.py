@@ -111,8 +111,17 @@ def test_pack_elementwise_truncates_integers_and_unpack_extends(meaning):
         )
 
 
-@pytest.mark.parametrize(("source", "result"), [("f32", "i32"), ("bf16", "i16"), ("i16", "i32"),
-                                                ("i32", "i8"), ("bf16", "f32"), ("i4", "i16")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ("f32", "i32"),
+        ("bf16", "i16"),
+        ("i16", "i32"),
+        ("i32", "i8"),
+        ("bf16", "f32"),
+        ("i4", "i16"),
+    ],
+)
 def test_bitcast_vreg_keeps_the_words(meaning, source, result):
     (a, shape), (b, other) = register(source, (2,)), register(result, (2,))
     x = random_values(source, shape)
