@@ -36,6 +36,9 @@ from xdsl.ir import Attribute, BlockArgument
 
 CALL = "tpu.call"
 FORM = "tpu.form"
+UNSPECIFIED = "tpu.unspecified"
+"""Unit attribute of a `memref.alloca` that holds blocks which may overrun their array: reading what
+lies outside gives unspecified values, but is no error."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
 

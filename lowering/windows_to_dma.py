@@ -44,6 +44,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     ModuleOp,
+    UnitAttr,
     i32,
     i64,
 )
@@ -54,6 +55,7 @@ from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects import func, memref
 from pallasite.dialects.kernel import (
     DYNAMIC,
+    UNSPECIFIED,
     Kernel,
     call_of,
     describe_kernel,
@@ -218,7 +220,7 @@ class _Lowering:
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         build, buffers = self.build, operand.buffers
         buffer = build.emit(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
-        return Pipelined(
+        window = Pipelined(
             argument=operand.argument,
             array=array,
             block=operand.block,
@@ -228,11 +230,15 @@ class _Lowering:
             fetched=not operand.output or operand.window.revisits,
             stored=operand.output,
             buffers=buffers,
+            stride=operand.stride if len(operand.block) == 1 else 0,
             buffer=buffer.results[0],
             semaphores=_semaphores(build, buffers, operand.hint("sems")),
             generation=self.generation,
             location=operand.location,
         )
+        if window.fetched and window.overruns:
+            buffer.attributes[UNSPECIFIED] = UnitAttr()
+        return window
 
     def _body(self, old: Block, point: Indices) -> None:
         """Moves the kernel's own operations here; program ids become loop values."""

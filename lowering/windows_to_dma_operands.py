@@ -19,7 +19,8 @@ from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import DYNAMIC, Call, Kernel, Window
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import bit_width, memory_space
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.windows_to_dma_maps import Range, ranges
 
 _ANY = MemorySpaceAttr("any")
@@ -71,11 +72,19 @@ class Operand:
     def buffers(self) -> int:
         return self.window.buffers or (1 if self.output and self.window.revisits else 2)
 
+    @property
+    def stride(self) -> int:
+        """Elements between blocks of rank 1: in VMEM, each starts with a whole register."""
+        if memory_space(self.block_type) == "smem":
+            return self.block[0]
+        register = SUBLANES * LANES * packing(bit_width(self.block_type))
+        return -(-self.block[0] // register) * register
+
     def buffer_type(self, buffers: int) -> MemRefType[Attribute]:
         """A window buffer of `buffers` blocks; blocks of rank 1 lie behind each other."""
         shape = self.block
         if buffers > 1:
-            shape = (buffers * shape[0],) if len(shape) == 1 else (buffers, *shape)
+            shape = (buffers * self.stride,) if len(shape) == 1 else (buffers, *shape)
         type = self.block_type
         return MemRefType(type.element_type, shape, memory_space=type.memory_space)
 

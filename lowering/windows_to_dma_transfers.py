@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -65,18 +66,32 @@ class Pipelined:
     stored: bool
     """Blocks are copied out: outputs."""
     buffers: int
+    stride: int
+    """Elements from one block of rank 1 to the next in its buffer."""
     buffer: SSAValue
     semaphores: SSAValue
     generation: int
     location: LocationAttr
 
-    def box(self, build: ScalarBuilder, index: Index) -> Box:
-        """The box of the array that the block at `index` covers."""
+    @property
+    def overruns(self) -> bool:
+        """Whether a block may lie partly outside the array."""
+        return any(
+            extent.overruns if self.low is None else extent.overruns_padded(self.low[d])
+            for d, extent in enumerate(self._extents)
+        )
+
+    @cached_property
+    def _extents(self) -> list[_Extent]:
         shape = memref_type(self.array).get_shape()
         tiles = _transfer_tiles(memref_type(self.array), self.generation)
+        columns = zip(shape, self.block, tiles, self.ranges, strict=True)
+        return [_Extent(*column) for column in columns]
+
+    def box(self, build: ScalarBuilder, index: Index) -> Box:
+        """The box of the array that the block at `index` covers."""
         parts: list[tuple[Scalar, Scalar, Scalar]] = []
-        for d, position in enumerate(index):
-            extent = _Extent(shape[d], self.block[d], tiles[d], self.ranges[d])
+        for d, (extent, position) in enumerate(zip(self._extents, index, strict=True)):
             if self.low is None:
                 parts.append(extent.blocked(build, position))
             else:
@@ -94,7 +109,7 @@ class Pipelined:
             return slice_of(build, self.buffer, box.inner, box.sizes)
         if len(self.block) == 1:
             # Blocks of rank 1 lie behind each other in one flat buffer.
-            start = build.add(build.mul(slot, self.block[0]), box.inner[0])
+            start = build.add(build.mul(slot, self.stride), box.inner[0])
             return slice_of(build, self.buffer, (start,), box.sizes)
         view = slice_of(build, self.buffer, (slot, *box.inner), (1, *box.sizes))
         return squeeze_to(build, view, memref_type(view).get_shape()[1:])
@@ -145,16 +160,32 @@ class _Extent:
     tile: int
     indices: Range
 
+    @property
+    def overruns(self) -> bool:
+        """Whether a numbered block may lie partly outside the array."""
+        whole, rest = divmod(self.size, self.block)
+        return rest != 0 and (self.indices.high is None or self.indices.high >= whole)
+
+    def overruns_padded(self, low: int) -> bool:
+        """The same for a block that starts at any element of the array padded by `low`."""
+        return self._before(low) or self._behind(low)
+
+    def _before(self, low: int) -> bool:
+        return low > 0 and (self.indices.low is None or self.indices.low < low)
+
+    def _behind(self, low: int) -> bool:
+        last = self.indices.high
+        return last is None or last - low + self.block > self.size
+
     def blocked(self, build: ScalarBuilder, index: Scalar) -> tuple[Scalar, Scalar, Scalar]:
         """Start in the array, start in the block and size of block number `index`."""
         start = build.mul(index, self.block)
         if known(start) is None and self.block % self.tile and self.block >= self.size:
             # The block spans the dimension, so its number is 0 wherever it is legal.
             start = self._assume_aligned(build, start)
-        whole, rest = divmod(self.size, self.block)
-        last = self.indices.high
-        if rest == 0 or (last is not None and last < whole):
+        if not self.overruns:
             return start, 0, self.block
+        whole, rest = divmod(self.size, self.block)
         cut = min(self.block, self._round_up(rest))
         if whole == 0:
             return start, 0, cut
@@ -164,13 +195,12 @@ class _Extent:
         self, build: ScalarBuilder, index: Scalar, low: int
     ) -> tuple[Scalar, Scalar, Scalar]:
         """The same for a window that starts at element `index` of the array padded by `low`."""
-        first, last = self.indices.low, self.indices.high
         start = build.sub(index, low) if low else index
         inner: Scalar = 0
-        if low and (first is None or first < low):
+        if self._before(low):
             inner = build.largest(build.sub(0, start), 0)
             start = build.largest(start, 0)
-        if last is not None and last - low + self.block <= self.size:
+        if not self._behind(low):
             return start, inner, build.sub(self.block, inner)
         # The tail is rounded up to whole tiles; starts are aligned, so rounding the size is enough.
         left = build.sub(self._round_up(self.size), start)
