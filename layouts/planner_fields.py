@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
 Box = tuple[int, int, int, int]
@@ -29,7 +29,7 @@ class Mask:
     field: Field | None = None
     bit: int = 0
 
-    def array(self) -> NDArray[np.bool_]:
+    def array(self) -> Array:
         """[8, 128], or [registers, 8, 128] of a field."""
         if self.field is not None:
             return (self.field.array() >> self.bit & 1).astype(np.bool_)
@@ -39,7 +39,7 @@ class Mask:
         return result
 
     @classmethod
-    def of(cls, wanted: NDArray[np.bool_], allowed: NDArray[np.bool_] | None = None) -> Mask:
+    def of(cls, wanted: Array, allowed: Array | None = None) -> Mask:
         """Covers `wanted` without leaving `allowed` (default: `wanted`), in few boxes."""
         allowed = wanted if allowed is None else allowed
         left = wanted.copy()
@@ -52,10 +52,10 @@ class Mask:
         return cls(tuple(boxes))
 
 
-def _grow(sublane: int, lane: int, allowed: NDArray[np.bool_]) -> Box:
+def _grow(sublane: int, lane: int, allowed: Array) -> Box:
     """The larger of the two maximal boxes that grow from a point, lanes first or sublanes first."""
 
-    def run(line: NDArray[np.bool_], at: int) -> tuple[int, int]:
+    def run(line: Array, at: int) -> tuple[int, int]:
         before, after = np.nonzero(~line[:at])[0], np.nonzero(~line[at:])[0]
         start = int(before[-1]) + 1 if before.size else 0
         return start, at + int(after[0]) if after.size else line.size
@@ -82,19 +82,19 @@ class Field:
     modulus: int = 0
     registers: int = 1
 
-    def array(self) -> NDArray[np.int64]:
+    def array(self) -> Array:
         """[registers, 8, 128]."""
         result = self._affine(self.base)
         for (s0, s1, l0, l1), affine in self.overlays:
             result[:, s0:s1, l0:l1] = self._affine(affine)[:, s0:s1, l0:l1]
         return result % self.modulus if self.modulus else result
 
-    def _affine(self, affine: Affine) -> NDArray[np.int64]:
+    def _affine(self, affine: Affine) -> Array:
         grid, sublane, lane = np.indices((self.registers, SUBLANES, LANES), np.int64)
         return affine[0] + affine[1] * grid + affine[2] * sublane + affine[3] * lane
 
     @classmethod
-    def of(cls, values: NDArray[np.int64], modulus: int = 0) -> Field | None:
+    def of(cls, values: Array, modulus: int = 0) -> Field | None:
         """Describes `values` [registers, 8, 128], negative where they do not matter.
 
         More than one register succeeds only if one affine function serves them all.
@@ -108,7 +108,7 @@ class Field:
         return cls(overlays[0][1], overlays[1:], modulus)
 
 
-def _fit(values: NDArray[np.int64], modulus: int) -> Affine | None:
+def _fit(values: Array, modulus: int) -> Affine | None:
     """An affine function that gives `values` wherever they are not negative."""
     points = np.argwhere(values >= 0)
     if not len(points):
@@ -141,7 +141,7 @@ def _fit(values: NDArray[np.int64], modulus: int) -> Affine | None:
     return (constant, factors[0], factors[1], factors[2])
 
 
-def _pieces(values: NDArray[np.int64], modulus: int) -> list[tuple[Box, Affine]]:
+def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
     """Boxes with an affine function each; later ones lie over earlier ones."""
     pieces: list[tuple[Box, Affine]] = []
     left = values >= 0

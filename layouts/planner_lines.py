@@ -10,13 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.layouts.registers import LANES
 
-Array = NDArray[np.int64]
+Array = NDArray[Any]
+"""Integers or truth values; which ones is said where it matters."""
+
+
+def any_along(mask: Array, *axes: int) -> Array:
+    """`mask.any(axes)`, an array also where NumPy's types say it might be a scalar."""
+    return np.asarray(np.any(mask, axis=axes))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -33,7 +33,7 @@ class Overlay:
     def add(self, value: int, members: Array, wanted: Array) -> None:
         """Lays the flat `value` over registers `members` where `wanted` [members, 8, segments]."""
         program, filled = self._program, self._filled[members]
-        fresh = ~filled.any((1, 2))
+        fresh = ~any_along(filled, 1, 2)
         position = np.arange(self._n)
         pieces = [] if self._value is None else [self._value]
         if self._value is None:

@@ -48,15 +48,11 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         return aligned(program, x, move)
     attempts: list[Callable[[Program], int | None]] = []
     if move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
-        attempts += [
-            lambda p: rotate_first(p, x, move, aligned),
-            lambda p: rotate_last(p, x, move, aligned),
-        ]
+        attempts.append(lambda p: rotate_first(p, x, move, aligned))
+        attempts.append(lambda p: rotate_last(p, x, move, aligned))
     if move.slope != 1 or amounts.size > 1:
-        attempts += [
-            lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS),
-            lambda p: gather_columns(p, x, move, costs),
-        ]
+        attempts.append(lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
+        attempts.append(lambda p: gather_columns(p, x, move, costs))
     made = cheapest(program, attempts, costs)
     if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)

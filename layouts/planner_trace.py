@@ -74,9 +74,11 @@ def trace(move: Move) -> Trace:
         starts = np.nonzero(lines.cuts)[0]
     full = (registers.size, rows.size, starts.size)
     valid = np.broadcast_to(valid, full)
-    fields = (np.where(valid, np.broadcast_to(a, full), -1) for a in (register, row, lane))
+    register, row, lane = (
+        np.where(valid, np.broadcast_to(a, full), -1) for a in (register, row, lane)
+    )
     walked = tuple(line.slope for line in index)
-    return _merged(Trace(starts, *fields, slopes, walked))
+    return _merged(Trace(starts, register, row, lane, slopes, walked))
 
 
 def _destination_index(
@@ -107,7 +109,8 @@ def _locate_in_sources(
     dim = move.concat_dim
     bounds = np.cumsum([0, *(shape[dim] for _, shape in move.sources)])
     which = lines.classify(index[dim], bounds)
-    first, result, slopes = 0, None, None
+    first, result = 0, list[Array]()
+    slopes = (0, 0, 0)
     for number, source in enumerate(move.sources):
         local = list(index)
         local[dim] = index[dim].scaled(1, -int(bounds[number]))
@@ -117,14 +120,14 @@ def _locate_in_sources(
         lines.active = active
         bases = [found[0].base + first, found[1].base, found[2].base]
         first += source[0].register_count(source[1])
-        if result is None:
-            result, slopes = bases, tuple(line.slope for line in found)
+        advance = (found[0].slope, found[1].slope, found[2].slope)
+        if not number:
+            result, slopes = bases, advance
             continue
         result = [np.where(here, new, old) for new, old in zip(bases, result, strict=True)]
-        if slopes != tuple(line.slope for line in found):
+        if slopes != advance:
             # Sources that advance differently: look at every lane by itself.
             lines.cuts[:] = lines.starts.size < LANES
-    assert result is not None and slopes is not None
     return result[0], result[1], result[2], slopes
 
 

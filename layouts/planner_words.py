@@ -47,8 +47,10 @@ class WordMove:
 
     def where(self, mask: Array) -> WordMove:
         """The move of some of the words."""
-        fields = (np.where(mask, f, -1) for f in (self.register, self.sublane, self.lane))
-        return WordMove(self.starts, *fields, self.slope)
+        register, sublane, lane = (
+            np.where(mask, f, -1) for f in (self.register, self.sublane, self.lane)
+        )
+        return WordMove(self.starts, register, sublane, lane, self.slope)
 
     def distinct(self) -> tuple[WordMove, Array]:
         """The different destination registers, and which of them each register is."""

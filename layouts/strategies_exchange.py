@@ -16,7 +16,7 @@ from itertools import permutations
 
 import numpy as np
 
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import SUBLANES
@@ -117,12 +117,12 @@ def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
     numbers = np.full(groups * size, -1)
     numbers[: rows.size] = rows.reshape(-1)
     numbers = numbers.reshape(groups, size)
-    base, wanted = numbers[:, 0], numbers >= 0
+    base, wanted = numbers[:, 0], np.asarray(numbers >= 0)
     if (base < 0).any() or (base % SUBLANES).any():
         return None
     relative = np.where(wanted, numbers - base[:, None], -1)
     pattern = relative.max(0)
-    used = wanted.any(0)
+    used = any_along(wanted, 0)
     if (wanted & (relative != pattern)).any() or (pattern[used] < 0).any():
         return None
     weights = [int(pattern[1 << i]) for i in range(group_bits + 3)]

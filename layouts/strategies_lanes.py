@@ -8,7 +8,7 @@ import numpy as np
 
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.planner_overlay import Overlay, apply_index
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
@@ -75,7 +75,7 @@ def gather_within_rows(
         if not rest.any():
             return overlay.value
         chosen = np.take_along_axis(source, rest.argmax(2)[..., None], 2)
-        chosen = np.where(rest.any(2)[..., None], chosen, -1)
+        chosen = np.where(any_along(rest, 2)[..., None], chosen, -1)
         here = rest & (source == chosen)
         rest = rest & ~here
         members = np.nonzero(here.any((1, 2)))[0]

@@ -15,7 +15,7 @@ import numpy as np
 from pallasite.layouts.plan import Format
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace
@@ -64,9 +64,8 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
             here = rest & same[0] & same[1] & same[2]
             rest = rest & ~here
             members = np.nonzero(here.any((1, 2, 3)))[0]
-            any_element = here.any(2)
-            fields = (np.where(any_element, f[:, :, 0], -1)[members] for f in first)
-            move = WordMove(found.starts, *fields, found.slopes[2])
+            fields = [np.where(any_along(here, 2), f[:, :, 0], -1)[members] for f in first]
+            move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
             made = solve(program, x, move, costs)
             if made is None:
                 return None
@@ -128,15 +127,16 @@ class _Merge:
         self, wanted: Array, filled: Array, old_dirty: Array, dirty: Array
     ) -> list[tuple[str, Array, _How | None]]:
         """How each register takes the new elements: fresh, or, select, keep."""
-        fresh = ~filled.any((1, 2, 3))
+        fresh = ~any_along(filled, 1, 2, 3)
         new_dirty = np.broadcast_to(dirty[None, None, :, None], wanted.shape)
-        clean = ~(wanted & old_dirty).any((1, 2, 3)) & ~(filled & new_dirty).any((1, 2, 3))
-        mixed = (wanted.any(2) & filled.any(2)).any((1, 2))
+        unclean = (wanted & old_dirty) | (filled & new_dirty)
+        clean = ~any_along(unclean, 1, 2, 3)
+        mixed = any_along(any_along(wanted, 2) & any_along(filled, 2), 1, 2)
         groups: list[tuple[str, Array, _How | None]] = []
         for kind, which in (("fresh", fresh), ("or", ~fresh & clean)):
             if which.any():
                 groups.append((kind, np.nonzero(which)[0], None))
-        for number in (~fresh & ~clean).nonzero()[0].tolist():
+        for number in np.nonzero(~fresh & ~clean)[0].tolist():
             want, spare = wanted[number], filled[number]
             if mixed[number]:
                 dirt = old_dirty[number] & want, new_dirty[number] & spare
@@ -155,7 +155,7 @@ class _Merge:
         return np.repeat(segments, np.diff(np.append(self._starts, LANES)), axis=-1)
 
     def _mask(self, want: Array, spare: Array) -> Mask:
-        return Mask.of(self._lanes(want.any(1)), ~self._lanes(spare.any(1)))
+        return Mask.of(self._lanes(any_along(want, 1)), ~self._lanes(any_along(spare, 1)))
 
     def _keep(
         self, want: Array, spare: Array, dirt: tuple[Array, Array]

@@ -177,20 +177,21 @@ class _Emitter:
     def _affine(self, affine: Affine, kind: Vector) -> SSAValue:
         constant, along_grid, along_sublanes, along_lanes = affine
         rank = len(kind.get_shape()) - 2
-        result: SSAValue | None = None
+        terms: list[SSAValue] = []
         if along_grid:
-            result = self._insert(grid.PositionOp(0, along_grid, kind))
+            terms.append(self._insert(grid.PositionOp(0, along_grid, kind)))
         for factor, dim in ((along_sublanes, rank), (along_lanes, rank + 1)):
             if not factor:
                 continue
             term = self._iota(dim - rank, kind.get_shape()[:rank])
             if factor != 1:
                 term = self._insert(arith.MuliOp(term, self.constant(factor, kind)))
-            result = term if result is None else self._insert(arith.AddiOp(result, term))
-        if result is None:
-            return self.constant(constant, kind)
-        if constant:
-            result = self._insert(arith.AddiOp(result, self.constant(constant, kind)))
+            terms.append(term)
+        if constant or not terms:
+            terms.append(self.constant(constant, kind))
+        result = terms[0]
+        for term in terms[1:]:
+            result = self._insert(arith.AddiOp(result, term))
         return result
 
     def _iota(self, dim: int, shape: Sequence[int]) -> SSAValue:
