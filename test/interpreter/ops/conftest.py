@@ -17,10 +17,13 @@ from pallasite.interpreter.values import quiet
 from pallasite.targets import get_target
 
 
-def build(text: str, poison: int = 0, target: str = "v6e", **types: str) -> Callable[..., Any]:
+def build(
+    text: str, poison: int = 0, target: str = "v6e", core: str = "tc", **types: str
+) -> Callable[..., Any]:
     """The meaning of the first op in `text`, whose operands are arguments of the given types."""
     arguments = ", ".join(f"%{name}: {type}" for name, type in types.items())
-    source = f"func.func @f({arguments}) {{\n  {text}\n  func.return\n}}"
+    kind = f"attributes {{tpu.core_type = #tpu.core_type<{core}>}}"
+    source = f"func.func @f({arguments}) {kind} {{\n  {text}\n  func.return\n}}"
     module = Parser(make_context(), source).parse_module()
     assert isinstance(module, ModuleOp)
     module.verify()
