@@ -1,4 +1,4 @@
-"""Regions and what they carry: one value per register, by one rule for every structured operation."""
+"""Regions and what they carry: one value per register, one rule for every structured operation."""
 
 from __future__ import annotations
 

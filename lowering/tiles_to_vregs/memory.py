@@ -60,10 +60,10 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     masks = u.registers(mask) if mask is not None else None
     memory = u.scalar(op.base)
     for position in np.ndindex(*values.shape):
-        value = values[position]
+        value = cast(SSAValue | None, values[position])
         if value is None:
             continue
         operands = [value, memory, *_indices(base, steps, position, u)]
         if masks is not None:
-            operands.append(masks[position])
+            operands.append(cast(SSAValue, masks[position]))
         u.emit(type(op).create(operands=operands, properties=op.properties, location=op.location))

@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     IntegerAttr,
     VectorType,
 )
@@ -189,9 +188,9 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     grid = shapes[0]
     properties = _shift_dimensions(op, len(grid))
     kind = u.register_type(op.results[0].type)
-    value = properties.get("value")
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        properties["value"] = splat(cast(VectorType[Attribute], kind), splat_value(value))
+    number = splat_value(properties.get("value"))
+    if number is not None:
+        properties["value"] = splat(cast(VectorType[Attribute], kind), number)
     made = type(op).create(
         operands=[u.scalar(v) for v in op.operands],
         result_types=(kind,),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,11 @@ from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import split_shape
 from pallasite.passes.dead_code import remove_dead_code
 
-Registers = NDArray[np.object_]
+Registers = NDArray[Any]
 """A grid: SSA values of registers (None where poison), of the grid's shape."""
 
-Rule = Callable[[Operation, "Unroller"], None]
+Rule = Callable[[Any, "Unroller"], None]
+"""Takes an operation of the kind it is registered for."""
 
 _RULES: dict[type[Operation], Rule] = {}
 
@@ -66,7 +67,7 @@ def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Register
 
 
 class Unroller:
-    """Unrolls one function; rules read operands with `registers` and record results with `define`."""
+    """Unrolls one function; rules read grids with `registers` and record them with `define`."""
 
     def __init__(self) -> None:
         self._grids: dict[SSAValue, Registers] = {}
@@ -230,14 +231,9 @@ class TilesToVregsPass(ModulePass):
     target: str = "v5e"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from pallasite.lowering.tiles_to_vregs import (  # noqa: F401  (they register their rules)
-            control,
-            groups,
-            memory,
-            registerwise,
-            renaming,
-        )
+        from pallasite.lowering.tiles_to_vregs import rules
 
+        rules.load()
         for function in list(op.body.block.ops):
             if isinstance(function, func.FuncOp):
                 Unroller().run(function)

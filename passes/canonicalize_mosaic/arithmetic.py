@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType
+from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import Dense, bit_width, splat
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     element_of,
@@ -63,9 +63,7 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
     wide = [r.to_f32(v) for v in op.operands]
     result = op.results[0]
     narrow = element_of(result)
-    value = r.again(
-        op, wide, like(result, wide[0].type.element_type if is_float(narrow) else narrow)
-    )  # pyright: ignore
+    value = r.again(op, wide, like(result, f32 if is_float(narrow) else narrow))
     return r.to_float(value, narrow) if is_float(narrow) else value
 
 
@@ -107,6 +105,6 @@ def _unsigned_compare(op: Operation) -> bool:
     return isinstance(op, arith.CmpiOp) and op.predicate.value.data >= 6
 
 
-def _splat(value: SSAValue, number: int) -> Attribute:
+def _splat(value: SSAValue, number: int) -> Dense:
 
     return splat(cast(VectorType[Attribute], value.type), number)

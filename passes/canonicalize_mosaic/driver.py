@@ -201,15 +201,9 @@ class CanonicalizeMosaicPass(ModulePass):
     target: str = "v5e"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from pallasite.passes.canonicalize_mosaic import (  # noqa: F401  (they register rules)
-            arithmetic,
-            broadcasts,
-            conversions,
-            matmul,
-            reductions,
-            selects,
-        )
+        from pallasite.passes.canonicalize_mosaic import rules
 
+        rules.load()
         legalizer = Legalizer(get_target(self.target))
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp):

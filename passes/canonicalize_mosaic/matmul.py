@@ -42,7 +42,7 @@ TRANSPOSED_RHS = ([1], [1], [0], [0], [0, 0, 1, 0], [], [])
 def numbers_of(op: tpu.MatmulOp) -> tuple[tuple[int, ...], ...]:
     """The seven dimension lists, from the attribute or from the legacy flags."""
     if op.dimension_numbers is not None:
-        return cast(tpu.DotDimensionNumbersAttr, op.dimension_numbers).lists()
+        return op.dimension_numbers.lists()
     left = 0 if op.transpose_lhs.value.data else 1
     right = 1 if op.transpose_rhs.value.data else 0
     return (left,), (right,), (1 - left,), (1 - right,), (0, 1 - left, 1, 1 - right), (), ()

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
-from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.dialects.types import Dense, bit_width, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     element_of,
@@ -62,7 +62,7 @@ def _logic(mask: SSAValue, left: SSAValue, right: SSAValue, r: Legalizer) -> SSA
     return r.emit(arith.OrIOp(kept, other))
 
 
-def _true(mask: SSAValue) -> Attribute:
+def _true(mask: SSAValue) -> Dense:
     return splat(cast(VectorType[Attribute], mask.type), 1)
 
 

@@ -1,0 +1,18 @@
+"""The table of contents of `canonicalize-mosaic`: importing a family registers its rules."""
+
+from __future__ import annotations
+
+from pallasite.passes.canonicalize_mosaic import (
+    arithmetic,
+    broadcasts,
+    conversions,
+    matmul,
+    reductions,
+    selects,
+)
+
+FAMILIES = (arithmetic, broadcasts, conversions, matmul, reductions, selects)
+
+
+def load() -> None:
+    """Does nothing more than the imports above; names the moment at which rules must be known."""
