@@ -11,8 +11,9 @@ import re
 from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
+# The blanks match possessively: else what follows a comment could be sought in its text.
 _TOKEN = re.compile(
-    r"(?:\s|//[^\n]*)*"
+    r"(?:\s++|//[^\n]*+)*+"
     r"(?:(?P<BARE_IDENT>[A-Za-z_][\w$.]*)"
     r"|(?P<PERCENT_IDENT>%(?:[0-9]+|[A-Za-z$._-][\w$.-]*))"
     r"|(?P<HASH_IDENT>#(?:[0-9]+|[A-Za-z$._][\w$.-]*))"
@@ -30,6 +31,11 @@ _PUNCTUATION = {c: MLIRTokenKind.get_punctuation_kind_from_name(c) for c in ",:(
 
 class TextLexer(MLIRLexer):
     """Upstream's lexer with a fast path."""
+
+    # Possessive, for upstream's own expression takes forever over a string that never ends.
+    _unescaped_characters_regex = re.compile(
+        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
+    )
 
     def lex(self) -> MLIRToken:
         match = _TOKEN.match(self.input.content, self.pos)
