@@ -146,7 +146,9 @@ class FunctionWriter:
         return names
 
     def _move_out(self, block: Block) -> list[str]:
-        captured = list(dict.fromkeys(self._names[value] for value in _captures(block)))
+        # Literals and hoisted constants are visible everywhere; only locals are handed over.
+        used = dict.fromkeys(self._names[value] for value in _captures(block))
+        captured = [name for name in used if name.startswith("v")]
         name = f"{self._fresh('r')}_{self.python_name}"
         blocking = self._blocks(block)
         results = [self._fresh("v") for _ in block.last_op.operands] if block.last_op else []

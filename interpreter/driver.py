@@ -14,10 +14,19 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
-from pallasite.dialects.func import CallOp, FuncOp
+from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.scf import ForOp, WhileOp
-from pallasite.dialects.tpu import RegionOp
+from pallasite.dialects.scf import (
+    ConditionOp,
+    ExecuteRegionOp,
+    ForOp,
+    IfOp,
+    IndexSwitchOp,
+    WhileOp,
+    YieldOp,
+)
+from pallasite.dialects.tpu import RegionOp, TraceOp
+from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.interpreter.meanings import Facts, lookup
 from pallasite.interpreter.values import width, wrap
 
@@ -98,9 +107,7 @@ def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, b
     """(fn, is an effect, may block) of `op`; raises `Unsupported` if nothing says what it means."""
     entry = lookup(op)
     if entry is None:
-        raise Unsupported(
-            "no-meaning", f"operation {op.name} cannot be executed", source_location(op)
-        )
+        raise _unknown(op)
     try:
         return entry.factory(op, facts), entry.effect, entry.blocking
     except Exception as error:
@@ -131,6 +138,44 @@ def induction(op: ForOp, low: int, high: int, step: int) -> Iterable[int]:
     if op.unsigned_cmp is None:
         return loop_range(low, high, step)
     return unsigned_range(low, high, step, width(op.lb.type))
+
+
+STRUCTURE = (
+    CallOp,
+    ConditionOp,
+    ExecuteRegionOp,
+    ForOp,
+    IfOp,
+    IndexSwitchOp,
+    RegionOp,
+    ReturnOp,
+    TpuYieldOp,
+    TraceOp,
+    WhileOp,
+    YieldOp,
+)
+"""What the drivers run themselves."""
+
+
+def check_known(functions: dict[str, FuncOp], name: str) -> None:
+    """Raises `Unsupported` for the first op that function `name`, or what it calls, cannot run."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        for op in functions[name].body.walk():
+            if isinstance(op, CallOp):
+                waiting.append(op.callee.root_reference.data)
+            if not isinstance(op, STRUCTURE) and lookup(op) is None:
+                raise _unknown(op)
+
+
+def _unknown(op: Operation) -> Unsupported:
+    name = getattr(getattr(op, "op_name", None), "data", op.name)
+    return Unsupported("no-meaning", f"operation {name} cannot be executed", source_location(op))
 
 
 def allocates(block: Block) -> bool:

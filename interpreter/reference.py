@@ -255,6 +255,7 @@ class Program:
     def function(self, name: str) -> Callable[..., Run]:
         """The function of that symbol: `run(core, *arguments)` is a generator of waits."""
         func = driver.find_function(self.functions, name)
+        driver.check_known(self.functions, name)
 
         def run(core: Any, *arguments: Any) -> Run:
             main = greenlet(lambda: self._call(func, core, arguments))

@@ -1,0 +1,410 @@
+"""Both drivers run the same structure to bit-equal results, and name the line where a run fails."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.interpreter import Interpreter
+from xdsl.parser import Parser
+
+from pallasite.diagnostics import Diagnostic, ExecutionError, Unsupported
+from pallasite.dialects import make_context
+from pallasite.interpreter import compiled, reference
+from pallasite.interpreter.compiled_inline import expression
+from pallasite.interpreter.driver import Budget
+from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.meanings import Facts, lookup
+from pallasite.interpreter.values import wrap
+from pallasite.targets import get_target
+
+V5E = get_target("v5e")
+DRIVERS = pytest.mark.parametrize("driver", [compiled, reference], ids=["compiled", "reference"])
+
+
+def parse(text: str) -> ModuleOp:
+    module = Parser(make_context(), text, "kernel.mlir").parse_module()
+    module.verify()
+    return module
+
+
+def finish(run: Generator[Any, None, Any]) -> Any:
+    """Runs a generator that never waits."""
+    try:
+        next(run)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("the function waits")
+
+
+def call(driver: Any, text: str, *arguments: Any, name: str = "main", steps: int = 10**6) -> Any:
+    core = Machine(V5E).cores[0]
+    program = driver.Program(parse(text), Facts(V5E), Budget(steps))
+    return finish(program.function(name)(core, *arguments))
+
+
+LOOP = """
+func.func @main(%n: i32, %v: vector<8x128xf32>) -> (i32, vector<8x128xf32>) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %k = arith.constant dense<2.0> : vector<8x128xf32>
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %c0, %b = %v)
+      -> (i32, vector<8x128xf32>) : i32 {
+    %s = arith.addi %a, %i : i32
+    %m = arith.mulf %b, %k : vector<8x128xf32>
+    %odd = arith.andi %i, %c1 : i32
+    %c = arith.cmpi eq, %odd, %c1 : i32
+    %q = scf.if %c -> (vector<8x128xf32>) {
+      scf.yield %m : vector<8x128xf32>
+    } else {
+      %z = arith.addf %m, %v : vector<8x128xf32>
+      scf.yield %z : vector<8x128xf32>
+    }
+    scf.yield %s, %q : i32, vector<8x128xf32>
+  }
+  return %r#0, %r#1 : i32, vector<8x128xf32>
+}
+"""
+
+
+@DRIVERS
+def test_loop_carries_values(driver: Any) -> None:
+    vector = np.full((8, 128), 3, np.float32)
+    total, product = call(driver, LOOP, 5, vector)
+    expected = vector
+    for i in range(5):
+        expected = expected * 2 if i % 2 else expected * 2 + vector
+    assert total == 10
+    np.testing.assert_array_equal(product, expected)
+    np.testing.assert_array_equal(vector, 3)
+
+
+@DRIVERS
+def test_loop_without_iterations_gives_its_initial_values(driver: Any) -> None:
+    vector = np.ones((8, 128), np.float32)
+    total, product = call(driver, LOOP, -1, vector)
+    assert total == 0
+    np.testing.assert_array_equal(product, vector)
+
+
+@DRIVERS
+def test_carried_values_swap_at_once(driver: Any) -> None:
+    text = """
+    func.func @main(%x: i32, %y: i32) -> (i32, i32) {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c3 = arith.constant 3 : i32
+      %r:2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %x, %b = %y) -> (i32, i32) : i32 {
+        scf.yield %b, %a : i32, i32
+      }
+      return %r#0, %r#1 : i32, i32
+    }"""
+    assert call(driver, text, 1, 2) == (2, 1)
+
+
+@DRIVERS
+def test_while_forwards_values_of_the_condition(driver: Any) -> None:
+    text = """
+    func.func @main(%n: i32) -> (i32, i32) {
+      %c1 = arith.constant 1 : i32
+      %r:2 = scf.while (%x = %n) : (i32) -> (i32, i32) {
+        %double = arith.addi %x, %x : i32
+        %c = arith.cmpi sgt, %x, %c1 : i32
+        scf.condition(%c) %x, %double : i32, i32
+      } do {
+      ^bb0(%x: i32, %d: i32):
+        %less = arith.subi %x, %c1 : i32
+        scf.yield %less : i32
+      }
+      return %r#0, %r#1 : i32, i32
+    }"""
+    assert call(driver, text, 7) == (1, 2)
+
+
+@DRIVERS
+@pytest.mark.parametrize(("index", "expected"), [(0, 10), (7, 20), (3, 30)])
+def test_switch_picks_its_case(driver: Any, index: int, expected: int) -> None:
+    text = """
+    func.func @main(%i: index) -> i32 {
+      %r = scf.index_switch %i -> i32
+      case 0 {
+        %a = arith.constant 10 : i32
+        scf.yield %a : i32
+      }
+      case 7 {
+        %b = arith.constant 20 : i32
+        scf.yield %b : i32
+      }
+      default {
+        %c = arith.constant 30 : i32
+        scf.yield %c : i32
+      }
+      return %r : i32
+    }"""
+    assert call(driver, text, index) == (expected,)
+
+
+@DRIVERS
+def test_unsigned_loops_count_past_the_sign(driver: Any) -> None:
+    text = """
+    func.func @main(%low: i32, %high: i32) -> (i32, i32) {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %r:2 = scf.for unsigned %i = %low to %high step %c1 iter_args(%n = %c0, %l = %c0)
+          -> (i32, i32) : i32 {
+        %m = arith.addi %n, %c1 : i32
+        scf.yield %m, %i : i32, i32
+      }
+      return %r#0, %r#1 : i32, i32
+    }"""
+    assert call(driver, text, 2**31 - 2, wrap(2**31 + 3, 32)) == (5, wrap(2**31 + 2, 32))
+
+
+def nest(depth: int) -> str:
+    """`depth` nested loops of two iterations that add up the innermost carried value."""
+    lines = [
+        "func.func @main(%v: vector<8x128xf32>) -> vector<8x128xf32> {",
+        "%c0 = arith.constant 0 : index",
+        "%c1 = arith.constant 1 : index",
+        "%c2 = arith.constant 2 : index",
+    ]
+    carried = "%v"
+    for d in range(depth):
+        high = "%c2" if d < 8 else "%c1"
+        lines.append(
+            f"%r{d} = scf.for %i{d} = %c0 to {high} step %c1 iter_args(%a{d} = {carried}) "
+            "-> (vector<8x128xf32>) {"
+        )
+        carried = f"%a{d}"
+    lines.append(f"%s = arith.addf {carried}, %v : vector<8x128xf32>")
+    inner = "%s"
+    for d in reversed(range(depth)):
+        lines += [f"scf.yield {inner} : vector<8x128xf32>", "}"]
+        inner = f"%r{d}"
+    return "\n".join([*lines, f"return {inner} : vector<8x128xf32>", "}"])
+
+
+@DRIVERS
+@pytest.mark.parametrize("depth", [11, 12, 13, 40])
+def test_nesting_deeper_than_python_allows(driver: Any, depth: int) -> None:
+    (result,) = call(driver, nest(depth), np.ones((8, 128), np.float32))
+    np.testing.assert_array_equal(result, 1 + 2**8)
+
+
+@DRIVERS
+def test_calls_and_their_results(driver: Any) -> None:
+    text = """
+    func.func @main(%x: i32) -> i32 {
+      %a:2 = func.call @both(%x) : (i32) -> (i32, i32)
+      %s = arith.subi %a#0, %a#1 : i32
+      return %s : i32
+    }
+    func.func @both(%x: i32) -> (i32, i32) {
+      %c = arith.constant 100 : i32
+      %y = arith.muli %x, %c : i32
+      return %y, %x : i32, i32
+    }"""
+    assert call(driver, text, 3) == (297,)
+
+
+@DRIVERS
+def test_scopes_free_what_they_allocate(driver: Any) -> None:
+    text = """
+    func.func @main(%n: i32) {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      scf.for %i = %c0 to %n step %c1 : i32 {
+        %m = memref.alloca() : memref<1024x1024xf32, #tpu.memory_space<vmem>>
+        scf.yield
+      }
+      "tpu.region"() ({
+        %m = memref.alloca() : memref<1024x1024xf32, #tpu.memory_space<vmem>>
+        tpu.yield
+      }) : () -> ()
+      return
+    }"""
+    core = Machine(V5E).cores[0]
+    finish(driver.Program(parse(text), Facts(V5E)).function("main")(core, 1000))
+    assert core.memory("vmem").used_bytes == 0
+    assert core.memory("vmem").peak_bytes == 4 << 20
+
+
+# What goes wrong
+
+
+@DRIVERS
+def test_endless_loop_meets_the_step_limit(driver: Any) -> None:
+    text = """
+    func.func @main() {
+      scf.while : () -> () {
+        %t = arith.constant true
+        scf.condition(%t)
+      } do {
+        scf.yield
+      }
+      return
+    }"""
+    with pytest.raises(ExecutionError, match="exceeds 1000 steps inside this scf.while") as caught:
+        call(driver, text, steps=1000)
+    assert caught.value.code == "step-limit"
+
+
+def test_drivers_count_steps_alike() -> None:
+    left = []
+    for driver in (compiled, reference):
+        budget = Budget(1000)
+        program = driver.Program(parse(LOOP), Facts(V5E), budget)
+        finish(program.function("main")(None, 6, np.ones((8, 128), np.float32)))
+        left.append(budget.left)
+    assert left[0] == left[1] < 1000
+
+
+@DRIVERS
+def test_errors_name_the_line_of_the_op(driver: Any) -> None:
+    text = """
+    func.func @main(%m: memref<4xi32, #tpu.memory_space<smem>>, %i: index) -> i32 {
+      %c1 = arith.constant 1 : index
+      %j = arith.addi %i, %c1 : index
+      %r = memref.load %m[%j] : memref<4xi32, #tpu.memory_space<smem>> loc("user.py":12:7)
+      return %r : i32
+    }"""
+    from pallasite.frontend import read
+
+    module = read(text)
+    core = Machine(V5E).cores[0]
+    func = next(iter(module.body.block.ops))
+    ref = core.allocate(func.regions[0].block.args[0].type)
+    program = driver.Program(module, Facts(V5E))
+    with pytest.raises(Diagnostic) as caught:
+        finish(program.function("main")(core, ref, 7))
+    assert str(caught.value.location) == "user.py:12:7"
+
+
+@DRIVERS
+def test_loop_step_must_be_positive(driver: Any) -> None:
+    text = """
+    func.func @main(%s: i32) {
+      %c0 = arith.constant 0 : i32
+      scf.for %i = %c0 to %c0 step %s : i32 {
+        scf.yield
+      }
+      return
+    }"""
+    with pytest.raises(ExecutionError, match="step of a loop must be positive, got 0"):
+        call(driver, text, 0)
+
+
+@DRIVERS
+def test_endless_recursion_is_a_diagnostic(driver: Any) -> None:
+    text = """
+    func.func @main() {
+      func.call @main() : () -> ()
+      return
+    }"""
+    with pytest.raises(ExecutionError):
+        call(driver, text)
+
+
+@DRIVERS
+def test_unknown_operations_are_refused(driver: Any) -> None:
+    context = make_context()
+    context.allow_unregistered = True
+    text = 'func.func @main() { "nobody.knows"() : () -> ()\n return }'
+    module = Parser(context, text).parse_module()
+    with pytest.raises(Unsupported, match="cannot be executed"):
+        finish(driver.Program(module, Facts(V5E)).function("main")(None))
+
+
+@DRIVERS
+def test_unknown_functions_are_refused(driver: Any) -> None:
+    with pytest.raises(ExecutionError, match="no function @nobody"):
+        call(driver, LOOP, name="nobody")
+
+
+# Installing in a foreign interpreter
+
+
+def test_meanings_install_in_any_interpreter() -> None:
+    module = parse(LOOP)
+    interpreter = Interpreter(module)
+    reference.install(interpreter, reference.State(None, Facts(V5E)))
+    total, _ = interpreter.call_op("main", (4, np.ones((8, 128), np.float32)))
+    assert total == 6
+
+
+# Inline expressions equal the meanings
+
+BINARY = ["addi", "subi", "muli", "andi", "ori", "xori", "minsi", "maxsi"]
+COMPARISONS = ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
+CASTS = [
+    "extsi %a : i1 to i32", "extui %a : i1 to i32", "extsi %a : i8 to i32",
+    "extui %a : i8 to i32", "extui %a : i32 to i64", "trunci %a : i32 to i8",
+    "trunci %a : i32 to i1", "trunci %a : i64 to i32", "index_cast %a : i32 to index",
+    "index_cast %a : index to i32", "extui %a : i1 to i8",
+]  # fmt: skip
+
+
+def first_op(text: str) -> Any:
+    func = next(iter(parse(text).body.block.ops))
+    return next(iter(func.regions[0].block.ops))
+
+
+def check_inline(text: str, *values: Any) -> None:
+    op = first_op(text)
+    source = expression(op, [f"v{n}" for n in range(len(values))])
+    assert source is not None
+    entry = lookup(op)
+    assert entry is not None
+    names = {f"v{n}": value for n, value in enumerate(values)}
+    result = eval(source, {"wrap": wrap, **names})
+    expected = entry.factory(op, Facts(V5E))(*values)
+    assert result == expected and isinstance(result, bool) == isinstance(expected, bool)
+
+
+def of_width(bits: int) -> st.SearchStrategy[int]:
+    half = 1 << (bits - 1)
+    edges = st.sampled_from([-half, -half + 1, -1, 0, 1, half - 2, half - 1])
+    return edges | st.integers(-half, half - 1)
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("type", ["i8", "i32", "index"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_inline_arithmetic_equals_its_meaning(name: str, type: str, data: Any) -> None:
+    bits = 64 if type == "index" else int(type[1:])
+    text = f"func.func @f(%a: {type}, %b: {type}) {{ %c = arith.{name} %a, %b : {type}\n return }}"
+    check_inline(text, data.draw(of_width(bits)), data.draw(of_width(bits)))
+
+
+@pytest.mark.parametrize("predicate", COMPARISONS)
+@settings(max_examples=40, deadline=None)
+@given(a=of_width(32), b=of_width(32))
+def test_inline_comparison_equals_its_meaning(predicate: str, a: int, b: int) -> None:
+    text = (
+        f"func.func @f(%a: i32, %b: i32) {{ %c = arith.cmpi {predicate}, %a, %b : i32\n return }}"
+    )
+    check_inline(text, a, b)
+
+
+@pytest.mark.parametrize("cast", CASTS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_inline_cast_equals_its_meaning(cast: str, data: Any) -> None:
+    type = cast.split(" : ")[1].split()[0]
+    text = f"func.func @f(%a: {type}) {{ %c = arith.{cast}\n return }}"
+    bits = 64 if type == "index" else int(type[1:])
+    check_inline(text, data.draw(st.booleans() if bits == 1 else of_width(bits)))
+
+
+@pytest.mark.parametrize("name", ["andi", "ori", "xori"])
+@pytest.mark.parametrize("a", [False, True])
+@pytest.mark.parametrize("b", [False, True])
+def test_inline_logic_of_bools_equals_its_meaning(name: str, a: bool, b: bool) -> None:
+    text = f"func.func @f(%a: i1, %b: i1) {{ %c = arith.{name} %a, %b : i1\n return }}"
+    check_inline(text, a, b)
