@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from pallasite.diagnostics import ReadError, SourceLocation, VerifyError
+from pallasite.diagnostics import Diagnostic, ReadError, SourceLocation, VerifyError
 from pallasite.dialects import make_context
 from pallasite.frontend.text_parser import TextParser
 
@@ -27,31 +27,32 @@ def read_text(
     Raises `ReadError` for text that is not MLIR or holds unknown operations, `VerifyError` where
     types or attributes break a rule while they are built. The module is not verified otherwise.
     """
-    parser: TextParser | None = None
     try:
         parser = TextParser(context or make_context(), text.removeprefix("\ufeff"), name)
+    except ParseError as error:
+        raise _syntax_error(error) from error
+    try:
         return parser.parse_module(implicit_module)
     except ParseError as error:
-        where = _position(text, name, error.span.start)
-        raise ReadError("invalid-syntax", _sentence(error.msg), where) from error
+        raise _syntax_error(error) from error
     except VerifyException as error:
-        raise VerifyError(
-            "invalid-operation", _sentence(str(error)), _here(text, name, parser)
-        ) from (error)
+        message = _sentence(str(error))
+        raise VerifyError("invalid-attribute", message, parser.source_location()) from error
     except RecursionError as error:
-        raise ReadError(
-            "nested-too-deeply", "the text nests too deeply to be read", _here(text, name, parser)
-        ) from error
-    except (ImportError, NameError):
+        message = "the text nests too deeply to be read"
+        raise ReadError("nested-too-deeply", message, parser.source_location()) from error
+    except (Diagnostic, ImportError, NameError):
         raise
     except Exception as error:
         # Upstream's parsers let some malformed text run into their own assumptions (wrong counts,
         # values out of range). Whatever a text does, the user is to get its place.
-        raise ReadError(
-            "invalid-syntax",
-            f"malformed text ({type(error).__name__}: {_sentence(str(error))})",
-            _here(text, name, parser),
-        ) from error
+        message = f"malformed text ({type(error).__name__}: {_sentence(str(error))})"
+        raise ReadError("invalid-syntax", message, parser.source_location()) from error
+
+
+def _syntax_error(error: ParseError) -> ReadError:
+    file, line, column = error.span.get_location()
+    return ReadError("invalid-syntax", _sentence(error.msg), SourceLocation(file, line, column))
 
 
 def _sentence(message: str) -> str:
@@ -60,12 +61,3 @@ def _sentence(message: str) -> str:
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
     return line or "malformed text"
-
-
-def _here(text: str, name: str, parser: TextParser | None) -> SourceLocation:
-    return _position(text, name, parser.pos if parser is not None else 0)
-
-
-def _position(text: str, name: str, offset: int) -> SourceLocation:
-    line = text.count("\n", 0, offset) + 1
-    return SourceLocation(name, line, offset - text.rfind("\n", 0, offset))

@@ -33,9 +33,7 @@ class TextLexer(MLIRLexer):
     """Upstream's lexer with a fast path."""
 
     # Possessive, for upstream's own expression takes forever over a string that never ends.
-    _unescaped_characters_regex = re.compile(
-        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
-    )
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def lex(self) -> MLIRToken:
         match = _TOKEN.match(self.input.content, self.pos)

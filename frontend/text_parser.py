@@ -9,12 +9,14 @@ pinned; test/frontend/test_text.py fails if one of them moves.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from math import prod
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     AnyDenseElement,
     AnyFloat,
     BytesAttr,
@@ -28,14 +30,17 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     RankedStructure,
     StringAttr,
+    UnknownLoc,
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.parser.attribute_parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
+from pallasite.diagnostics import SourceLocation, VerifyError
 from pallasite.dialects.types import Dense, compact
 from pallasite.frontend.text_lexer import TextLexer
 
@@ -43,6 +48,7 @@ STABLE = "stable_mosaic."
 """Operations of a serialized module; they are renamed right after reading."""
 
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$-]*)[ \t]*=", re.MULTILINE)
+_OPERATION = re.compile(r'(?:%[^="]*=\s*)?"?([A-Za-z_][\w$.]*)')
 _BRACKETS = re.compile(r'->|[<>]|"(?:[^"\\]|\\.)*"|\n')
 _CONTAINERS = ("vector", "memref", "tensor")
 
@@ -64,7 +70,7 @@ class TextParser(Parser):
             return next(iter(type.iter_unpack(bits.to_bytes(size, "little"))))
 
     def __init__(self, context: Context, text: str, name: str) -> None:
-        super().__init__(context, text, name)
+        super().__init__(context, "", name)
         lexer = TextLexer(Input(text, name))
         self._parser_state.lexer = lexer
         self._parser_state.current_token = lexer.lex()
@@ -73,8 +79,36 @@ class TextParser(Parser):
         self._declared: set[str] = set()
         self._resolving: list[str] = []
         self._types: dict[str, TypeAttribute] = {}
+        self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
+        self._file = StringAttr(name)
 
     # Operations
+
+    def parse_operation(self) -> Operation:
+        """An operation; one without a location is located where it stands, as in MLIR."""
+        start = self._current_token.span.start
+        try:
+            op = super().parse_operation()
+        except VerifyException as error:
+            # Raised by a constraint that a custom syntax infers types with; it has no place yet.
+            name = _OPERATION.match(self.lexer.input.content, start)
+            culprit = f"'{name[1]}': " if name else ""
+            rule = " ".join(str(error).split())
+            where = self.source_location(start)
+            raise VerifyError("invalid-operation", f"{culprit}{rule}", where) from error
+        if op.location is UNKNOWN_LOC:
+            line, column = self._line_and_column(start)
+            op.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        return op
+
+    def _line_and_column(self, position: int) -> tuple[int, int]:
+        line = bisect_right(self._lines, position)
+        return line, position - self._lines[line - 1] + 1
+
+    def source_location(self, position: int | None = None) -> SourceLocation:
+        """The place of an offset in the text, of the next token by default."""
+        line, column = self._line_and_column(self.pos if position is None else position)
+        return SourceLocation(self.lexer.input.name, line, column)
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         if name.startswith(STABLE):
@@ -151,6 +185,9 @@ class TextParser(Parser):
     # Locations
 
     def _parse_location(self) -> LocationAttr:
+        if self.parse_optional_keyword("unknown") is not None:
+            # Not UNKNOWN_LOC itself, which stands for no location at all.
+            return UnknownLoc()
         if self._current_token.text == "fused":
             return self._parse_fused_location()
         if self._current_token.kind == MLIRTokenKind.STRING_LIT:
