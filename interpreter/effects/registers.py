@@ -85,7 +85,9 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
         mask: Array | None = operands[rank] if len(operands) > rank else None
         rows.store_rows(ref, index, value, steps, sublanes, offsets, mask, add, at)
         if core.observer is not None:
-            core.observer.write_rows(core, ref, index, value.shape, steps, sublanes, offsets, at)
+            core.observer.write_rows(
+                core, ref, index, value.shape, steps, sublanes, offsets, at, mask
+            )
 
     return fn
 

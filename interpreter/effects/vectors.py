@@ -95,7 +95,7 @@ def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Ca
             mask = None if mask is None else mask.reshape(box)
         ref.store(index, value, mask, strides, add, at)
         if core.observer is not None:
-            core.observer.write(core, ref, index, value.shape, strides, at)
+            core.observer.write(core, ref, index, value.shape, strides, at, mask)
 
     return fn
 

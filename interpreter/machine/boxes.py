@@ -163,6 +163,20 @@ def pair_axis(shape: Sequence[int], strides: Sequence[int], base: int, packing: 
     return -1
 
 
+def span(pieces: Sequence[Piece]) -> tuple[int, int]:
+    """The lowest element offset of some pieces, and one past the highest; (0, 0) of none.
+
+    Strides of 0 and below 0 (a shuffle that goes down) both occur.
+    """
+    low, high = 0, 0
+    for number, piece in enumerate(pieces):
+        ends = [(n - 1) * s for n, s in zip(piece.shape, piece.strides, strict=True)]
+        first = piece.base + sum(min(0, e) for e in ends)
+        last = piece.base + sum(max(0, e) for e in ends) + 1
+        low, high = (min(low, first), max(high, last)) if number else (first, last)
+    return low, high
+
+
 def gather(
     digits: Sequence[Digits], starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from pallasite.diagnostics import Note, SourceLocation
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
+from pallasite.interpreter.machine.race import RaceCheck
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
@@ -117,5 +118,5 @@ class SyncCheck(Observer):
             )
 
 
-CHECKS: dict[str, type[Observer]] = {"init": InitCheck, "sync": SyncCheck}
+CHECKS: dict[str, type[Observer]] = {"init": InitCheck, "race": RaceCheck, "sync": SyncCheck}
 """Checks that are observers. `bounds` needs none: every access is always checked."""

@@ -142,6 +142,9 @@ class Engine:
 
     def _was_read(self, transfer: Transfer) -> None:
         transfer.read = True
+        observer = transfer.sender.observer
+        if observer is not None:
+            observer.dma_read(transfer)
         if transfer.source_semaphore is not None:
             transfer.source_semaphore.pending.remove(transfer)
             transfer.source_semaphore.credit(transfer.source_amount)

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
@@ -18,6 +21,8 @@ from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
+
+Mask = NDArray[np.bool_] | None
 
 
 class Observer:
@@ -46,8 +51,9 @@ class Observer:
         shape: tuple[int, ...],
         strides: Sequence[int] | None,
         at: SourceLocation | None,
+        mask: Mask = None,
     ) -> None:
-        """A core stores a box of elements."""
+        """A core stores a box of elements, or those of them that the mask selects."""
 
     def read_rows(
         self,
@@ -72,11 +78,15 @@ class Observer:
         sublanes: tuple[bool, ...],
         offsets: tuple[int, ...],
         at: SourceLocation | None,
+        mask: Mask = None,
     ) -> None:
-        """A core stores a grid of registers."""
+        """A core stores a grid of registers, or the words of it that the mask selects."""
 
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
+
+    def dma_read(self, transfer: Transfer) -> None:
+        """A transfer has read its source; its source semaphore is about to be credited."""
 
     def dma_done(self, transfer: Transfer) -> None:
         """A transfer has written its target; its semaphore is about to be credited."""
@@ -134,9 +144,10 @@ class Observers(Observer):
         shape: tuple[int, ...],
         strides: Sequence[int] | None,
         at: SourceLocation | None,
+        mask: Mask = None,
     ) -> None:
         for part in self.parts:
-            part.write(core, ref, index, shape, strides, at)
+            part.write(core, ref, index, shape, strides, at, mask)
 
     def read_rows(
         self,
@@ -162,13 +173,18 @@ class Observers(Observer):
         sublanes: tuple[bool, ...],
         offsets: tuple[int, ...],
         at: SourceLocation | None,
+        mask: Mask = None,
     ) -> None:
         for part in self.parts:
-            part.write_rows(core, ref, index, shape, steps, sublanes, offsets, at)
+            part.write_rows(core, ref, index, shape, steps, sublanes, offsets, at, mask)
 
     def dma_start(self, transfer: Transfer) -> None:
         for part in self.parts:
             part.dma_start(transfer)
+
+    def dma_read(self, transfer: Transfer) -> None:
+        for part in self.parts:
+            part.dma_read(transfer)
 
     def dma_done(self, transfer: Transfer) -> None:
         for part in self.parts:

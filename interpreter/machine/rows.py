@@ -54,14 +54,14 @@ def load_rows(
     at: SourceLocation | None = None,
 ) -> Array:
     """The grid of registers of `shape` (grid..., 8, 128[, p]) at `index`."""
-    plan = _plan(ref, "load", index, shape, steps, sublanes, offsets, at)
-    out = np.empty([shape[axis] for axis in plan.order], ref.codec.carrier)
-    if not plan.complete:
+    found = plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+    out = np.empty([shape[axis] for axis in found.order], ref.codec.carrier)
+    if not found.complete:
         out[...] = values.poison(ref.element, (), ref.buffer.memory.poison)
     memory = ref.buffer.bytes
-    for piece in plan.pieces:
+    for piece in found.pieces:
         ref.codec.decode(memory, ref.base, piece, out if piece.part is None else out[piece.part])
-    return out.transpose(_inverse(plan.order))
+    return out.transpose(_inverse(found.order))
 
 
 def store_rows(
@@ -77,15 +77,15 @@ def store_rows(
 ) -> None:
     """Writes a grid of registers; words where `mask` is false keep what they hold."""
     shape = array.shape
-    plan = _plan(ref, "store", index, shape, steps, sublanes, offsets, at)
+    found = plan(ref, "store", index, shape, steps, sublanes, offsets, at)
     if add:
         old = load_rows(ref, index, shape, steps, sublanes, offsets, at)
         array = accumulate(ref.element, old, array)
-    ordered = array.transpose(plan.order)
-    where = None if mask is None else _word_mask(mask, shape).transpose(plan.order)
+    ordered = array.transpose(found.order)
+    where = None if mask is None else word_mask(mask, shape).transpose(found.order)
     memory, shadow = ref.buffer.bytes, ref.buffer.shadow
     raw = raw_codec(ref.codec.bits)
-    for piece in plan.pieces:
+    for piece in found.pieces:
         part: Any = ... if piece.part is None else piece.part
         chosen = None if where is None else where[part]
         ref.codec.encode(memory, ref.base, piece, ordered[part], chosen)
@@ -107,18 +107,18 @@ def initialised(
     shadow = ref.buffer.shadow
     if shadow is None:
         return None
-    plan = _plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+    found = plan(ref, "load", index, shape, steps, sublanes, offsets, at)
     raw = raw_codec(ref.codec.bits)
-    marks = np.zeros([shape[axis] for axis in plan.order], raw.carrier)
-    for piece in plan.pieces:
+    marks = np.zeros([shape[axis] for axis in found.order], raw.carrier)
+    for piece in found.pieces:
         raw.decode(shadow, ref.base, piece, marks if piece.part is None else marks[piece.part])
     grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
     register = tuple(range(grid, len(shape)))
-    return np.asarray(marks.transpose(_inverse(plan.order)).any(axis=register))
+    return np.asarray(marks.transpose(_inverse(found.order)).any(axis=register))
 
 
-def _word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
-    # A word mask ends in (8, 128): it covers all elements of a packed word.
+def word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
+    """`mask` for every element; one that ends in (8, 128) covers all elements of a packed word."""
     if len(shape) > 2 and shape[-3:-1] == (SUBLANES, LANES) and mask.shape[-1] == LANES:
         mask = mask[..., None]
     return np.broadcast_to(mask, shape)
@@ -129,7 +129,7 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-def _plan(
+def plan(
     ref: Ref,
     what: str,
     index: Sequence[int],
@@ -139,12 +139,13 @@ def _plan(
     offsets: tuple[int, ...],
     at: SourceLocation | None,
 ) -> Registers:
+    """How the access splits into pieces; raises if it is unaligned or out of bounds."""
     if ref.buffer.freed:
         ref.alive(at)
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
     packing = ref.codec.packing
-    plan = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing)
-    if plan is None or ref.base % (LANES * packing):
+    found = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing)
+    if found is None or ref.base % (LANES * packing):
         raise ExecutionError(
             "unaligned-register-access",
             f"register {what} at {[int(i) for i in index]} of memref of shape {list(ref.shape)} "
@@ -152,8 +153,8 @@ def _plan(
             at,
             [Note("registers are loaded in whole sublanes of 128 words; shift with a rotate")],
         )
-    low, high = ref.base + plan.lowest, ref.base + plan.highest
-    if plan.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
+    low, high = ref.base + found.lowest, ref.base + found.highest
+    if found.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
         row = LANES * packing
         raise ExecutionError(
             "out-of-bounds",
@@ -162,7 +163,7 @@ def _plan(
             f"{ref.buffer.size // 512}",
             at,
         )
-    return plan
+    return found
 
 
 @lru_cache(maxsize=1 << 16)
@@ -207,8 +208,8 @@ def registers(
         pieces.append(
             Piece(None if whole else part, view, base, tuple(strides[a] for a in order), pair)
         )
-    lows, highs = _span(pieces, row)
-    return Registers(tuple(pieces), lows, highs, order, len(rows) == SUBLANES)
+    low, high = boxes.span(pieces)
+    return Registers(tuple(pieces), low, high, order, len(rows) == SUBLANES)
 
 
 def _order(grid: int, rank: int) -> tuple[int, ...]:
@@ -217,19 +218,6 @@ def _order(grid: int, rank: int) -> tuple[int, ...]:
     if grid < 2:
         return (*range(grid), sub, *packed, lane)
     return (*range(grid - 1), sub, *packed, grid - 1, lane)
-
-
-def _span(pieces: list[Piece], row: int) -> tuple[int, int]:
-    if not pieces:
-        return 0, 0
-    # Strides of 0 and negative strides (a shuffle that goes down) both occur.
-    lows: list[int] = []
-    highs: list[int] = []
-    for piece in pieces:
-        ends = [(n - 1) * s for n, s in zip(piece.shape, piece.strides, strict=True)]
-        lows.append(piece.base + sum(min(0, e) for e in ends))
-        highs.append(piece.base + sum(max(0, e) for e in ends))
-    return min(lows), max(highs) - max(highs) % row + row
 
 
 def _progressions(points: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
