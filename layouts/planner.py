@@ -23,6 +23,9 @@ from pallasite.layouts.strategies_transpose import by_transposing
 
 __all__ = ["Costs", "plan"]
 
+_FEW_REGISTERS = 64
+"""Destinations for which gathers are tried although transposes would do."""
+
 Build = Callable[[Program, int], int | None]
 
 
@@ -49,6 +52,8 @@ def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:
     turned = by_transposing(move, found, costs, plan)
     # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
     thorough = turned is None
+    if turned is not None and len(found.register) > _FEW_REGISTERS:
+        return [turned]
     words = whole_words(found, packing)
     if words is not None:
         return [

@@ -24,7 +24,8 @@ from pallasite.layouts.registers import SUBLANES
 _ROW = np.arange(SUBLANES)
 _VIRTUAL = 1 << 40
 """Weight of the first row-number bit that only padding would use."""
-_LARGEST_GROUP_BITS = 6
+_LARGEST_GROUP = 64
+_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -81,23 +82,57 @@ def exchange(program: Program, x: int, move: WordMove) -> int | None:
     if move.starts.size > 1 or (move.displacement > 0).any() or not move.wanted.any():
         return None
     rows = rows_of(move)[:, :, 0]
-    best: tuple[tuple[int, int], _Network] | None = None
-    for group_bits in range(_LARGEST_GROUP_BITS + 1):
-        if group_bits and 1 << group_bits > 2 * len(rows):
-            break
-        bits = _find_bits(rows, group_bits)
-        if bits is None:
-            continue
-        found = _best_network(bits)
-        if found is None:
-            continue
-        if best is not None and found[0] >= best[0]:
-            break
-        best = found
-    return None if best is None else _emit(program, x, best[1], len(rows))
+    groups = _groups(rows)
+    if groups is None:
+        return None
+    padded = np.where(groups[..., None] >= 0, rows[groups], -1)
+    bits = _find_bits(padded.reshape(len(groups), -1))
+    if bits is None:
+        return None
+    found = _best_network(bits)
+    if found is None:
+        return None
+    made = _emit(program, x, found)
+    # Each destination register is in one group.
+    position = np.full(len(rows), -1)
+    position[groups[groups >= 0]] = np.nonzero(groups.reshape(-1) >= 0)[0]
+    return program.take(made, position)
 
 
-def _best_network(bits: _Bits) -> tuple[tuple[int, int], _Network] | None:
+def _groups(rows: Array) -> Array | None:
+    """Destination registers that share source registers, directly or not: [groups, 2^n], -1 pads.
+
+    Declines if more than 64 registers hang together: then no short exchange explains them.
+    """
+    n = len(rows)
+    source = np.where(rows >= 0, rows // SUBLANES, -1)
+    count = int(source.max()) + 1
+    label = np.arange(n)
+    wanted = rows >= 0
+    for _ in range(_ROUNDS):
+        lowest = np.full(count, n)
+        spread = np.broadcast_to(label[:, None], source.shape)
+        np.minimum.at(lowest, source[wanted], spread[wanted])
+        reached = np.where(wanted, lowest[np.maximum(source, 0)], n).min(1)
+        reached = np.minimum(label, reached)
+        if (reached == label).all():
+            break
+        label = reached
+    else:
+        return None
+    sizes = np.bincount(label, minlength=n)
+    if sizes.max() > _LARGEST_GROUP:
+        return None
+    size = 1 << int(sizes.max() - 1).bit_length()
+    order = np.argsort(label, kind="stable")
+    first = np.cumsum(sizes)[label[order]] - sizes[label[order]]
+    number = np.cumsum(np.diff(label[order], prepend=label[order[0]]) > 0)
+    groups = np.full((int(number[-1]) + 1, size), -1)
+    groups[number, np.arange(n) - first] = order
+    return groups
+
+
+def _best_network(bits: _Bits) -> _Network | None:
     """The cheapest order of exchanges; groups that want the same rows are weighed once."""
     wanted, first, inverse = unique_rows(bits.wanted)
     few = _Bits(bits.base[first], wanted, bits.weights)
@@ -107,16 +142,12 @@ def _best_network(bits: _Bits) -> tuple[tuple[int, int], _Network] | None:
         return None
     costs = [_network(few, order).cost(repeats) for order in orders]
     chosen = min(range(len(orders)), key=costs.__getitem__)
-    return costs[chosen], _network(bits, orders[chosen])
+    return _network(bits, orders[chosen])
 
 
-def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
-    """Row numbers within groups as a permutation of bits, if they are one."""
-    size = SUBLANES << group_bits
-    groups = -(-rows.size // size)
-    numbers = np.full(groups * size, -1)
-    numbers[: rows.size] = rows.reshape(-1)
-    numbers = numbers.reshape(groups, size)
+def _find_bits(numbers: Array) -> _Bits | None:
+    """Source row numbers [groups, rows] as a permutation of the bits of the place in the group."""
+    size = numbers.shape[1]
     base, wanted = numbers[:, 0], np.asarray(numbers >= 0)
     if (base < 0).any() or (base % SUBLANES).any():
         return None
@@ -125,7 +156,7 @@ def _find_bits(rows: Array, group_bits: int) -> _Bits | None:
     used = any_along(wanted, 0)
     if (wanted & (relative != pattern)).any() or (pattern[used] < 0).any():
         return None
-    weights = [int(pattern[1 << i]) for i in range(group_bits + 3)]
+    weights = [int(pattern[1 << i]) for i in range(size.bit_length() - 1)]
     known = [w for w in weights if w > 0]
     if 0 in weights or any(w & (w - 1) for w in known) or len(set(known)) != len(known):
         return None
@@ -202,7 +233,8 @@ def _needs(
     return result
 
 
-def _emit(program: Program, x: int, network: _Network, count: int) -> int:
+def _emit(program: Program, x: int, network: _Network) -> int:
+    """The registers of all groups, padding included."""
     bits = network.bits
     weights = bits.register_weights
     number = np.arange(1 << len(weights))
@@ -230,4 +262,4 @@ def _emit(program: Program, x: int, network: _Network, count: int) -> int:
             halves.append(half)
         value = program.concat(pieces)
         table = np.stack(halves, 2).reshape(table.shape)
-    return program.take(value, table[:, network.order].reshape(-1)[:count])
+    return program.take(value, table[:, network.order].reshape(-1))

@@ -136,7 +136,13 @@ class _Merge:
         for kind, which in (("fresh", fresh), ("or", ~fresh & clean)):
             if which.any():
                 groups.append((kind, np.nonzero(which)[0], None))
-        for number in np.nonzero(~fresh & ~clean)[0].tolist():
+        rest = np.nonzero(~fresh & ~clean)[0]
+        if not rest.size:
+            return groups
+        state = np.concatenate([wanted[rest], filled[rest], old_dirty[rest]], 1)
+        _, first, inverse = unique_rows(state.reshape(rest.size, -1))
+        for pattern, number in enumerate(rest[first].tolist()):
+            members = rest[inverse == pattern]
             want, spare = wanted[number], filled[number]
             if mixed[number]:
                 dirt = old_dirty[number] & want, new_dirty[number] & spare
@@ -145,10 +151,10 @@ class _Merge:
                 parameter = self._mask(want, spare)
             for other, (kind, group, known) in enumerate(groups):
                 if kind == "choose" and known == parameter:
-                    groups[other] = (kind, np.append(group, number), known)
+                    groups[other] = (kind, np.sort(np.append(group, members)), known)
                     break
             else:
-                groups.append(("choose", np.array([number]), parameter))
+                groups.append(("choose", members, parameter))
         return groups
 
     def _lanes(self, segments: Array) -> Array:
