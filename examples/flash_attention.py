@@ -4,8 +4,8 @@
 
 `flash_attention.stablehlo.mlir` is what JAX 0.10.2 prints for the Pallas kernel below, lowered for
 TPUs with `jax.jit(f).trace(q, k, v).lower(lowering_platforms=("tpu",))`: 512 queries and keys of
-128 features in bfloat16, a grid of 4 x 4 blocks, running maximum and sum in scratch. Neither JAX nor a
-TPU is needed to run it.
+128 features in bfloat16, a grid of 4 x 4 blocks, running maximum and sum in scratch. Neither JAX
+nor a TPU is needed to run it.
 
     def body(q, k, v, o, m, l, acc):
         j = pl.program_id(1)
