@@ -295,7 +295,8 @@ class WhileOp(IRDLOperation):
             )
             printer.print_string(")")
         printer.print_string(" : ")
-        printer.print_operation_type(self)
+        # Not print_operation_type, which prints the location too.
+        printer.print_function_type(self.arguments.types, self.res.types)
         printer.print_string(" ")
         printer.print_region(self.before_region, print_entry_block_args=False)
         printer.print_string(" do ")
