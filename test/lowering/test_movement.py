@@ -1,0 +1,133 @@
+"""Emitted movement plans, executed by the meanings of their operations."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import test as test_dialect
+from xdsl.dialects.builtin import IntegerType, ModuleOp, VectorType, bf16, f32, i1, i8, i16, i32
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.interpreter.facts import Facts
+from pallasite.interpreter.meanings import lookup
+from pallasite.interpreter.values import carrier, poison, quiet
+from pallasite.layouts.move import Move
+from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.movement import emit
+from pallasite.targets import get_target
+
+
+def _load(name: str):
+    path = Path(__file__).parent.parent / "layouts" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+moving = _load("moving")
+TYPES = {32: [f32, i32], 16: [bf16, i16], 8: [i8], 4: [IntegerType(4)]}
+
+
+def run(ops: list[Operation], inputs: dict[SSAValue, Any], facts: Facts) -> dict[SSAValue, Any]:
+    values = dict(inputs)
+    with quiet():
+        for op in ops:
+            op.verify()
+            meaning = lookup(op)
+            assert meaning is not None, op.name
+            values[op.results[0]] = meaning.factory(op, facts)(*(values[v] for v in op.operands))
+    return values
+
+
+def check(case, target: str, element: Any, seed: int) -> None:
+    move = case.move
+    grids = [VectorType(element, layout.full_shape(shape)) for layout, shape in move.sources]
+    holder = test_dialect.TestOp(result_types=grids)
+    ops: list[Operation] = []
+
+    def insert(op: Operation) -> SSAValue:
+        ops.append(op)
+        return op.results[0]
+
+    result = emit(plan(move, Costs.of(get_target(target))), holder.results, insert)
+    layout, shape = move.destination
+    assert result.type == VectorType(element, layout.full_shape(shape))
+
+    rng = np.random.default_rng(seed)
+    kind = carrier(element)
+    arrays = [
+        (rng.integers(-8, 8, s) % 2 if element == i1 else rng.integers(-8, 8, s)).astype(kind)
+        for _, s in move.sources
+    ]
+    expected = moving.place(move.destination, case.meaning(*arrays).astype(np.float64), np.nan)
+    for pattern in (0, 1):
+        inputs = {}
+        for value, source, array in zip(holder.results, move.sources, arrays, strict=True):
+            full = poison(element, source[0].full_shape(source[1]), pattern)
+            held = moving.place(source, array.astype(np.float64), np.nan)
+            inputs[value] = np.where(np.isnan(held), full, np.nan_to_num(held).astype(kind)).astype(
+                kind
+            )
+        values = run(ops, inputs, Facts(get_target(target), pattern))
+        actual = np.asarray(values[result] if ops else inputs[result]).astype(np.float64)
+        actual = np.where(np.isnan(expected), np.nan, actual)
+        np.testing.assert_array_equal(actual, expected, str(move))
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@given(moving.cases(3000), st.sampled_from(["v4", "v5e", "v6e"]), st.integers(0, 3))
+def test_any_movement(case, target: str, seed: int):
+    element = TYPES[case.move.bits][seed % len(TYPES[case.move.bits])]
+    check(case, target, element, seed)
+
+
+@pytest.mark.parametrize("bits", [32, 16])
+@pytest.mark.parametrize(
+    ("move", "meaning"),
+    [
+        (lambda n: Move.slice((n, (24, 300)), n, (5, 111), (9, 70)), lambda x: x[5:14, 111:181]),
+        (lambda n: Move.transpose((n, (24, 300)), n, (1, 0)), lambda x: x.T),
+        (lambda n: Move.roll((n, (24, 300)), n, 0, 1), lambda x: np.roll(x, 1, 0)),
+    ],
+)
+def test_masks(bits: int, move, meaning):
+    layout = VectorLayout.native(2, bits)
+    check(moving.Case(move(layout), meaning), "v5e", i1, 0)
+
+
+def test_renaming_a_mask_keeps_it_a_mask():
+    layout = VectorLayout.native(2, 32)
+    case = moving.Case(
+        Move.slice((layout, (64, 256)), layout, (8, 128), (16, 128)), lambda x: x[8:24, 128:]
+    )
+    check(case, "v5e", i1, 0)
+
+
+def test_prints_as_a_module():
+    layout = VectorLayout.native(2, 32)
+    move = Move.slice((layout, (256, 1024)), layout, (5, 111), (200, 700))
+    holder = test_dialect.TestOp(result_types=[VectorType(f32, layout.full_shape((256, 1024)))])
+    module = ModuleOp([holder])
+
+    def insert(op: Operation) -> SSAValue:
+        module.body.block.add_op(op)
+        return op.results[0]
+
+    emit(plan(move, Costs.of(get_target("v6e"))), holder.results, insert)
+    module.verify()
+    names = [op.name for op in module.body.block.ops]
+    assert names.count("tpu.sublane_shuffle") == 2
+    assert names.count("tpu.dynamic_rotate") == 1
+    assert names.count("arith.select") == 1
+    assert len(names) < 30
