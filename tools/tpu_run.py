@@ -119,6 +119,7 @@ class Session:
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
         inputs = self._inputs(module)
+        module = api.with_call(module, inputs[0])
         self.ops[api.check_form(module, o.form)] = count_ops(module)
         if o.verify_each:
             return self._finish(self._verify_each(module, inputs))

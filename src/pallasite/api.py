@@ -108,6 +108,26 @@ def lower(
     return lowered
 
 
+def with_call(
+    module: ModuleOp,
+    inputs: Sequence[Any],
+    results: Sequence[tuple[Sequence[int], Any]] | None = None,
+    aliases: Mapping[int, int] | None = None,
+) -> ModuleOp:
+    """`module` if it records its call, else a copy that records the call with these arguments."""
+    from pallasite.dialects.kernel import call_of, set_call
+    from pallasite.interpreter.run import call_for, find_kernel
+
+    if results is None and call_of(module) is not None:
+        return module
+    if form_of(module) == "pallas":
+        return module
+    call = call_for(module, find_kernel(module), inputs, results, aliases)
+    described = module.clone()
+    set_call(described, call)
+    return described
+
+
 def run(
     module: ModuleOp,
     inputs: Sequence[Any],
@@ -161,12 +181,14 @@ def simulate(
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
     if devices < 1:
         raise UsageError("device-count", f"expected at least one device, got {devices}")
-    lowered = lower(module, form, target)
     from pallasite.interpreter.run import execute
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
+    check_form(module, form)
+    module = with_call(module, per_device[0] if per_device else (), results, aliases)
+    lowered = lower(module, form, target)
     return execute(
-        lowered, per_device, results=results, aliases=aliases, target=model, seed=seed,
+        lowered, per_device, target=model, seed=seed,
         checks=wanted, devices=devices, driver=driver, max_steps=max_steps, max_memory=max_memory,
     )  # fmt: skip
 

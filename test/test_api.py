@@ -1,0 +1,182 @@
+"""`pallasite.parse`, `lower` and `run`: what goes in and out, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pallasite
+from pallasite import api
+from pallasite.diagnostics import Diagnostic, ReadError, Unsupported, UsageError
+from pallasite.dialects.kernel import call_of
+
+DATA = Path(__file__).parent / "data"
+VMEM = "#tpu.memory_space<vmem>"
+
+
+def kernel_text(element: str, op: str = "arith.addf", shape: str = "16x256") -> str:
+    memref, vector = f"memref<{shape}x{element}, {VMEM}>", f"vector<{shape}x{element}>"
+    return f"""
+    func.func @add(%x: {memref}, %y: {memref}, %o: {memref}) attributes {{
+        dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      %c0 = arith.constant 0 : index
+      %a = vector.load %x[%c0, %c0] : {memref}, {vector}
+      %b = vector.load %y[%c0, %c0] : {memref}, {vector}
+      %s = {op} %a, %b : {vector}
+      tpu.vector_store %o[%c0, %c0], %s {{strides = array<i32>}} : {memref}, {vector},
+      return
+    }}"""
+
+
+def bare(element: str = "f32", **options: Any) -> Any:
+    return pallasite.parse(kernel_text(element, **options))
+
+
+def noise(dtype: Any, shape: tuple[int, ...] = (16, 256)) -> Any:
+    return np.random.default_rng(1).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+def test_run_gives_the_same_answer_in_every_form(form: str) -> None:
+    x, y = noise(np.float32), noise(np.float32) * 2
+    (out,) = pallasite.run(bare(), [x, y], form=form, results=[((16, 256), "float32")])
+    np.testing.assert_array_equal(out, x + y)
+
+
+def test_bfloat16_arrays_and_raw_bytes() -> None:
+    x = noise(ml_dtypes.bfloat16)
+    results = [((16, 256), "bfloat16")]
+    (out,) = pallasite.run(bare("bf16"), [x, x], results=results, form="mosaic")
+    assert out.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(out, x + x)
+    (raw,) = pallasite.run(bare("bf16"), [x.view("V2")] * 2, results=results, form="mosaic")
+    np.testing.assert_array_equal(raw, out)
+
+
+def test_unsigned_arrays_travel_as_signless() -> None:
+    x = np.full((16, 256), 0xFFFFFFF0, np.uint32)
+    module = bare("i32", op="arith.addi")
+    (out,) = pallasite.run(module, [x, x], results=[((16, 256), "uint32")], form="mosaic")
+    assert out.dtype == np.uint32
+    np.testing.assert_array_equal(out, x + x)
+
+
+def test_results_of_a_gridless_kernel_need_no_description() -> None:
+    x = noise(np.float32)
+    (out,) = pallasite.run(bare(), [x, x], form="mosaic")
+    np.testing.assert_array_equal(out, x + x)
+
+
+def test_aliases_share_the_buffer() -> None:
+    x = noise(np.float32)
+    (out,) = pallasite.run(
+        bare(), [x, x], results=[((16, 256), "float32")], aliases={0: 0}, form="mosaic"
+    )
+    np.testing.assert_array_equal(out, x + x)
+
+
+def test_devices_take_and_give_a_list_each() -> None:
+    x, y = noise(np.float32), noise(np.float32) + 1
+    outs = pallasite.run(bare(), [[x, y], [y, y]], devices=2, form="mosaic")
+    np.testing.assert_array_equal(outs[0][0], x + y)
+    np.testing.assert_array_equal(outs[1][0], y + y)
+
+
+def test_parse_records_the_call_of_a_program() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    call = call_of(module)
+    assert call is not None and call.aliases == ((0, 0),)
+    a, b = (np.full((16, 128), v, np.float32) for v in (1, 2))
+    assert len(pallasite.run(module, [a, b], form="mosaic")) == 1
+
+
+def test_lower_leaves_its_argument_alone() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    before = str(module)
+    lowered = pallasite.lower(module, form="vreg")
+    assert str(module) == before
+    assert "tpu.load" in str(lowered) and "vector.load" not in str(lowered)
+
+
+def test_outputs_do_not_alias_inputs() -> None:
+    x = noise(np.float32)
+    kept = x.copy()
+    pallasite.run(bare(), [x, x], form="mosaic", aliases={0: 0})
+    np.testing.assert_array_equal(x, kept)
+
+
+# Refusals
+
+
+def refused(kind: type[Diagnostic], pattern: str, module: Any, inputs: Any, **options: Any) -> None:
+    with pytest.raises(kind, match=pattern):
+        pallasite.run(module, inputs, **{"form": "mosaic", **options})
+
+
+def test_wrong_inputs_say_what_was_expected() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    good = np.zeros((16, 128), np.float32)
+    refused(UsageError, "expected 2 inputs, got 1", module, [good])
+    refused(UsageError, r"expected float32\[16, 128\] for input 1, got float32\[8, 128\]",
+            module, [good, good[:8]])  # fmt: skip
+    refused(UsageError, "got int32", module, [good, good.astype(np.int32)])
+    refused(UsageError, "got float64", module, [good, good.astype(np.float64)])
+
+
+def test_wrong_names_say_what_there_is() -> None:
+    x = noise(np.float32)
+    refused(UsageError, "expected a target of v4, .* got 'v9'", bare(), [x, x], target="v9")
+    refused(UsageError, "expected a form of pallas", bare(), [x, x], form="llvm")
+    refused(UsageError, "expected checks of race", bare(), [x, x], checks=("fun",))
+    refused(UsageError, "expected compiled or reference", bare(), [x, x], driver="fast")
+    refused(UsageError, "expected inputs for 2 devices, got 1", bare(), [[x, x]], devices=2)
+    refused(UsageError, "unknown element type 'float99'", bare(), [x, x],
+            results=[((16, 256), "float99")])  # fmt: skip
+
+
+def test_a_form_that_has_passed_is_refused() -> None:
+    x = noise(np.float32)
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    lowered = pallasite.lower(module, form="tiles")
+    refused(UsageError, "module is in form tiles, which is below form mosaic", lowered, [x, x])
+
+
+def test_text_that_is_no_kernel_is_refused() -> None:
+    with pytest.raises(ReadError):
+        pallasite.parse("func.func @f( {")
+    with pytest.raises(Diagnostic, match="no kernel function"):
+        pallasite.run(pallasite.parse("module {}"), [], form="mosaic")
+
+
+def test_bare_gridded_kernels_need_their_results() -> None:
+    text = kernel_text("f32").replace(
+        "dimension_semantics = []",
+        "iteration_bounds = array<i64: 1>, window_params = [{}, {}, {}], "
+        "dimension_semantics = [#tpu.dimension_semantics<arbitrary>]",
+    )
+    text = text.replace("@add(", "@add(%i: i32, ")
+    x = noise(np.float32)
+    refused(UsageError, "does not record the types of its results", pallasite.parse(text), [x, x])
+
+
+def test_unsupported_kernels_are_refused_at_their_line() -> None:
+    x = noise(np.float16)
+    refused(Unsupported, "vectors of f16 are not supported", bare("f16"), [x, x])
+
+
+def test_checks_by_name() -> None:
+    assert api.checks_named("all") == api.CHECKS
+    assert api.checks_named("race, init") == ("race", "init")
+    assert api.checks_named(()) == ()
+
+
+def test_random_inputs_depend_on_the_seed_only() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    first, again, other = (api.random_inputs(module, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first[0], again[0])
+    assert not np.array_equal(first[0], other[0])

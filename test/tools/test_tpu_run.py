@@ -1,0 +1,234 @@
+"""`tpu-run`: files in and out, the JSON summary, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pallasite.tools import tpu_run
+from pallasite.tools.compare import difference
+
+DATA = Path(__file__).parent.parent / "data"
+ALIAS = str(DATA / "io_alias.stablehlo.mlir")
+KEYS = {"status", "form", "target", "seconds", "ops", "diagnostics", "memory"}
+VMEM = "#tpu.memory_space<vmem>"
+MEMREF, VECTOR = f"memref<8x128xf32, {VMEM}>", "vector<8x128xf32>"
+
+
+def kernel(body: str, arguments: str = f"%x: {MEMREF}, %o: {MEMREF}") -> str:
+    return f"""
+    func.func @kernel({arguments}) attributes {{dimension_semantics = [],
+        scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      %c0 = arith.constant 0 : index
+      {body}
+      return
+    }}"""
+
+
+COPY = kernel(f"""
+      %a = vector.load %x[%c0, %c0] : {MEMREF}, {VECTOR}
+      tpu.vector_store %o[%c0, %c0], %a {{strides = array<i32>}} : {MEMREF}, {VECTOR},
+""")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = tpu_run.main(arguments)
+        except SystemExit as stop:
+            code = stop.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def save(path: Path, *arrays: Any) -> str:
+    np.savez(path, *arrays)
+    return str(path)
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_json_has_its_keys(run: Any) -> None:
+    code, out, err = run(ALIAS, "--form", "mosaic", "--format", "json")
+    summary = json.loads(out)
+    assert (code, err) == (0, "")
+    assert summary.keys() >= KEYS
+    assert summary["status"] == "ok" and summary["diagnostics"] == []
+    assert summary["seconds"].keys() == {"parse", "lower", "run"}
+    assert summary["ops"]["mosaic"] > 0
+    assert summary["memory"].keys() == {"vmem_peak_bytes", "smem_peak_bytes"}
+
+
+def test_ops_are_counted_per_form(run: Any) -> None:
+    _, out, _ = run(ALIAS, "--form", "vreg", "--format", "json")
+    assert json.loads(out)["ops"].keys() == {"mosaic", "dma", "tiles", "vreg"}
+
+
+def test_inputs_and_outputs(run: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((8, 128)).astype(np.float32)
+    inputs, outputs = save(tmp_path / "in.npz", x), tmp_path / "out"
+    code, _, _ = run(write(tmp_path / "copy.mlir", COPY), "--inputs", inputs,
+                     "--outputs", str(outputs), "--form", "mosaic")  # fmt: skip
+    assert code == 0
+    np.testing.assert_array_equal(np.load(outputs)["arr_0"], x)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4])
+def test_types_numpy_cannot_name_are_stored_raw(tmp_path: Path, dtype: Any) -> None:
+    from pallasite.interpreter.run import Outcome
+
+    array = np.arange(8).astype(dtype)
+    tpu_run.save_arrays(str(tmp_path / "out.npz"), Outcome([[array]], {}, 0.0))
+    (stored,) = tpu_run.load_arrays(str(tmp_path / "out.npz"))
+    assert stored.dtype == f"V{array.dtype.itemsize}"
+    assert stored.tobytes() == array.tobytes()
+
+
+def test_devices_slice_and_join(run: Any, tmp_path: Path) -> None:
+    x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+    outputs = str(tmp_path / "out.npz")
+    file = write(tmp_path / "copy.mlir", COPY)
+    arguments = [file, "--inputs", save(tmp_path / "in.npz", x), "--form", "mosaic"]
+    code, _, _ = run(*arguments, "--outputs", outputs, "--devices", "2")
+    assert code == 0
+    np.testing.assert_array_equal(np.load(outputs)["arr_0"], x)
+    code, _, err = run(*arguments, "--devices", "3")
+    assert code == 2 and "does not divide by 3 devices" in err
+
+
+def test_like_describes_a_bare_kernel(run: Any) -> None:
+    bare = str(DATA / "io_alias.mosaic.mlir")
+    code, _, err = run(bare, "--form", "mosaic")
+    assert code == 2 and "does not record its operands" in err
+    code, _, _ = run(bare, "--like", ALIAS, "--form", "mosaic")
+    assert code == 0
+
+
+def test_call_picks_one(run: Any) -> None:
+    program = str(DATA / "two_calls.stablehlo.mlir")
+    assert run(program, "--call", "1", "--form", "mosaic")[0] == 0
+    code, _, err = run(program, "--call", "2", "--form", "mosaic")
+    assert code == 1 and "one of 2 custom calls, got 2" in err
+
+
+def test_verify_each_runs_every_form(run: Any) -> None:
+    code, out, _ = run(ALIAS, "--form", "vreg", "--verify-each", "--format", "json")
+    assert code == 0 and "vreg" in json.loads(out)["ops"]
+
+
+@pytest.mark.parametrize("driver", ["compiled", "reference"])
+def test_drivers(run: Any, driver: str) -> None:
+    assert run(ALIAS, "--form", "mosaic", "--driver", driver)[0] == 0
+
+
+# What is not ok
+
+
+def test_rejected_kernels_exit_1_with_json_and_a_line(run: Any, tmp_path: Path) -> None:
+    text = COPY.replace("f32", "f16")
+    file = write(tmp_path / "half.mlir", text)
+    inputs = save(tmp_path / "in.npz", np.zeros((8, 128), np.float16))
+    code, out, err = run(file, "--inputs", inputs, "--format", "json")
+    summary = json.loads(out)
+    assert code == 1 and summary["status"] == "rejected"
+    assert summary["diagnostics"][0]["code"] == "element-type"
+    assert f"{file}:7:" in err and "error: vectors of f16" in err
+
+
+def test_failing_kernels_exit_1(run: Any, tmp_path: Path) -> None:
+    wait = """
+      %n = arith.constant 1 : i32
+      "tpu.region"() ({
+        %s = tpu.sem_alloc : memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>
+        tpu.sem_wait %s, %n : memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>
+        tpu.yield
+      }) : () -> ()"""
+    inputs = save(tmp_path / "in.npz", np.zeros((8, 128), np.float32))
+    code, out, err = run(write(tmp_path / "wait.mlir", kernel(wait)), "--inputs", inputs,
+                         "--form", "mosaic", "--format", "json")  # fmt: skip
+    assert code == 1 and json.loads(out)["status"] == "failed" and "deadlock" in err
+
+
+def test_endless_loops_meet_the_step_limit(run: Any, tmp_path: Path) -> None:
+    loop = """
+      scf.while : () -> () {
+        %t = arith.constant true
+        scf.condition(%t)
+      } do {
+        scf.yield
+      }"""
+    inputs = save(tmp_path / "in.npz", np.zeros((8, 128), np.float32))
+    code, _, err = run(write(tmp_path / "loop.mlir", kernel(loop)), "--inputs", inputs,
+                       "--form", "mosaic", "--max-steps", "10000")  # fmt: skip
+    assert code == 1 and "exceeds 10000 steps" in err
+
+
+def test_memory_limit(run: Any) -> None:
+    code, _, err = run(ALIAS, "--form", "mosaic", "--max-memory", "1000")
+    assert code == 1 and "more than the limit of 1000" in err
+
+
+def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
+    text = COPY.replace("vector.load %x", "vector.load %o").replace(", %a {", ", %b {")
+    text = text.replace("tpu.vector_store", f"%b = arith.addf %a, %a : {VECTOR}\n tpu.vector_store")
+    inputs = save(tmp_path / "in.npz", np.zeros((8, 128), np.float32))
+    code, out, err = run(write(tmp_path / "init.mlir", text), "--inputs", inputs,
+                         "--form", "mosaic", "--check", "init", "--format", "json")  # fmt: skip
+    assert code == 3 and json.loads(out)["status"] == "finding" and "init" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.mlir"], "missing.mlir"),
+        ([ALIAS, "--target", "v9"], "got 'v9'"),
+        ([ALIAS, "--check", "fun"], "got 'fun'"),
+        ([ALIAS, "--form", "fun"], "invalid choice"),
+        ([ALIAS, "--inputs", "missing.npz"], "missing.npz"),
+        ([ALIAS, "--inputs", ALIAS], "npz"),
+        ([ALIAS, "--devices", "0"], "at least one device"),
+        ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
+    ],
+)
+def test_wrong_usage_exits_2(run: Any, arguments: list[str], message: str) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2 and message in err and "Traceback" not in err
+
+
+def test_standard_input_and_help_of_the_script() -> None:
+    command = [sys.executable, "-m", "pallasite.tools.tpu_run"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "--verify-each" in done.stdout
+    done = subprocess.run(
+        [*command, "--form", "mosaic"],
+        input=Path(ALIAS).read_text(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.startswith("ok: mosaic form on v5e")
+    done = subprocess.run([*command, "-"], input="garbage", capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("<stdin>:1:")
+
+
+def test_differences_between_answers() -> None:
+    a = np.linspace(-1, 1, 64, dtype=np.float32)
+    assert difference(a, a + np.float32(1e-6)) is None
+    assert difference(a, a + np.float32(1e-2)) == "relative error 0.01"
+    assert difference(a, a[:32]) == "float32[64] became float32[32]"
+    nan = np.where(a > 0.9, np.nan, a)
+    assert difference(a, nan.astype(np.float32)) == "NaN or infinity in different places"
+    assert difference(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ"
