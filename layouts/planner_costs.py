@@ -9,7 +9,9 @@ from pallasite.layouts.plan import (
     RENAMING,
     GatherLanes,
     GatherSublanes,
+    KeepElements,
     RotateLanes,
+    Select,
     Step,
     SublaneShuffle,
     TransposeBlocks,
@@ -60,4 +62,15 @@ class Costs:
             weight = self.two_source_shuffle
         elif isinstance(step, GatherSublanes) and not self.sublane_gather:
             weight = 6.0
-        return weight * instructions(step, value) + self.grid_instruction
+        return weight * instructions(step, value) + self.grid_instruction + _preparation(step)
+
+
+def _preparation(step: Step) -> float:
+    """Making masks and index registers: once per step, whatever the size of the grid."""
+    if isinstance(step, Select):
+        return 0.25 * len(step.mask.boxes)
+    if isinstance(step, GatherLanes | GatherSublanes):
+        return 1.0 * len(step.index.overlays)
+    if isinstance(step, KeepElements):
+        return 1.0 * len(step.mask.overlays)
+    return 0.0
