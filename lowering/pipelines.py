@@ -13,7 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.targets.target import TARGETS
 
@@ -47,6 +47,11 @@ def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
     for next_form in FORMS[FORMS.index(form) + 1 : FORMS.index(goal) + 1]:
         names = STEPS[next_form]
         for name in names:
+            if name not in passes:
+                raise Unsupported(
+                    "no-lowering",
+                    f"no pass {name} is known, which takes form {form} to {next_form}",
+                )
             step = cast(_Targeted, passes[name]())
             leaves = next_form if name == names[-1] else form
             result.append((leaves, step(target=target)))
@@ -68,6 +73,8 @@ class _Lowering(ModulePass):
                 "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
             )
         form = form_of(op)
+        if form not in FORMS:
+            raise VerifyError("unknown-form", f"expected one of {', '.join(FORMS)}, got {form}")
         if FORMS.index(form) > FORMS.index(self.goal):
             raise UsageError(
                 "lowered-too-far", f"module is in form {form}, which is below form {self.goal}"

@@ -133,7 +133,9 @@ class _Lowering:
         types: list[Attribute] = [MemRefType(i32, (), memory_space=_SMEM) for _ in dynamic]
         types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
         entry = Block(arg_types=types)
-        bounds, prefetch, arrays = _split(entry.args, len(dynamic), len(kernel.prefetch))
+        first = len(dynamic) + len(kernel.prefetch)
+        bounds, prefetch = entry.args[: len(dynamic)], entry.args[len(dynamic) : first]
+        arrays = entry.args[first:]
         for axis, bound in zip(dynamic, bounds, strict=True):
             bound.name_hint = f"bound{axis}"
         for argument, new in zip(kernel.prefetch, prefetch, strict=True):
@@ -289,13 +291,6 @@ class _Lowering:
             if op is function or (isinstance(op, func.FuncOp) and op.sym_name.data in maps):
                 op.detach()
                 op.erase(safe_erase=False)
-
-
-def _split(
-    values: Sequence[SSAValue], *sizes: int
-) -> tuple[Sequence[SSAValue], Sequence[SSAValue], Sequence[SSAValue]]:
-    first, second = sizes
-    return values[:first], values[first : first + second], values[first + second :]
 
 
 def _alloca(type: Attribute) -> Operation:
