@@ -147,9 +147,10 @@ class Core:
             semaphore.name, semaphore.location = name, location
 
     def _semaphore(self, index: int) -> Semaphore:
-        if index not in self.semaphores:
-            self.semaphores[index] = Semaphore(str(self), index)
-        return self.semaphores[index]
+        semaphore = self.semaphores.get(index)
+        if semaphore is None:
+            semaphore = self.semaphores[index] = Semaphore(str(self), index)
+        return semaphore
 
     def semaphore(self, ref: Ref, at: SourceLocation | None = None) -> Semaphore:
         """The counter that a rank-0 semaphore ref of any core names on this one."""

@@ -6,15 +6,16 @@ is one NumPy assignment between two views; else the elements pass through a row-
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Piece
-from pallasite.interpreter.machine.codec import Codec, raw_codec, view, words
+from pallasite.interpreter.machine.codec import Codec, raw_codec
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides
@@ -89,31 +90,58 @@ def _direct(
     target_base: int,
     write: Piece,
 ) -> bool:
-    packing = raw.packing
-    aligned = source_base % packing == 0 and target_base % packing == 0
-    if packing > 1 and aligned and read.pair >= 0 and write.pair >= 0:
-        if prod(read.shape[read.pair :]) == prod(write.shape[write.pair :]):
-            return _assign(
-                words(source, source_base, read, packing),
-                words(target, target_base, write, packing),
-            )
-    if raw.bits < 8:
+    """Copies view to view, if the axes of both can be split alike."""
+    first, second = source_base + read.base, target_base + write.base
+    aligned = first % raw.packing == 0 and second % raw.packing == 0
+    plan = _plan(
+        read.shape, read.strides, read.pair if aligned else -1,
+        write.shape, write.strides, write.pair if aligned else -1, raw.bits,
+    )  # fmt: skip
+    if plan is None:
         return False
-    return _assign(
-        view(source, raw.storage, source_base, read, raw.bits),
-        view(target, raw.storage, target_base, write, raw.bits),
-    )
-
-
-def _assign(source: NDArray[Any], target: NDArray[Any]) -> bool:
-    """`target[...] = source` in row-major order, if the axes of both can be split alike."""
-    axes = _refine(source.shape, source.strides, target.shape, target.strides)
-    if axes is None:
-        return False
-    shape, read, write = axes
-    split = np.lib.stride_tricks.as_strided
-    split(target, shape, write)[...] = split(source, shape, read)
+    bits = raw.bits
+    written = np.ndarray(plan.shape, plan.unit, target, second * bits // 8, plan.write)
+    written[...] = np.ndarray(plan.shape, plan.unit, source, first * bits // 8, plan.read)
     return True
+
+
+class _Plan(NamedTuple):
+    unit: Any
+    """What is copied at once: an element, or a word if both sides pack alike."""
+    shape: tuple[int, ...]
+    read: tuple[int, ...]
+    write: tuple[int, ...]
+    """Strides in bytes."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _plan(
+    first: tuple[int, ...],
+    a: tuple[int, ...],
+    pair: int,
+    second: tuple[int, ...],
+    b: tuple[int, ...],
+    other: int,
+    bits: int,
+) -> _Plan | None:
+    unit = raw_codec(max(bits, 8)).storage
+    if pair >= 0 and other >= 0 and prod(first[pair:]) == prod(second[other:]):
+        # Words are whole on both sides, and in the same place: leave their axis out.
+        unit = np.dtype(np.uint32)
+        first, a = (t[:pair] + t[pair + 1 :] for t in (first, a))
+        second, b = (t[:other] + t[other + 1 :] for t in (second, b))
+    elif bits < 8:
+        return None
+    axes = _refine(first, a, second, b)
+    if axes is None:
+        return None
+    shape, read, write = axes
+    return _Plan(
+        unit,
+        tuple(shape),
+        tuple(stride * bits // 8 for stride in read),
+        tuple(stride * bits // 8 for stride in write),
+    )
 
 
 def _refine(

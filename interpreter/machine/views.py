@@ -76,10 +76,10 @@ class Ref:
 
     def offset(self, index: Sequence[int]) -> int:
         """The element offset of `index` from the start of the buffer."""
-        return self.base + sum(
-            boxes.offset_of(d, start + i)
-            for d, start, i in zip(self.digits, self.starts, index, strict=True)
-        )
+        total = self.base
+        for digits, start, i in zip(self.digits, self.starts, index, strict=True):
+            total += boxes.offset_of(digits, start + i)
+        return total
 
     @property
     def address(self) -> int:
@@ -130,11 +130,10 @@ class Ref:
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
-        base = self.base + sum(
-            boxes.offset_of(self.digits[d], self.starts[d])
-            for d in range(len(self.shape))
-            if d not in dims
-        )
+        base = self.base
+        for d, digits in enumerate(self.digits):
+            if d not in dims:
+                base += boxes.offset_of(digits, self.starts[d])
         return Ref(
             self.buffer,
             self.element,
