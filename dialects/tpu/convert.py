@@ -9,9 +9,12 @@ from xdsl.dialects.builtin import (
     Float8E4M3FNType,
     Float8E5M2Type,
     IntegerType,
+    TensorType,
+    VectorType,
     f32,
     i1,
 )
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     BaseAttr,
     ParsePropInAttrDict,
@@ -40,7 +43,6 @@ from pallasite.dialects.tpu.base import (
     TpuOp,
     operand,
 )
-from pallasite.dialects.types import element_type
 
 STOCHASTIC_TARGETS = (
     BFloat16Type,
@@ -67,9 +69,9 @@ class WeirdOp(TpuOp):
     assembly_format = UNARY_FORMAT
 
     def verify_(self) -> None:
-        types = self.input.type, self.result.type
-        if element_type(types[0]) != f32 or element_type(types[1]) != i1:
-            raise VerifyException(f"expected f32 and i1, got {types[0]} and {types[1]}")
+        input, result = self.input.type, self.result.type
+        if scalar_of(input) != f32 or scalar_of(result) != i1:
+            raise VerifyException(f"expected f32 and i1, got {input} and {result}")
 
 
 @irdl_op_definition
@@ -247,6 +249,11 @@ class StochasticConvertElementwiseOp(TpuOp):
                 f"expected bf16, f8E5M2, f8E4M3FN, f8E4M3B11FNUZ, f4E2M1FN or i4 as dst_type, "
                 f"got {self.dst_type}"
             )
+
+
+def scalar_of(type: Attribute) -> Attribute:
+    """The element type of a vector or tensor, else the type itself."""
+    return type.element_type if isinstance(type, VectorType | TensorType) else type
 
 
 def check_same_type(input: AnyVector, result: AnyVector) -> None:

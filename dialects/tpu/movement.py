@@ -284,7 +284,7 @@ class AssumeMultipleOp(TpuOp):
         type, multiple = self.value.type, self.multiple.value.data
         if not isinstance(type, IntegerType | IndexType):
             raise VerifyException(f"expected an integer or index, got {type}")
-        if multiple < 1:
+        if multiple == 0:
             raise VerifyException(f"expected a multiple of at least 1, got {multiple}")
         if (constant := constant_value(self.value)) is not None and constant % multiple:
             raise VerifyException(f"constant {constant} is no multiple of {multiple}")

@@ -88,11 +88,7 @@ class UnpackElementwiseOp(TpuOp):
     assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
-        source, result, narrow = self.source.type, self.result.type, self.source_type
-        if bit_width(source) != bit_width(result):
-            raise VerifyException(f"expected elements of one width, got {source} and {result}")
-        if not is_signless(source.element_type):
-            raise VerifyException(f"expected a source of signless integers, got {source}")
+        result, narrow = self.result.type, self.source_type
         check_packable(result.element_type, narrow)
         check_part(self.index.value.data, bit_width(result) // bit_width(narrow))
 

@@ -162,7 +162,7 @@ class MemrefBitcastOp(TpuOp):
             raise VerifyException(f"expected equal ranks of at least 2, got {source} and {result}")
         widths = bit_width(source), bit_width(result)
         for dim, (n, m) in enumerate(zip(*shapes, strict=True)):
-            if dim == len(shapes[0]) - 2:
+            if dim == len(shapes[0]) - 2 and DYNAMIC_INDEX not in (n, m):
                 n, m = n * widths[0], m * widths[1]
             if n != m:
                 raise VerifyException(
