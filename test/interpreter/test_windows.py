@@ -13,6 +13,7 @@ from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
 V5E = get_target("v5e")
+# ruff: noqa: E501 (MLIR)
 VMEM, SMEM, ANY = (f"#tpu.memory_space<{s}>" for s in ("vmem", "smem", "any"))
 DYNAMIC = -(1 << 63)
 
