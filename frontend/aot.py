@@ -1,0 +1,197 @@
+"""Asks the real TPU compiler, on a machine without a TPU, whether it accepts a kernel.
+
+JAX's ahead-of-time compilation loads libtpu and compiles for a described chip. The kernel travels
+as in JAX: bytecode in stable form, base64 in the configuration of a `tpu_custom_call`, the other
+settings of the original call around it. The compiler may abort its process (arithmetic that a
+chip lacks does), so it runs in a child process. It is only asked; nothing of it is looked into.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    ComplexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.type import get_element_type_or_self
+
+from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
+from pallasite.dialects.kernel import CALL, FORM, Call, call_of
+from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
+from pallasite.frontend.bytecode_writer import write_bytecode
+from pallasite.frontend.calls import BODY, CONFIG
+from pallasite.frontend.versions import NEWEST, VERSION, serialize
+
+CHILD = "pallasite.frontend.aot_child"
+SINGLE_BUFFERING = 9
+"""Modules of older versions mean single buffers where newer ones ask for them."""
+WINDOW_SETTINGS = ("allow_input_fusion",)
+"""Settings that speak of the windows of a kernel, which the lower forms do not have."""
+
+_ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the compiler said: `message` is empty if it accepted."""
+
+    accepted: bool
+    message: str
+    seconds: float
+    code_bytes: int | None
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "accepted": self.accepted,
+            "message": self.message,
+            "seconds": self.seconds,
+            "code_bytes": self.code_bytes,
+        }
+
+
+def compile_ahead_of_time(
+    module: ModuleOp, *, topology: str, layout_passes: bool, timeout: float = 600.0
+) -> Verdict:
+    """The compiler's verdict on `module`, whose call must be recorded (`tpu.call`).
+
+    `layout_passes` lets the compiler choose layouts, which forms above `vreg` need. Raises a
+    `Diagnostic` where there is no answer: no call, no JAX or libtpu, an unknown topology.
+    """
+    call = call_of(module)
+    if call is None:
+        raise UsageError(
+            "unknown-operands", "the module does not record the types of its operands and results"
+        )
+    request = {
+        "config": json.dumps(_configuration(module, call, layout_passes)),
+        "operands": [_array(t) for t in call.operands],
+        "results": [_array(t) for t in call.results],
+        "aliases": list(call.aliases),
+        "side_effect": bool(call.settings.get("has_side_effect")) or not call.results,
+        "topology": topology,
+    }
+    return _ask(request, timeout)
+
+
+def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[str, Any]:
+    """The call's own settings, with the module as body."""
+    own = cast(dict[str, Any], call.settings.get(CONFIG, {}))
+    config = {k: v for k, v in own.items() if k not in (BODY, *WINDOW_SETTINGS)}
+    if _has_windows(module):
+        config.update({k: own[k] for k in WINDOW_SETTINGS if k in own})
+    body = base64.b64encode(kernel_bytecode(module)).decode()
+    config |= {BODY: body, "serialization_format": 1, "needs_layout_passes": layout_passes}
+    siblings = {
+        key: value
+        for key, value in call.settings.items()
+        if key not in (CONFIG, "kernel_name", "has_side_effect")
+    }
+    return {CONFIG: config, **siblings}
+
+
+def _has_windows(module: ModuleOp) -> bool:
+    return any("window_params" in op.attributes for op in module.body.block.ops)
+
+
+def kernel_bytecode(module: ModuleOp) -> bytes:
+    """`module` as the compiler wants it: stable form, its newest names, nothing of ours."""
+    kernel = module.clone()
+    for key in (CALL, FORM):
+        kernel.attributes.pop(key, None)
+    rename_reductions(kernel)
+    recorded = module.attributes.get(VERSION)
+    old = isinstance(recorded, IntegerAttr) and recorded.value.data < SINGLE_BUFFERING
+    version = cast(IntegerAttr, recorded).value.data if old and _has_windows(module) else NEWEST
+    return write_bytecode(serialize(kernel, version))
+
+
+def rename_reductions(module: ModuleOp) -> None:
+    """Says `maxf`, `maxsi`, ... for `max`, and so for `min`, by element type.
+
+    jaxlib 0.10.2 knows only the names without a type, the compiler only those with one.
+    """
+    for op in module.walk():
+        kind = op.properties.get("kind")
+        if op.name == "tpu.all_reduce" and isinstance(kind, ReductionKindAttr):
+            if kind.data in (ReductionKind.MAX, ReductionKind.MIN):
+                element = get_element_type_or_self(op.operands[0].type)
+                suffix = "si" if isinstance(element, IntegerType) else "f"
+                op.properties["kind"] = ReductionKindAttr(ReductionKind(kind.data + suffix))
+
+
+def _array(kind: TensorType[Attribute]) -> tuple[list[int], str]:
+    """Shape and element type, the latter as NumPy and ml_dtypes name it."""
+    return list(kind.get_shape()), _dtype(kind.element_type)
+
+
+def _dtype(kind: Attribute) -> str:
+    match kind:
+        case IntegerType():
+            width = kind.width.data
+            if width == 1:
+                return "bool"
+            return f"{'u' if kind.signedness.data == Signedness.UNSIGNED else ''}int{width}"
+        case BFloat16Type():
+            return "bfloat16"
+        case ComplexType():
+            return f"complex{2 * cast(AnyFloat, kind.element_type).bitwidth}"
+        case _:
+            # f32 is float32, f8E4M3FN is float8_e4m3fn.
+            digits, letter, rest = kind.name[1:].partition("E")
+            return f"float{digits}" + (f"_e{rest.lower()}" if letter else "")
+
+
+def _ask(request: dict[str, Any], timeout: float) -> Verdict:
+    """Runs the compiler in a child process and reads its answer."""
+    environment = {**_ENVIRONMENT, **os.environ, "JAX_PLATFORMS": "cpu"}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", CHILD],
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            env=environment,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unsupported(
+            "compiler-timeout", f"the TPU compiler gave no answer within {timeout:g} seconds"
+        ) from error
+    log = child.stderr.decode(errors="replace").splitlines()
+    answers = child.stdout.decode(errors="replace").splitlines()
+    if child.returncode < 0:
+        name = signal.Signals(-child.returncode).name
+        return Verdict(False, f"the compiler aborted ({name}): {_last_words(log)}", 0.0, None)
+    if child.returncode or not answers:
+        raise Diagnostic("compiler-failed", f"the TPU compiler did not run: {_last_words(log)}")
+    answer = cast(dict[str, Any], json.loads(answers[-1]))
+    if "error" in answer:
+        raise UsageError(answer["error"], answer["message"])
+    return Verdict(**answer)
+
+
+def _last_words(log: Iterable[str]) -> str:
+    """The line of the compiler's log that says why: its last fatal one, else its last."""
+    lines = [line.strip() for line in log if line.strip()]
+    fatal = [line for line in lines if line.startswith("F") and "]" in line]
+    return (fatal or lines or ["it said nothing"])[-1]

@@ -1,0 +1,113 @@
+"""`tpu-aot`: lowers a kernel to a form and asks the real TPU compiler whether it accepts it.
+
+    tpu-aot FILE [--form mosaic|dma|vreg] [--topology v5e:2x2] [--format text|json]
+
+Exit status: 0 accepted, 1 rejected (by us or by the compiler), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pallasite.diagnostics import Diagnostic, UsageError
+from pallasite.targets import TARGETS
+from pallasite.tools.reporting import FAILED, OK, as_diagnostic, guarded, input_name, read_input
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from pallasite.frontend.aot import Verdict
+
+FORMS = ("mosaic", "dma", "vreg")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `tpu-aot`."""
+    p = argparse.ArgumentParser(
+        "tpu-aot", description="Asks the TPU compiler, without a TPU, whether it accepts a kernel."
+    )
+    p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
+    p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile")
+    p.add_argument("--topology", default="v5e:2x2", help="chips to compile for; selects the target")
+    p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+    p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+    p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait for the compiler")
+    p.add_argument("--format", choices=("text", "json"), default="text")
+    return p
+
+
+def target_of(topology: str) -> tuple[str, str]:
+    """The target of a topology, and the topology in full: `v6e` alone means `v6e:2x2`."""
+    chip, _, shape = topology.partition(":")
+    for name, target in TARGETS.items():
+        if chip in (name, target.topology.partition(":")[0]):
+            return name, topology if shape else target.topology
+    known = ", ".join(target.topology for target in TARGETS.values())
+    raise UsageError("unknown-topology", f"expected a topology like {known}, got {topology!r}")
+
+
+def judge(options: argparse.Namespace) -> Verdict:
+    """Reads, lowers and compiles; what we cannot lower is rejected with our own message."""
+    from pallasite import api
+    from pallasite.frontend.aot import Verdict, compile_ahead_of_time
+
+    target, topology = target_of(options.topology)
+    module = read_module(options)
+    try:
+        lowered = api.lower(module, options.form, target)
+    except UsageError:
+        raise
+    except Diagnostic as error:
+        print(error, file=sys.stderr)
+        return Verdict(False, f"not lowered to {options.form} form: {error}", 0.0, None)
+    return compile_ahead_of_time(
+        lowered,
+        topology=topology,
+        layout_passes=options.form != "vreg",
+        timeout=options.timeout,
+    )
+
+
+def read_module(options: argparse.Namespace) -> ModuleOp:
+    """The kernel, with the call of `--like` if one was given."""
+    from pallasite import api
+    from pallasite.dialects.kernel import call_of, set_call
+
+    module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
+    if options.like is not None:
+        call = call_of(api.parse(read_input(options.like), name=options.like, call=options.call))
+        if call is None:
+            raise UsageError("no-call", f"{options.like} does not say how its kernel is called")
+        set_call(module, call)
+    return module
+
+
+@guarded
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script."""
+    from pallasite.frontend.aot import Verdict
+
+    options = parser().parse_args(arguments)
+    try:
+        verdict = judge(options)
+    except UsageError:
+        raise
+    except Exception as error:
+        diagnostic = as_diagnostic(error)
+        print(diagnostic, file=sys.stderr)
+        verdict = Verdict(False, str(diagnostic), 0.0, None)
+    if options.format == "json":
+        print(json.dumps(verdict.as_json()))
+    elif verdict.accepted:
+        print(f"accepted: {verdict.code_bytes} bytes of code in {verdict.seconds:.3f} s")
+    else:
+        print(f"rejected: {verdict.message}")
+    return OK if verdict.accepted else FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
