@@ -252,11 +252,20 @@ def unpack_words(words: Array, element_bits: int) -> Array:
 
 def to_words(array: Array, type: Attribute) -> Array:
     """The physical words of `array`: its last axis of size 32/bits packs into one uint32."""
+    if isinstance(element_type(type), BFloat16Type):
+        # A bf16 carrier is the element's bits above 16 zeros.
+        bits = array.view(np.uint32)
+        return (bits[..., 0] >> np.uint32(16)) | bits[..., 1]
     return pack_words(bits_of(type)(array), width(type))
 
 
 def from_words(words: Array, type: Attribute) -> Array:
     """Inverse of `to_words`: carriers of `type`, with a new last axis if narrower than 32 bits."""
+    if isinstance(element_type(type), BFloat16Type):
+        bits = np.empty((*words.shape, 2), np.uint32)
+        np.left_shift(words, np.uint32(16), out=bits[..., 0])
+        np.bitwise_and(words, np.uint32(0xFFFF0000), out=bits[..., 1])
+        return bits.view(np.float32)
     return values_of(type)(unpack_words(words, width(type)))
 
 

@@ -76,12 +76,17 @@ def _unsigned(on_vectors: Function, on_scalars: Function) -> Builder:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    rest = np.fmod(a, b)
-    return np.where(b == 0, a.dtype.type(-1), (a - rest) // b)
+    """Of up to 32 bits through float64: no quotient is so near an integer that it rounds to it."""
+    if a.itemsize <= 4:
+        whole = (a.astype(np.float64) / b).astype(np.int64).astype(a.dtype)
+    else:
+        whole = (a - np.fmod(a, b)) // b
+    return whole if b.all() else np.where(b == 0, a.dtype.type(-1), whole)
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    return np.where(b == 0, a, np.fmod(a, b))
+    """Where b is 0 the product vanishes, which leaves the dividend."""
+    return a - _quotient(a, b) * b
 
 
 def _scalar_quotient(a: int, b: int) -> int:

@@ -72,6 +72,9 @@ def largest_finite(type: Attribute) -> np.float32:
     return np.float32(every[np.isfinite(every)].max())
 
 
+_SAFE = 1 << 30
+
+
 def float_to_integer(
     result: Attribute, *, signed: bool = True, to_nearest: bool = False
 ) -> Function:
@@ -93,14 +96,22 @@ def float_to_integer(
             return bool(value & 1) if bits == 1 else wrap(value, bits)
 
         return scalar
-    # The highest 32-bit integers are no float32: clip in float64, where they are.
-    wide = np.float64 if bits > 16 else np.float32
-    dtype = np.int64 if bits > 16 else np.int32
+    wide = np.int64 if bits == 32 and not signed else np.int32
     narrow = narrow_integer(result)
 
+    def saturated(x: Any) -> Any:
+        # The highest 32-bit integers are no float32: clip in float64, where they are.
+        value = np.clip(integral(x).astype(np.float64), low, high)
+        return narrow(np.where(value == value, value, 0).astype(np.int64))
+
     def vector(x: Any) -> Any:
-        value = np.clip(integral(x).astype(wide, copy=False), low, high)
-        return narrow(np.where(value == value, value, 0).astype(dtype))
+        value = (np.rint(x) if to_nearest else x).astype(wide)
+        # What a float beyond int32 becomes is up to the processor; none can be within 2**30.
+        if value.size and (value.min() < -_SAFE or value.max() > _SAFE or np.isnan(x).any()):
+            return saturated(x)
+        if bits < 32 or not signed:
+            value = np.minimum(np.maximum(value, low), high)
+        return narrow(value)
 
     return vector
 

@@ -192,7 +192,7 @@ def _rest(rank: int, *used: Sequence[int]) -> tuple[int, ...]:
 
 @meaning(tpu.MatmulOp)
 def matmul(op: tpu.MatmulOp, facts: Facts) -> Function:
-    left, right = cast(_Vector, op.lhs.type), cast(_Vector, op.rhs.type)
+    left, right = op.lhs.type, op.rhs.type
     numbers = op.dimension_numbers
     if numbers is None:
         contracting = (

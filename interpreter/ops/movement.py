@@ -110,15 +110,31 @@ def sublane_shuffle(op: tpu.SublaneShuffleOp, facts: Facts) -> Function:
     return lambda lhs, rhs: take(np.concatenate((lhs, rhs), dim))
 
 
+def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
+    """Element numbers in row-major order, computed from the position and the index along `dim`."""
+    size, stride = shape[dim], prod(shape[dim + 1 :])
+    base = np.arange(prod(shape), dtype=np.intp).reshape(shape)
+    base -= base // stride % size * stride
+    mask = size - 1 if size & (size - 1) == 0 else None
+
+    def function(x: Array, index: Array) -> Array:
+        place = (index & mask if mask is not None else index % size).astype(np.intp)
+        if stride != 1:
+            place *= stride
+        place += base
+        return x.reshape(-1).take(place, mode="clip")
+
+    return function
+
+
 @meaning(tpu.DynamicGatherOp)
 def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
     """The gathered dimensions count as one, row-major in the order in which they are listed;
     indices beyond it wrap."""
     dims = tuple(int(d) for d in op.dimensions.get_values())
     shape = shape_of(op.source.type)
-    if len(dims) == 1:
-        dim, size = dims[0], shape[dims[0]]
-        return lambda x, index: np.take_along_axis(x, (index % size).astype(np.intp), dim)
+    if len(dims) == 1 and shape_of(op.indices.type) == shape:
+        return _gather_along(shape, dims[0])
     sizes = tuple(shape[d] for d in dims)
     total = prod(sizes)
     places = np.indices(shape_of(op.indices.type), sparse=True)
@@ -223,7 +239,7 @@ def _words_of(packed: Array, register: int) -> Array:
 @meaning(tpu.MaskCastOp)
 def mask_cast(op: tpu.MaskCastOp, facts: Facts) -> Function:
     """Each bit repeats for narrower elements; for wider ones neighbours are equal by contract."""
-    source, result = cast(_Vector, op.input.type), op.result.type
+    source, result = op.input.type, op.result.type
     rank = register_rank(source)
     before = source.get_shape()[-1] if rank == 3 else 1
     after = result.get_shape()[-1] if register_rank(result) == 3 else 1
@@ -237,7 +253,7 @@ def mask_cast(op: tpu.MaskCastOp, facts: Facts) -> Function:
 def pack_vmsk(op: tpu.PackVmskOp, facts: Facts) -> Function:
     """The masks of several registers become that of their compressed pack: rows concatenate."""
     result = op.result.type
-    source = cast(_Vector, op.sources[0].type)
+    source = op.sources[0].type
     rank, shape = register_rank(source), result.get_shape()
     packing = shape[-1] if register_rank(result) == 3 else 1
     before = source.get_shape()[-1] if rank == 3 else 1
@@ -265,7 +281,7 @@ def _rows(packed: Array, grid: tuple[int, ...]) -> Array:
 
 @meaning(tpu.RollVectorsOp)
 def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
-    register = cast(_Vector, op.input[0].type)
+    register = op.input[0].type
     rank = register_rank(register)
     shape = shape_of(op.output.type)
     sublanes, lanes = register.get_shape()[-rank:][:2]

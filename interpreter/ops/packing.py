@@ -9,7 +9,7 @@ sublane * p + element.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import VectorType
@@ -17,12 +17,13 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
 from pallasite.dialects.tpu.attrs import PackFormat
-from pallasite.dialects.types import register_rank, shape_of
+from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.convert import converter
 from pallasite.interpreter.values import (
     Array,
     bits_of,
+    carrier,
     from_words,
     poison,
     signed_dtype,
@@ -63,45 +64,50 @@ def _packing(type: Attribute) -> int:
 
 @meaning(tpu.PackSubelementsOp)
 def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
-    source, result = cast(_Vector, op.sources[0].type), op.result.type
+    source, result = op.sources[0].type, op.result.type
     before, after = _packing(source), _packing(result)
     parts = after // before
-    unsigned = bool(op.unsigned_integers.value.data)
-    convert = converter(source, result, signed=not unsigned)
+    convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
     order = {int(p): k for k, p in enumerate(op.positions.get_values())}
-    narrow = (*source.get_shape()[: len(source.get_shape()) - register_rank(source)], 8, 128)
-    absent = poison(result, (*narrow, before), facts.poison)
-    interleaved = op.pack_format.data is PackFormat.INTERLEAVED
+    absent = poison(source, source.get_shape(), facts.poison)
 
-    def function(*sources: Array) -> Array:
-        converted = [_explicit(convert(s), before) for s in sources]
-        placed = [converted[order[p]] if p in order else absent for p in range(parts)]
-        if interleaved:
-            stacked = np.stack(placed, -1)
-            return stacked.reshape(*stacked.shape[:-2], after)
-        return _registers(np.concatenate([_rows(x) for x in placed], -2), after)
+    def placed(sources: Sequence[Array]) -> list[Array]:
+        return [sources[order[p]] if p in order else absent for p in range(parts)]
 
-    return function
+    if op.pack_format.data is PackFormat.INTERLEAVED:
+        shape, dtype = result.get_shape(), carrier(source)
+
+        def interleave(*sources: Array) -> Array:
+            word = np.empty(shape, dtype)
+            for position, part in enumerate(placed(sources)):
+                word[..., position::parts] = _explicit(part, before)
+            return convert(word)
+
+        return interleave
+
+    def compress(*sources: Array) -> Array:
+        rows = [x if before == 1 else _rows(x) for x in placed(sources)]
+        return _registers(convert(np.concatenate(rows, -2)), after)
+
+    return compress
 
 
 @meaning(tpu.UnpackSubelementsOp)
 def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     """Integers that are not extended keep undefined high bits; here they are sign bits."""
-    source, result = cast(_Vector, op.source.type), op.result.type
+    source, result = op.source.type, op.result.type
     before, after = _packing(source), _packing(result)
     parts, index = before // after, op.index.value.data
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
     if op.pack_format.data is PackFormat.INTERLEAVED:
-        return lambda x: convert(_implicit(_explicit(x, before)[..., index::parts]))
-
-    def function(x: Array) -> Array:
-        rows = _rows(_explicit(x, before))
-        count = rows.shape[-2] // parts
-        return convert(
-            _implicit(_registers(rows[..., index * count : (index + 1) * count, :], after))
-        )
-
-    return function
+        return lambda x: convert(_implicit(x[..., index::parts]))
+    sublanes = source.get_shape()[-3]
+    if sublanes % parts == 0:
+        # The wanted rows are whole sublanes of the packed register.
+        run = slice(index * sublanes // parts, (index + 1) * sublanes // parts)
+        return lambda x: convert(_implicit(_registers(_rows(x[..., run, :, :]), after)))
+    rows = slice(index * sublanes * after, (index + 1) * sublanes * after)
+    return lambda x: convert(_implicit(_registers(_rows(x)[..., rows, :], after)))
 
 
 @meaning(tpu.PackElementwiseOp)

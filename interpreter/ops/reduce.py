@@ -96,7 +96,12 @@ def fold_of(op: Operation, name: str, type: Attribute) -> Fold:
 
 
 def fold_dimension(x: Array, axis: int, fold: Fold) -> Array:
-    """A left fold over dimension `axis`, which is kept with extent 1."""
+    """A left fold over dimension `axis`, which is kept with extent 1.
+
+    NumPy reduces in that order itself when its inner loop runs along another dimension.
+    """
+    if axis != x.ndim - 1 and x.strides[-1] == x.itemsize and x.shape[-1] >= SUBLANES:
+        return fold.ufunc.reduce(x, axis=axis, keepdims=True)
     place = (slice(None),) * axis
     total = x[(*place, slice(0, 1))]
     for i in range(1, x.shape[axis]):
@@ -209,7 +214,7 @@ def _kind_name(flags: Any) -> str:
 @meaning(tpu.AllReduceOp)
 def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
     """Reduces sublanes or lanes of each register; every position then holds the result."""
-    source, result = cast(_Vector, op.input.type), op.result.type
+    source, result = op.input.type, op.result.type
     dim, kind = op.dim.value.data, ReductionKind(op.kind.data)
     shape, dtype = result.get_shape(), carrier(result)
     if element_type(source) == i1:

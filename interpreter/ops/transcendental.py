@@ -59,33 +59,57 @@ _ERFC_TAIL = (
 _PER_SQRT_PI = 5.6418958354775628695e-1
 
 
+_CHUNK = 8192
+"""Elements that are evaluated at a time, so that intermediate results stay in the cache."""
+
+
+def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
+    total = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total *= x
+        total += coefficient
+    return total
+
+
 def _ratio(coefficients: tuple[tuple[float, ...], ...], x: Any) -> Any:
-    above, below = coefficients
-    return np.polyval(above, x) / np.polyval(below, x)
+    above, below = (_horner(c, x) for c in coefficients)
+    above /= below
+    return above
+
+
+def _erfc_beyond(size: Any) -> Any:
+    """erfc of |x| >= 0.46875; smaller ones count as that."""
+    square = size * size
+    result = _ratio(_ERFC, np.clip(size, 0.46875, 4.0))
+    if size.max(initial=0.0) > 4:
+        per_square = 1 / np.maximum(square, 16.0)
+        tail = (_PER_SQRT_PI - per_square * _ratio(_ERFC_TAIL, per_square)) / np.maximum(size, 4)
+        result = np.where(size <= 4, result, tail)
+    result *= np.exp(-square)
+    return result
 
 
 def _erf_and_erfc(x: Any) -> tuple[Any, Any]:
-    x = np.asarray(x, np.float64)
+    x = x.astype(np.float64)
     size = np.abs(x)
-    square = size * size
     small = size <= 0.46875
-    near_zero = x * _ratio(_ERF, np.where(small, square, 0.0))
-    scaled = np.clip(size, 0.46875, 4.0)
-    per_square = 1 / np.maximum(square, 16.0)
-    tail = (_PER_SQRT_PI - per_square * _ratio(_ERFC_TAIL, per_square)) / np.maximum(size, 4.0)
-    beyond = np.where(size <= 4, _ratio(_ERFC, scaled), tail) * np.exp(-square)
-    positive_erfc = np.where(small, 1 - np.abs(near_zero), beyond)
+    near_zero = x * _ratio(_ERF, np.where(small, size * size, 0.0))
+    beyond = _erfc_beyond(size)
     erf = np.where(small, near_zero, np.copysign(1 - beyond, x))
-    erfc = np.where(small, 1 - near_zero, np.where(x < 0, 2 - positive_erfc, positive_erfc))
+    erfc = np.where(small, 1 - near_zero, np.where(x < 0, 2 - beyond, beyond))
     return erf, erfc
 
 
-def _erf(x: Any) -> Any:
-    return _erf_and_erfc(x)[0].astype(np.float32)[()]
+def _in_chunks(which: int) -> Function:
+    def function(x: Any) -> Any:
+        flat = np.ravel(x)
+        result = np.empty(flat.shape, np.float32)
+        for start in range(0, flat.size, _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            result[chunk] = _erf_and_erfc(flat[chunk])[which]
+        return result.reshape(np.shape(x))[()]
 
-
-def _erfc(x: Any) -> Any:
-    return _erf_and_erfc(x)[1].astype(np.float32)[()]
+    return function
 
 
 def _round_away(x: Any) -> Any:
@@ -108,8 +132,8 @@ _UNARY: dict[type[Operation], Function] = {
     math.CbrtOp: np.cbrt,
     math.CosOp: np.cos,
     math.CoshOp: np.cosh,
-    math.ErfOp: _erf,
-    math.ErfcOp: _erfc,
+    math.ErfOp: _in_chunks(0),
+    math.ErfcOp: _in_chunks(1),
     math.ExpOp: np.exp,
     math.Exp2Op: np.exp2,
     math.ExpM1Op: np.expm1,
