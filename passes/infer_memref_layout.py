@@ -2,7 +2,7 @@
 
     %b = memref.alloca() : memref<2x32x256xbf16, #tpu.memory_space<vmem>>
 becomes
-    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(16,128)(2,1),[4,2,1]>, #tpu.memory_space<vmem>>
+    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(16,128)(2,1),[4,2,1]>, ...>
 
 Needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compiler gives a kernel's
 operands (spec/vreg_lowering.md section 3). VMEM buffers are ours, and DMAs change the tiling on the

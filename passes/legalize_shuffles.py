@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.transforms.common_subexpression_elimination import cse
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
@@ -164,3 +165,4 @@ class LegalizeShufflesPass(ModulePass):
             pattern = [int(p) for p in cast(DenseArrayBase[Any], shuffle.pattern).get_values()]
             if len(pattern) == SUBLANES and not is_legal(pattern):
                 _expand(shuffle, masks)
+        cse(op)

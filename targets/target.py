@@ -36,12 +36,8 @@ class Target:
     matmul_pairs: frozenset[tuple[str, str]] = frozenset()
     """Operand element types (left, right) that the MXU takes as they are."""
 
-    bf16_vpu: bool = False
-    """The vector unit adds, multiplies and compares bf16 without widening to f32."""
-    bf16_eup: bool = False
-    """The transcendental unit takes bf16."""
-    bf16_divide: bool = False
-    bf16_compare: bool = False
+    bf16_ops: frozenset[str] = frozenset()
+    """Operations that run on packed bf16 as it is; all others go through f32. Each was tried."""
     i16_add: bool = False
     narrowest_select_bits: int = 32
     """Narrowest element that a select takes without widening."""
@@ -83,11 +79,19 @@ _V7_CASTS = _V6_CASTS | {
     ("i8", "f8E5M2"), ("i8", "f8E4M3FN"),
 }  # fmt: skip
 
+_BF16_V4 = frozenset({
+    "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",
+})  # fmt: skip
+_BF16_V6 = _BF16_V4 | {
+    "arith.addf", "arith.cmpf", "arith.maximumf", "arith.minimumf", "arith.mulf", "arith.subf",
+    "math.erf", "math.exp", "math.exp2", "math.log", "math.powf", "math.tanh",
+}  # fmt: skip
+
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset({(a, b) for a in ("f32", "bf16") for b in ("f32", "bf16", "i8")}),
-    bf16_divide=True, max_mask_subelements=2, interleaved_pack_bits=32,
+    bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1050e6, hbm_bytes_per_second=615e9,
 )  # fmt: skip
@@ -95,7 +99,7 @@ _V5E = Target(
     name="v5e", generation=5, topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_divide=True, narrowest_select_bits=8, max_mask_subelements=4,
+    bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
@@ -104,7 +108,7 @@ _V5P = Target(
     name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_divide=True, narrowest_select_bits=8, max_mask_subelements=4,
+    bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
@@ -114,7 +118,7 @@ _V6E = Target(
     vmem_bytes=128 * MIB, hbm_bytes=32 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_vpu=True, bf16_eup=True, bf16_divide=True, bf16_compare=True, i16_add=True,
+    bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
     stochastic_round=True, shuffled_store=True,
@@ -126,7 +130,7 @@ _V7X = Target(
     vmem_bytes=64 * MIB, hbm_bytes=96 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),
-    bf16_vpu=True, bf16_eup=True, bf16_divide=True, bf16_compare=True, i16_add=True,
+    bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
     stochastic_round=True, shuffled_store=True,

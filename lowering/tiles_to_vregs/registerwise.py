@@ -191,14 +191,13 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     number = splat_value(properties.get("value"))
     if number is not None:
         properties["value"] = splat(cast(VectorType[Attribute], kind), number)
-    made = type(op).create(
-        operands=[u.scalar(v) for v in op.operands],
-        result_types=(kind,),
-        properties=properties,
-        attributes=op.attributes,
-        location=op.location,
-    )
-    register = u.emit(made).results[0]
+    operands = [u.hoisted(v) for v in op.operands]
+    register = u.generated(type(op), operands, kind, properties)
+    if register is None:
+        made = type(op).create(
+            operands=operands, result_types=(kind,), properties=properties, location=op.location
+        )
+        register = u.emit(made).results[0]
     u.define(op.results[0], np.broadcast_to(as_grid([register], ()), grid))
 
 

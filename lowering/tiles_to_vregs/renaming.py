@@ -70,6 +70,6 @@ def unroll_position(op: grid.PositionOp, u: Unroller) -> None:
     kind = cast(VectorType[Attribute], u.register_type(op.results[0].type))
     ramp = [1] * len(shape)
     ramp[dim] = shape[dim]
-    splats = [arith.ConstantOp(splat(kind, p * step)) for p in range(shape[dim])]
-    registers = as_grid([u.emit(s).results[0] for s in splats], ramp)
+    values = [{"value": splat(kind, p * step)} for p in range(shape[dim])]
+    registers = as_grid([u.generated(arith.ConstantOp, (), kind, v) for v in values], ramp)
     u.define(op.results[0], np.broadcast_to(registers, shape))

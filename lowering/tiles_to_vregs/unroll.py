@@ -13,7 +13,7 @@ share is computed once. Poison registers are None and vanish with what depends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -74,7 +74,8 @@ class Unroller:
         self._scalars: dict[SSAValue, SSAValue] = {}
         self._types: dict[Attribute, Attribute] = {}
         self._indices: dict[int, SSAValue] = {}
-        self._zeros: dict[Attribute, SSAValue] = {}
+        self._generated: dict[object, SSAValue] = {}
+        self._entry_values: set[SSAValue] = set()
         self._entry: list[Operation] = []
         self._sums: list[dict[tuple[SSAValue, int], SSAValue]] = []
         self._out: list[Operation] = []
@@ -192,6 +193,7 @@ class Unroller:
             op = arith.ConstantOp(IntegerAttr(value, IndexType()))
             self._entry.append(op)
             self._indices[value] = op.results[0]
+            self._entry_values.add(op.results[0])
         return self._indices[value]
 
     def offset(self, base: SSAValue, amount: int) -> SSAValue:
@@ -209,13 +211,40 @@ class Unroller:
         self._sums[-1][base, amount] = total
         return total
 
+    def hoisted(self, value: SSAValue) -> SSAValue:
+        """What stands for scalar `value`, at the function's entry if it is an index constant."""
+        value = self.scalar(value)
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(value.type, IndexType):
+            return self.index(cast(IntegerAttr[IndexType], owner.value).value.data)
+        return value
+
+    def generated(
+        self,
+        op: type[Operation],
+        operands: Sequence[SSAValue],
+        kind: Attribute,
+        properties: Mapping[str, Attribute],
+    ) -> SSAValue | None:
+        """A register that depends on constants only, defined once at the function's entry.
+
+        None if an operand is not a constant, so that the register belongs where it is used.
+        """
+        if any(v not in self._entry_values for v in operands):
+            return None
+        key = (op, tuple(operands), kind, tuple(sorted(properties.items())))
+        if key not in self._generated:
+            made = op.create(operands=operands, result_types=(kind,), properties=properties)
+            self._entry.append(made)
+            self._generated[key] = made.results[0]
+        return self._generated[key]
+
     def zeros(self, kind: Attribute) -> SSAValue:
         """A register of zeros, defined once at the function's entry."""
-        if kind not in self._zeros:
-            op = arith.ConstantOp(splat(cast(VectorType[Attribute], kind), 0))
-            self._entry.append(op)
-            self._zeros[kind] = op.results[0]
-        return self._zeros[kind]
+        zero = splat(cast(VectorType[Attribute], kind), 0)
+        register = self.generated(arith.ConstantOp, (), kind, {"value": zero})
+        assert register is not None
+        return register
 
     def present(self, register: SSAValue | None, kind: Attribute) -> SSAValue:
         """`register`, or zeros of register type `kind` where poison must become a value."""

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.transforms.common_subexpression_elimination import cse
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
@@ -279,4 +280,5 @@ class VectorsToTilesPass(ModulePass):
         for function in list(op.body.block.ops):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 Converter(target).run(function)
+        cse(op)
         set_form(op, "tiles")

@@ -19,9 +19,6 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     rule,
 )
 
-VPU = ("arith.addf", "arith.subf", "arith.mulf", "arith.maximumf", "arith.minimumf", "arith.divf")
-"""What a vector unit with bf16 does in bf16 (spec/vreg_lowering.md sections 1.8 and 4.2)."""
-EUP = ("math.powf", "math.tanh", "math.exp", "math.exp2", "math.log")
 COMPARES = (arith.CmpfOp, arith.CmpiOp)
 
 
@@ -58,21 +55,13 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
             op, "float16", "float16 arithmetic is not supported",
             "TPUs have no float16 units", "use bfloat16 or float32",
         )  # fmt: skip
-    if is_bf16(element) and _native_bf16(op, r):
+    if is_bf16(element) and op.name in r.target.bf16_ops:
         return None
     wide = [r.to_f32(v) for v in op.operands]
     result = op.results[0]
     narrow = element_of(result)
     value = r.again(op, wide, like(result, f32 if is_float(narrow) else narrow))
     return r.to_float(value, narrow) if is_float(narrow) else value
-
-
-def _native_bf16(op: Operation, r: Legalizer) -> bool:
-    if isinstance(op, arith.CmpfOp):
-        return r.target.bf16_compare
-    if op.name in VPU:
-        return r.target.bf16_vpu
-    return op.name in EUP and r.target.bf16_eup
 
 
 def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | None:

@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, func, tpu
+from pallasite.dialects import arith, func, math, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.targets import Target, get_target
@@ -140,6 +140,9 @@ class Legalizer:
             return value
         if (folded := self._splat(value, f32)) is not None:
             return folded
+        exact = _unrounded(value)
+        if exact is not None:
+            return exact
         kind = arith.ExtFOp if not is_vector(value) else tpu.ExtfOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, f32)]))
 
@@ -182,6 +185,36 @@ class Legalizer:
         return self.emit(
             arith.TruncIOp.create(operands=[value], result_types=[like(value, element)])
         )
+
+
+_EXACT = (
+    arith.SelectOp, arith.MaximumfOp, arith.MinimumfOp, arith.NegfOp, math.AbsFOp,
+)  # fmt: skip
+"""Operations whose results are operands, or operands with another sign: nothing to round."""
+
+
+def _unrounded(value: SSAValue) -> SSAValue | None:
+    """The f32 value that `value` was narrowed from, if narrowing changed nothing."""
+    owner = value.owner
+    if isinstance(owner, tpu.TruncfOp) and is_vector(value):
+        wide = owner.input
+        if isinstance(element_of(wide), Float32Type) and _fits(wide, element_of(value)):
+            return wide
+    return None
+
+
+def _fits(value: SSAValue, element: Attribute) -> bool:
+    """Whether every element of the f32 vector `value` is one of `element`."""
+    owner = value.owner
+    if isinstance(owner, tpu.ExtfOp):
+        return element_of(owner.input) == element
+    if isinstance(owner, arith.ConstantOp):
+        number = splat_value(owner.value)
+        return number is not None and splat_value(splat(like(value, element), number)) == number
+    if isinstance(owner, _EXACT):
+        floats = [v for v in owner.operands if isinstance(element_of(v), Float32Type)]
+        return all(_fits(v, element) for v in floats)
+    return False
 
 
 NEAREST = tpu.RoundingModeAttr(tpu.RoundingMode.TO_NEAREST_EVEN)
