@@ -119,7 +119,8 @@ class SyncCheck(Observer):
 
 
 CHECKS: dict[str, type[Observer]] = {"init": InitCheck, "race": RaceCheck, "sync": SyncCheck}
-"""Checks that are observers. `bounds` needs none: every access is always checked. (Register accesses
-are checked against their buffer only: register forms fold offsets into slices and then address what
-lies beyond the slice, as the old C++ passes did.)
+"""Checks that are observers. `bounds` needs none: every access is always checked.
+
+Register accesses are checked against their buffer only: register forms fold offsets into slices and
+then address what lies beyond the slice, as the old C++ passes did.
 """
