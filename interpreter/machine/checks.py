@@ -15,7 +15,7 @@ from pallasite.interpreter.machine.race import RaceCheck
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.core import Core, Machine
     from pallasite.interpreter.machine.semaphores import Semaphore
 
 
@@ -81,6 +81,10 @@ class InitCheck(Observer):
 class SyncCheck(Observer):
     """Finds transfers that nobody waited for and semaphores left non-zero (check `sync`)."""
 
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self._left: set[Semaphore] = set()
+
     def released(self, core: Core, buffer: Buffer) -> None:
         if buffer.memory is core.semaphore_memory:
             for index in range(buffer.address // 4, (buffer.address + buffer.size) // 4):
@@ -110,7 +114,8 @@ class SyncCheck(Observer):
                 self._not_zero(semaphore, "kernel")
 
     def _not_zero(self, semaphore: Semaphore, end: str) -> None:
-        if semaphore.value:
+        if semaphore.value and semaphore not in self._left:
+            self._left.add(semaphore)
             self.report(
                 "semaphore-not-zero",
                 f"{semaphore} holds {semaphore.value} at the end of the {end}",

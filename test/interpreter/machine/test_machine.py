@@ -184,6 +184,30 @@ def test_sync_check_finds_leftovers():
     assert "%count" in machine.findings[1].message and "holds 3" in machine.findings[1].message
 
 
+def test_sync_check_looks_at_the_end_of_scopes():
+    machine = Machine(V5E, checks=("sync",))
+    core = machine.cores[0]
+    source = core.allocate(array_type((8, 128), "any"))
+
+    def program():
+        token = core.mark()
+        target = core.allocate(array_type((8, 128), "vmem"), "%inner")
+        count = core.allocate(semaphore_type(SemaphoreType()), "%count")
+        arrived = core.allocate(semaphore_type(), "%arrived")
+        core.enqueue(source, target, arrived, at=SourceLocation("kernel.py", 4))
+        core.signal(core, count, 3)
+        core.release(token)
+        return
+        yield
+
+    machine.run([(core, program())])
+    messages = {f.code: f.message for f in machine.findings}
+    assert len(machine.findings) == 2
+    assert "in flight when the scope of %inner ends" in messages["unawaited-dma"]
+    assert "holds 3 at the end of the scope" in messages["semaphore-not-zero"]
+    assert not machine.engine.flying
+
+
 def test_a_regular_semaphore_counts_transfers():
     machine = Machine(get_target("v6e"))
     core = machine.cores[0]
