@@ -113,7 +113,12 @@ class TextParser(Parser):
     def _get_op_by_name(self, name: str) -> type[Operation]:
         if name.startswith(STABLE):
             return UnregisteredOp.with_name(name)
-        return super()._get_op_by_name(name)
+        stack = self._parser_state.dialect_stack
+        found = self.ctx.get_optional_op(name, dialect_stack=stack)
+        if found is None:
+            start = self.lexer.input.content.rfind(name, 0, self.pos)
+            self.raise_error(f"operation {name} is not registered", start, start + len(name))
+        return found
 
     # Aliases
 

@@ -1,0 +1,38 @@
+// RUN: tpu-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: arith_invalid.mlir:5:1: error: 'arith.cmpi': {{.*}}expected type vector<8x128xi1>, got i1
+%v = "test.op"() : () -> vector<8x128xi32>
+%0 = "arith.cmpi"(%v, %v) <{predicate = 0 : i64}> : (vector<8x128xi32>, vector<8x128xi32>) -> i1
+
+// -----
+
+// CHECK: arith_invalid.mlir:11:21: error: expected a predicate, one of eq, ne
+%v = "test.op"() : () -> vector<8x128xi32>
+%0 = arith.cmpi less, %v, %v : vector<8x128xi32>
+
+// -----
+
+// CHECK: arith_invalid.mlir:17:1: error: 'arith.select': expected a condition of type i1 or vector<8x128xi1>, got vector<4xi1>
+%v, %m = "test.op"() : () -> (vector<8x128xi32>, vector<4xi1>)
+%0 = arith.select %m, %v, %v : vector<4xi1>, vector<8x128xi32>
+
+// -----
+
+// CHECK: error: 'arith.extsi': expected a result wider than vector<4xi32>, got vector<4xi16>
+%v = "test.op"() : () -> vector<4xi32>
+%0 = arith.extsi %v : vector<4xi32> to vector<4xi16>
+
+// -----
+
+// CHECK: error: 'arith.sitofp': expected types of one shape, got vector<4xi32> and f32
+%v = "test.op"() : () -> vector<4xi32>
+%0 = arith.sitofp %v : vector<4xi32> to f32
+
+// -----
+
+// CHECK: error: 'arith.addi': operand 0 is used before it is defined
+func.func @early(%a: i32) {
+  %0 = "arith.addi"(%1, %a) : (i32, i32) -> i32
+  %1 = "arith.addi"(%a, %a) : (i32, i32) -> i32
+  func.return
+}
