@@ -43,7 +43,8 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.irdl.constraints import VerificationContext
-from xdsl.traits import OpTrait, Pure
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
@@ -221,6 +222,20 @@ class Elementwise(OpTrait):
                     "all non-scalar operands/results must have the same shape and base type, "
                     f"got {first} and {other}"
                 )
+
+
+class HasCanonicalForms(HasCanonicalizationPatternsTrait):
+    """The patterns of the operation are in `pallasite.dialects.tpu.patterns`."""
+
+    def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
+        # The patterns make operations of the dialect, which are defined after this trait.
+        from pallasite.dialects.tpu.patterns import PATTERNS
+
+        return PATTERNS[op]
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        return ()
 
 
 ELEMENTWISE = (Pure(), Elementwise())

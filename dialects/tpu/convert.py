@@ -40,6 +40,7 @@ from pallasite.dialects.tpu.base import (
     VECTOR_F32,
     VECTOR_I32,
     AnyVector,
+    HasCanonicalForms,
     TpuOp,
     operand,
 )
@@ -123,7 +124,7 @@ class FptosiOp(TpuOp):
     result = result_def(SIGNLESS_LIKE)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
     assembly_format = UNARY_FORMAT
 
 
@@ -182,7 +183,7 @@ class ExtfOp(TpuOp):
     result = result_def(FLOAT_LIKE)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
     assembly_format = UNARY_FORMAT
 
 
@@ -197,7 +198,7 @@ class TruncfOp(TpuOp):
     result = result_def(FLOAT_LIKE)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(*ELEMENTWISE)
+    traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
     assembly_format = UNARY_FORMAT
 
 

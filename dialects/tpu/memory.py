@@ -49,6 +49,7 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     AnyMemRef,
     AnyVector,
+    HasCanonicalForms,
     TpuOp,
     operand,
     operands,
@@ -235,7 +236,7 @@ class ShuffledLoadOp(TpuOp):
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(MemoryReadEffect(), HasCanonicalForms())
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
     def verify_(self) -> None:
@@ -256,7 +257,7 @@ class ShuffledStoreOp(TpuOp):
     sublane_offsets = prop_def(I32_ARRAY)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(MemoryWriteEffect(), HasCanonicalForms())
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
 
     def verify_(self) -> None:

@@ -36,6 +36,7 @@ from pallasite.dialects.tpu.base import (
     I64_ARRAY,
     VECTOR,
     AnyVector,
+    HasCanonicalForms,
     TpuOp,
     operand,
     operands,
@@ -56,7 +57,7 @@ class ReshapeOp(TpuOp):
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
     def verify_(self) -> None:
@@ -190,7 +191,7 @@ class BitcastVregOp(TpuOp):
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
 
@@ -262,7 +263,7 @@ class UnrollVectorsOp(TpuOp):
     output = var_result_def(ANY_RANK_VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($output)"
 
 

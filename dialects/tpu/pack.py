@@ -31,6 +31,7 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     VECTOR_F32_OR_INTEGER,
     VECTOR_INTEGER,
+    HasCanonicalForms,
     TpuOp,
     check_positions,
     check_same_types,
@@ -131,7 +132,7 @@ class UnpackSubelementsOp(TpuOp):
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$source `,` $index attr-dict `:` type($source) `->` type($result)"
 
     def __post_init__(self) -> None:

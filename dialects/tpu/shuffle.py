@@ -24,6 +24,7 @@ from pallasite.dialects.tpu.base import (
     SI32_ATTR,
     VECTOR,
     VECTOR_INTEGER,
+    HasCanonicalForms,
     TpuOp,
     operand,
     sublane_counts,
@@ -78,7 +79,7 @@ class DynamicGatherOp(TpuOp):
     result = result_def(VECTOR)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = (
         "$source `[` $indices `]` `in` $dimensions attr-dict"
         " `:` type($source) `,` type($indices) `->` type($result)"

@@ -22,6 +22,7 @@ from pallasite.dialects.tpu.base import (
     ANY,
     MEMREF,
     AnyMemRef,
+    HasCanonicalForms,
     TpuOp,
     operand,
     operands,
@@ -52,7 +53,7 @@ class MemrefSliceOp(TpuOp):
     result = result_def(MEMREF)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = (
         "$mem_ref `[` $base_idx `]` (`<` $dynamic_sizes^ `>`)? attr-dict"
         " `:` type($mem_ref) `->` type($result)"
@@ -89,7 +90,7 @@ class MemrefSqueezeOp(TpuOp):
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
@@ -151,7 +152,7 @@ class MemrefBitcastOp(TpuOp):
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
 
     def verify_(self) -> None:
@@ -215,7 +216,7 @@ class EraseMemrefLayoutOp(TpuOp):
     result = result_def(MEMREF)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
     def verify_(self) -> None:
