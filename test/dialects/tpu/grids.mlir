@@ -1,4 +1,5 @@
 // RUN: %tpu_roundtrip
+// RUN: %tpu_generic
 
 // Operations on whole grids of registers, as the `tiles` form has them.
 

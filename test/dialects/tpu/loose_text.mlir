@@ -1,4 +1,5 @@
 // RUN: %tpu_roundtrip
+// RUN: %tpu_generic
 
 // Text that Mosaic's parser accepts although it never prints it.
 

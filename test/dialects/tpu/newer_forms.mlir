@@ -1,4 +1,5 @@
 // RUN: %tpu_roundtrip
+// RUN: %tpu_generic
 
 // Operations and symbols that came after jaxlib 0.10.2.
 

@@ -1,4 +1,5 @@
 // RUN: %tpu_roundtrip
+// RUN: %tpu_generic
 
 // What the old C++ layout passes print is read, and printed as operations of today.
 
