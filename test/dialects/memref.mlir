@@ -23,4 +23,4 @@ memref.copy %ref, %ref : memref<8x128xf32> to memref<8x128xf32>
 // -----
 
 // CHECK: memref<16x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, #tpu.memory_space<vmem>>
-%0 = memref.alloca() : memref<16x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, #tpu.memory_space<vmem>>
+%0 = "test.op"() : () -> memref<16x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, #tpu.memory_space<vmem>>
