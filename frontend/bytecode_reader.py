@@ -7,7 +7,9 @@ attribute dictionary. `pallasite.frontend.versions.upgrade` makes registered ope
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -29,6 +31,7 @@ from pallasite.frontend.serialized import unregistered
 MAX_REGION_NESTING = 128
 """Verifying, printing and cloning in xDSL recurse once per level."""
 
+T = TypeVar("T")
 _UNREADABLE = OpMask.USE_LIST_ORDERS | OpMask.PROPERTIES
 
 
@@ -182,40 +185,25 @@ class _Reader:
         cursor, table = self._cursor, self._table
         start = cursor.position
         name = self._names[cursor.index(len(self._names), "operation names")]
-        mask = cursor.byte()
-        if mask & _UNREADABLE or mask >> 7:
-            raise cursor.error(
-                f"expected an operation of bytecode version {VERSION}, got encoding mask {mask:#x}",
-                position=start,
-                code="unsupported-bytecode",
-            )
+        mask = self._mask(start)
         location = table.location(cursor)
         attributes: dict[str, Attribute] = {}
         if mask & OpMask.ATTRIBUTES:
             attributes = dict(table.attribute_of(cursor, DictionaryAttr, "a dictionary").data)
-        types: list[Attribute] = []
-        if mask & OpMask.RESULTS:
-            types = [table.type(cursor) for _ in range(cursor.count("results"))]
-        operands: list[SSAValue] = []
-        if mask & OpMask.OPERANDS:
-            operands = [self._operand(level.scope) for _ in range(cursor.count("operands"))]
-        successors: list[Block] = []
-        if mask & OpMask.SUCCESSORS:
-            blocks = level.blocks
-            successors = [
-                blocks[cursor.index(len(blocks), "blocks")] for _ in range(cursor.count("blocks"))
-            ]
-        regions: list[Region] = []
-        isolated = False
-        if mask & OpMask.REGIONS:
-            header = cursor.varint()
-            isolated = bool(header & 1)
-            if header >> 1 > cursor.end - cursor.position:
-                raise cursor.error(f"expected fewer than {header >> 1} regions")
-            regions = [Region() for _ in range(header >> 1)]
-        if name == ModuleOp.name and not (len(regions) == 1 and not operands and not types):
+        types = self._list(mask & OpMask.RESULTS, "results", lambda: table.type(cursor))
+        operands = self._list(
+            mask & OpMask.OPERANDS, "operands", lambda: self._operand(level.scope)
+        )
+        successors = self._list(
+            mask & OpMask.SUCCESSORS,
+            "successors",
+            lambda: level.blocks[cursor.index(len(level.blocks), "blocks")],
+        )
+        regions, isolated = self._regions() if mask & OpMask.REGIONS else ([], False)
+        is_module = name == ModuleOp.name
+        if is_module and (len(regions) != 1 or operands or types):
             raise cursor.error("expected builtin.module with one region", position=start)
-        op = (ModuleOp if name == ModuleOp.name else unregistered(name)).create(
+        op = (ModuleOp if is_module else unregistered(name)).create(
             operands=operands,
             result_types=types,
             attributes=attributes,
@@ -226,11 +214,32 @@ class _Reader:
         level.blocks[level.block].add_op(op)
         for result in op.results:
             self._define(level, result)
-        if regions:
-            if len(self._levels) > MAX_REGION_NESTING:
-                raise cursor.error(f"regions nest more than {MAX_REGION_NESTING} deep")
-            for region in reversed(regions):
-                self._levels.append(_Level(region, _Scope() if isolated else level.scope))
+        for region in reversed(regions):
+            self._levels.append(_Level(region, _Scope() if isolated else level.scope))
+
+    def _mask(self, start: int) -> int:
+        """Which parts the operation that starts at byte `start` has."""
+        mask = self._cursor.byte()
+        if mask & _UNREADABLE or mask >> 7:
+            raise self._cursor.error(
+                f"expected an operation of bytecode version {VERSION}, got encoding mask {mask:#x}",
+                position=start,
+                code="unsupported-bytecode",
+            )
+        return mask
+
+    def _list(self, present: int, what: str, read: Callable[[], T]) -> list[T]:
+        return [read() for _ in range(self._cursor.count(what))] if present else []
+
+    def _regions(self) -> tuple[list[Region], bool]:
+        """Regions, still empty, for the operation being read; and whether it is isolated."""
+        cursor = self._cursor
+        header = cursor.varint()
+        if header >> 1 > cursor.end - cursor.position:
+            raise cursor.error(f"expected fewer than {header >> 1} regions")
+        if len(self._levels) > MAX_REGION_NESTING:
+            raise cursor.error(f"regions nest more than {MAX_REGION_NESTING} deep")
+        return [Region() for _ in range(header >> 1)], bool(header & 1)
 
 
 def _sections(cursor: Cursor) -> dict[Section, Cursor]:
