@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from pallasite.lowering.vectors_to_tiles.movement import emit
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     IndexType,
@@ -39,6 +38,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import Target, get_target
 
@@ -66,6 +66,33 @@ Rule = Callable[..., None]
 _SIGNED = IntegerType(32, Signedness.SIGNED)
 
 _RULES: dict[type[Operation], Rule] = {}
+
+
+Offer = Callable[[VectorLayout], SSAValue | None]
+
+
+def is_free(held: Tiled, layout: VectorLayout) -> bool:
+    """True if a change to `layout` only renames registers."""
+    return is_one_value(held) or only_gives_up_replication(held.layout, layout)
+
+
+def is_one_value(held: Tiled) -> bool:
+    """True if a single register, the same in every sublane and lane, holds the whole vector."""
+    layout = held.layout
+    replicated = layout.row is None and layout.column is None
+    return replicated and layout.register_count(held.shape) == 1
+
+
+def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
+    """True if `new` differs from `old` only in naming a place along replicated axes."""
+    if (old.bits, old.sublane_dim, old.lane_dim, old.tile_rows) != (
+        new.bits,
+        new.sublane_dim,
+        new.lane_dim,
+        new.tile_rows,
+    ):
+        return False
+    return old.row in (None, new.row) and old.column in (None, new.column)
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
@@ -111,6 +138,7 @@ class Converter:
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
         self._old: list[Operation] = []
         self._places: dict[SSAValue, Block] = {}
+        self._offers: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
@@ -160,15 +188,35 @@ class Converter:
 
     def in_layout(self, value: SSAValue, layout: VectorLayout) -> SSAValue:
         """The grid of `value` in `layout`; a change of layout is placed behind its definition."""
+        served = self.served(value, layout)
+        if served is not None:
+            return served
+        held = self._values[value]
+        outer, self._anchor = self._anchor, self._behind(value)
+        self._relayouts[value, layout] = self.relayout(held, layout)
+        self._anchor = outer
+        return self._relayouts[value, layout].grid
+
+    def served(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
+        """The grid of `value` in `layout` if it needs no movement: it is there, or offered."""
         held = self._values[value]
         if held.layout == layout:
             return held.grid
         key = (value, layout)
-        if key not in self._relayouts:
-            outer, self._anchor = self._anchor, self._behind(value)
-            self._relayouts[key] = self.relayout(held, layout)
-            self._anchor = outer
-        return self._relayouts[key].grid
+        if key in self._relayouts:
+            return self._relayouts[key].grid
+        if value not in self._offers or is_free(held, layout):
+            return None
+        outer, self._anchor = self._anchor, self._behind(value)
+        grid = self._offers[value](layout)
+        self._anchor = outer
+        if grid is not None:
+            self._relayouts[key] = Tiled(grid, layout, held.shape)
+        return grid
+
+    def offer(self, value: SSAValue, make: Offer) -> None:
+        """Says that `make(layout)` gives `value` in other layouts without moving it, or None."""
+        self._offers[value] = make
 
     def relayout(self, held: Tiled, layout: VectorLayout) -> Tiled:
         """`held` in `layout`, computed here."""
@@ -195,6 +243,8 @@ class Converter:
 
         Kept with the value, so that a row or column spread once serves all its broadcasts.
         """
+        if lifted.shape == self._values[value].shape:
+            return self.in_layout(value, layout)
         key = (value, layout)
         if key not in self._relayouts:
             outer, self._anchor = self._anchor, self._behind(value)

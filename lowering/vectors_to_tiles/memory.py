@@ -9,7 +9,7 @@ layout; dynamic positions must be provably aligned, except along rows of memory 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, VectorType, i1, i32, i64
@@ -52,6 +52,13 @@ class Access:
     open_row: bool
     """The box ends where the array ends, so rows behind it are padding of the allocation."""
     open_column: bool
+    axis: int = -2
+    """The memref dimension, counted from the end, whose elements lie on the sublanes."""
+
+    def order(self, rank: int) -> list[int]:
+        """The memref dimension of every dimension of a grid in this layout."""
+        sublanes = rank + self.axis
+        return [*(d for d in range(rank - 1) if d != sublanes), sublanes, rank - 1]
 
 
 def access(
@@ -137,6 +144,45 @@ def _matrix_access(
     )  # fmt: skip
 
 
+def access_in(
+    plan: Access, indices: Sequence[SSAValue], shape: tuple[int, ...], layout: VectorLayout
+) -> Access | None:
+    """The access of `plan` for a value in another `layout`; None if memory does not serve it.
+
+    Rows of 128 words can be taken at any distance, so 32-bit elements of a leading dimension may
+    lie on the sublanes, and one row may be spread over all of them.
+    """
+    if layout == plan.layout:
+        return plan
+    tiling = tiling_of(plan.memref.type)
+    rank = len(shape)
+    if rank < 2 or tiling is None or layout.bits != 32 or not layout.is_native:
+        return None
+    if layout.lane_dim != rank - 1 or layout.column != plan.layout.column:
+        return None
+    fixed_row = constant_of(indices[-2]) is not None or tiling.first[0] == 1
+    dim = layout.sublane_dim
+    base = (*indices[:-1], plan.base[-1])
+    if layout.row is None and layout.extents(shape)[0] == 1 and dim in (None, rank - 2):
+        if not fixed_row or shape[-2] != 1:
+            return None
+        return replace(plan, base=base, layout=layout, sublane_stride=0, tile_rows=SUBLANES)
+    if dim is None or dim >= rank - 2 or layout.row != 0 or not fixed_row:
+        return None
+    steps = [*[1] * (rank - 1), LANES]
+    steps[dim] = SUBLANES
+    return replace(
+        plan,
+        base=base,
+        layout=layout,
+        steps=tuple(steps),
+        sublane_stride=tiling.strides[dim] * tiling.first[0],
+        tile_rows=SUBLANES,
+        open_row=False,
+        axis=dim - rank,
+    )
+
+
 def _flat_access(
     op: Operation,
     memref: SSAValue,
@@ -178,25 +224,33 @@ def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @rule(vector.LoadOp)
 def lower_load(op: vector.LoadOp, c: Converter) -> None:
-    """One grid load."""
-    result = op.results[0]
-    load_grid(result, access(op, op.base, list(op.indices), shape_of(result), c), c)
+    """One grid load; another layout that memory can serve is loaded again when it is wanted."""
+    result, indices = op.results[0], list(op.indices)
+    shape = shape_of(result)
+    plan = access(op, op.base, indices, shape, c)
+    c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
+
+    def again(layout: VectorLayout) -> SSAValue | None:
+        other = access_in(plan, indices, shape, layout)
+        return load_grid(other, shape, element_of(result), c) if other is not None else None
+
+    c.offer(result, again)
     c.retire(op)
 
 
-def load_grid(result: SSAValue, plan: Access, c: Converter) -> None:
-    """Loads the vector `result`; sublanes outside a small tile or the buffer are not read."""
-    shape, element = shape_of(result), element_of(result)
+def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
+    """A vector of `shape`; sublanes outside a small tile or the buffer are not read."""
     p = packing(plan.layout.bits)
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
     blocks = list(_grid_of_access(plan, shape))
-    if plan.single_rows and shape[-2] % SUBLANES:
-        loaded = _load_ragged(plan, element, blocks, shape[-2], c)
+    rows = shape[plan.axis] if len(shape) > 1 else 0
+    if (plan.single_rows or plan.axis != -2) and rows % SUBLANES and plan.sublane_stride:
+        loaded = _load_ragged(plan, element, blocks, rows, c)
     else:
         loaded = load_registers(plan, plan.base, element, blocks, last, c)
     if len(shape) == 1:
-        loaded = c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
-    c.define(result, loaded, plan.layout)
+        return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
+    return loaded
 
 
 def _load_ragged(
@@ -206,7 +260,7 @@ def _load_ragged(
     whole, rest = divmod(rows, SUBLANES)
     base = list(plan.base)
     if whole:
-        base[-2] = moved(base[-2], whole * plan.steps[-2], c)
+        base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)
     tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
     if not whole:
         return tail
@@ -222,16 +276,20 @@ def load_registers(
     last: int,
     c: Converter,
 ) -> SSAValue:
+    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward."""
+    order = plan.order(len(blocks)) if len(blocks) > 1 else [0]
+    held = [blocks[order.index(d)] for d in range(len(blocks))]
     made = tpu.LoadOp.create(
         operands=[plan.memref, *base],
-        result_types=[VectorType(element, (*blocks, *register_shape(plan.layout.bits)))],
+        result_types=[VectorType(element, (*held, *register_shape(plan.layout.bits)))],
         properties={
             "sublane_mask": sublane_mask(0, last),
             "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
         },
         attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
     )
-    return c.emit(made)
+    loaded = c.emit(made)
+    return loaded if plan.axis == -2 else c.emit(grid.TransposeOp(loaded, order))
 
 
 def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:

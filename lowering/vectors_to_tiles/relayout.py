@@ -8,7 +8,13 @@ from xdsl.ir import SSAValue
 from pallasite.dialects import grid
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, grid_type
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    grid_type,
+    is_one_value,
+    only_gives_up_replication,
+)
 
 
 def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
@@ -20,19 +26,3 @@ def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     if only_gives_up_replication(held.layout, layout):
         return c.emit(grid.BroadcastOp(held.grid, grid_type(layout, held.shape, held.element)))
     return c.move(Move.relayout(held.layout, held.shape, layout), [held.grid])
-
-
-def is_one_value(held: Tiled) -> bool:
-    """True if a single register, the same in every sublane and lane, holds the whole vector."""
-    layout = held.layout
-    replicated = layout.row is None and layout.column is None
-    return replicated and layout.register_count(held.shape) == 1
-
-
-def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
-    """True if `new` differs from `old` only in naming a place along replicated axes."""
-    if (old.bits, old.sublane_dim, old.lane_dim, old.tile_rows) != (
-        new.bits, new.sublane_dim, new.lane_dim, new.tile_rows,
-    ):  # fmt: skip
-        return False
-    return old.row in (None, new.row) and old.column in (None, new.column)

@@ -19,6 +19,12 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
+from pallasite.lowering.vectors_to_tiles.relabel import (
+    Renaming,
+    regrouped,
+    renaming,
+    transposed,
+)
 
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
@@ -70,18 +76,85 @@ def move_to_native(op: Operation, move: Move, sources: Sequence[SSAValue], c: Co
 
 @rule(vector.ShapeCastOp, tpu.ReshapeOp)
 def lower_shape_cast(op: Operation, c: Converter) -> None:
-    """Inserting and dropping unit dimensions is free; other reshapes are moves."""
-    held, result = c.tiled(op.operands[0]), op.results[0]
+    """Reshapes at borders of registers are free; others are moves."""
+    source, result = op.operands[0], op.results[0]
+    held = c.tiled(source)
     shape = shape_of(result)
     layout = relabel(held, shape)
     if layout is not None:
         c.define(result, regrid(held.grid, layout, shape, c), layout)
         c.retire(op)
         return
+    if rename(op, None, c):
+        return
     target = VectorLayout.native(len(shape), held.layout.bits)
     if len(shape) == 1:
         target = VectorLayout(held.layout.bits, None, 0, 0, 0, 1)
     move_to_native(op, Move.reshape(held.laid, target, shape), [held.grid], c)
+
+
+def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bool:
+    """Renames the registers of the operand of `op`, if that is all there is to do.
+
+    The operand may have to be in another layout for that, which only counts if it is offered.
+    """
+    source, result = op.operands[0], op.results[0]
+    held, shape = c.tiled(source), shape_of(result)
+
+    def forward(layout: VectorLayout) -> VectorLayout | None:
+        if permutation is None:
+            return regrouped(layout, held.shape, shape)
+        kept = layout.lane_dim == permutation[-1] and layout.sublane_dim is not None
+        return transposed(layout, permutation) if kept else None
+
+    def backward(layout: VectorLayout) -> VectorLayout | None:
+        if permutation is None:
+            return regrouped(layout, shape, held.shape)
+        return transposed(layout, [permutation.index(d) for d in range(len(permutation))])
+
+    def made(layout: VectorLayout) -> SSAValue | None:
+        wanted = backward(layout)
+        grid_value = c.served(source, wanted) if wanted is not None else None
+        if wanted is None or grid_value is None or forward(wanted) != layout:
+            return None
+        names = renaming(wanted, held.shape, layout, shape, permutation)
+        return _renamed(grid_value, names, held.element, c)
+
+    for candidate in (held.layout, *_other_layouts(held)):
+        layout = forward(candidate)
+        value = made(layout) if layout is not None else None
+        if layout is not None and value is not None:
+            c.define(result, value, layout)
+            c.offer(result, made)
+            c.retire(op)
+            return True
+    return False
+
+
+def _other_layouts(held: Tiled) -> list[VectorLayout]:
+    """Layouts in which a load might serve a value: some leading dimension on the sublanes."""
+    rank = len(held.shape)
+    if held.layout.bits != 32 or rank < 3 or held.layout.lane_dim != rank - 1:
+        return []
+    base = VectorLayout.native(rank, 32, 0, held.layout.column)
+    return [base, *(replace(base, sublane_dim=d) for d in range(rank - 2))]
+
+
+def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter) -> SSAValue:
+    """The registers of `value` under the numbers of `names`."""
+    register = names.layout.register_shape()
+
+    def reshape(operand: SSAValue, shape: Sequence[int]) -> SSAValue:
+        kind = VectorType(element, (*shape, *register))
+        return operand if operand.type == kind else c.emit(grid.ReshapeOp(operand, kind))
+
+    def permute(operand: SSAValue, order: Sequence[int]) -> SSAValue:
+        if list(order) == sorted(order):
+            return operand
+        return c.emit(grid.TransposeOp(operand, order))
+
+    value = reshape(permute(value, names.ordered), names.renamed)
+    return permute(value, names.final)
 
 
 @rule(vector.ExtractStridedSliceOp)
@@ -113,10 +186,12 @@ def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
 
 
 @rule(tpu.TransposeOp, vector.TransposeOp)
-def lower_transpose(op: Operation, c: Converter) -> None:
+def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> None:
     """Permuting leading dimensions renames registers; anything else is a move."""
     held = c.tiled(op.operands[0])
-    permutation = [int(p) for p in op.permutation.get_values()]  # pyright: ignore
+    permutation = [int(p) for p in op.permutation.get_values()]
+    if rename(op, permutation, c):
+        return
     target = VectorLayout.native(len(permutation), held.layout.bits)
     move = Move.transpose(held.laid, target, permutation)
     move_to_native(op, move, [held.grid], c)

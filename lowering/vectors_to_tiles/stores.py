@@ -22,6 +22,7 @@ from pallasite.lowering.vectors_to_tiles.memory import (
     STEPS,
     Access,
     access,
+    access_in,
     load_registers,
     moved,
     sublane_mask,
@@ -71,14 +72,23 @@ def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
     """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
     value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
     plan = access(op, op.base, list(op.indices), shape_of(value), c)
-    store_grid(op, value, getattr(op, "mask", None), plan, c)
+    store_grid(op, value, getattr(op, "mask", None), plan, list(op.indices), c)
     c.retire(op)
 
 
 def store_grid(
-    op: Operation, value: SSAValue, mask: SSAValue | None, plan: Access, c: Converter
+    op: Operation,
+    value: SSAValue,
+    mask: SSAValue | None,
+    plan: Access,
+    indices: Sequence[SSAValue],
+    c: Converter,
 ) -> None:
-    """Stores the vector `value`, where `mask` is set."""
+    """Stores the vector `value`, where `mask` is set, in the layout it has if memory takes that."""
+    layout = c.tiled(value).layout
+    if indices and layout != plan.layout and layout.row is not None and mask is None:
+        other = access_in(plan, list(indices), shape_of(value), layout)
+        plan = other if other is not None else plan
     held = c.in_layout(value, plan.layout)
     words = c.in_layout(mask, plan.layout) if mask is not None else None
     rows, columns = plan.layout.extents(shape_of(value))
@@ -109,7 +119,7 @@ def _store_class(
     high = min(r.high, plan.tile_rows)
     first, last = r.low // p, -(-high // p)
     base = list(plan.base)
-    for axis, part in ((-2, r), (-1, k)):
+    for axis, part in ((plan.axis, r), (-1, k)):
         if part.first:
             base[axis] = moved(base[axis], part.first * plan.steps[axis], c)
     blocks = (*lead, r.count, k.count)
@@ -161,6 +171,12 @@ def _emit_store(
     plan: Access,
     c: Converter,
 ) -> None:
+    rank = len(base)
+    if plan.axis != -2:
+        order = plan.order(rank)
+        back = [order.index(d) for d in range(rank)]
+        value = c.emit(grid.TransposeOp(value, back))
+        mask = c.emit(grid.TransposeOp(mask, back)) if mask is not None else None
     operands = [value, plan.memref, *base, *([mask] if mask is not None else [])]
     segments = [1, 1, len(base), 1 if mask is not None else 0]
     c.insert(

@@ -41,7 +41,8 @@ def lower_strided_load(op: tpu.StridedLoadOp, c: Converter) -> None:
     """A load whose sublanes lie `stride` rows apart."""
     strides = [int(s) for s in op.strides.get_values()]
     plan = strided_access(op, op.base, list(op.indices), strides, op.results[0], c)
-    load_grid(op.results[0], plan, c)
+    result = op.results[0]
+    c.define(result, load_grid(plan, shape_of(result), element_of(result), c), plan.layout)
     c.retire(op)
 
 
@@ -50,5 +51,5 @@ def lower_strided_store(op: tpu.StridedStoreOp, c: Converter) -> None:
     """A store whose sublanes lie `stride` rows apart."""
     strides = [int(s) for s in op.strides.get_values()]
     plan = strided_access(op, op.base, list(op.indices), strides, op.value, c)
-    store_grid(op, op.value, None, plan, c)
+    store_grid(op, op.value, None, plan, (), c)
     c.retire(op)

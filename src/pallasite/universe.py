@@ -1,4 +1,4 @@
-"""What `xdsl-opt` learns when Pallasite is installed: the dialects that upstream does not have, our passes."""
+"""What `xdsl-opt` learns when Pallasite is installed: our own dialects and passes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,137 @@
+"""Shape changes that only rename registers: which layout a value then has, and which grid.
+
+A transpose that leaves lanes on lanes, and a reshape that cuts or joins dimensions at borders of
+registers, move nothing: the same registers are numbered otherwise. Both directions matter, since a
+value that a load can produce in another layout may be wanted under its new shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.vector_layout import VectorLayout
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """How a grid becomes one of another layout: reshape, permute, reshape."""
+
+    layout: VectorLayout
+    logical: Shape
+    """The grid with one dimension per logical dimension of the source, after `ordered`."""
+    ordered: tuple[int, ...]
+    """Permutation of the source's grid into logical order."""
+    renamed: Shape
+    """The same registers with one grid dimension per logical dimension of the result."""
+    final: tuple[int, ...]
+    """Permutation of that into the order of the result's layout."""
+
+
+def blocks_of(layout: VectorLayout, shape: Shape) -> Shape:
+    """Registers along every logical dimension."""
+    sizes = list(shape)
+    grid = layout.grid_shape(shape)
+    if layout.sublane_dim is not None:
+        sizes[layout.sublane_dim] = grid[-2]
+    if layout.lane_dim is not None:
+        sizes[layout.lane_dim] = grid[-1]
+    return tuple(sizes)
+
+
+def grid_order(layout: VectorLayout, rank: int) -> list[int]:
+    """The logical dimension of every grid dimension; -1 where there is none."""
+    sublane = -1 if layout.sublane_dim is None else layout.sublane_dim
+    lane = -1 if layout.lane_dim is None else layout.lane_dim
+    return [*layout.leading_dims(rank), sublane, lane]
+
+
+def transposed(layout: VectorLayout, permutation: Sequence[int]) -> VectorLayout:
+    """The layout of a transposed value whose registers stay as they are."""
+
+    def moved(dim: int | None) -> int | None:
+        return None if dim is None else list(permutation).index(dim)
+
+    return replace(layout, sublane_dim=moved(layout.sublane_dim), lane_dim=moved(layout.lane_dim))
+
+
+def regrouped(layout: VectorLayout, shape: Shape, result: Shape) -> VectorLayout | None:
+    """The layout after a reshape that keeps registers whole; None if some would have to move."""
+    if layout.sublane_dim is None or layout.lane_dim is None or not layout.is_native:
+        return None
+    groups = _groups(shape, result)
+    if groups is None:
+        return None
+    sublane = lane = None
+    for left, right in groups:
+        tiled = [d for d in left if d in (layout.sublane_dim, layout.lane_dim)]
+        if not tiled:
+            continue
+        if len(tiled) == 2 or not right:
+            return None
+        dim = tiled[0]
+        offset = layout.row if dim == layout.sublane_dim else layout.column
+        unit = layout.block[0] if dim == layout.sublane_dim else LANES
+        alone = len(left) == 1 and len(right) == 1
+        whole = dim == left[-1] and shape[dim] % unit == 0 and result[right[-1]] % unit == 0
+        if not alone and (offset != 0 or not whole):
+            return None
+        if dim == layout.sublane_dim:
+            sublane = right[-1]
+        else:
+            lane = right[-1]
+    if sublane is None or lane is None:
+        return None
+    return replace(layout, sublane_dim=sublane, lane_dim=lane)
+
+
+def _groups(left: Shape, right: Shape) -> list[tuple[list[int], list[int]]] | None:
+    """Cuts two shapes into the finest runs of dimensions with equal products."""
+    if math.prod(left) != math.prod(right) or 0 in left:
+        return None
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        a, b = [i], [j]
+        size, other = left[i], right[j]
+        i, j = i + 1, j + 1
+        while size != other:
+            if size < other:
+                size *= left[i]
+                a.append(i)
+                i += 1
+            else:
+                other *= right[j]
+                b.append(j)
+                j += 1
+        groups.append((a, b))
+    # Unit dimensions that are left over join the last group on their side.
+    for rest, side in ((range(i, len(left)), 0), (range(j, len(right)), 1)):
+        for dim in rest:
+            if not groups:
+                return None
+            groups[-1][side].append(dim)
+    return groups
+
+
+def renaming(
+    old: VectorLayout,
+    shape: Shape,
+    new: VectorLayout,
+    result: Shape,
+    permutation: Sequence[int] | None,
+) -> Renaming:
+    """The renaming from `old` to `new`: by `permutation` of logical dimensions, or by a reshape."""
+    rank = len(shape)
+    order = grid_order(old, rank)
+    ordered = tuple(order.index(d) for d in range(rank))
+    logical = blocks_of(old, shape)
+    if permutation is not None:
+        ordered = tuple(ordered[d] for d in permutation)
+        logical = tuple(logical[d] for d in permutation)
+    final = tuple(grid_order(new, len(result)))
+    return Renaming(new, logical, ordered, blocks_of(new, result), final)
