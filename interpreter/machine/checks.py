@@ -112,6 +112,9 @@ class SyncCheck(Observer):
         for core in self.machine.cores:
             for semaphore in core.semaphores.values():
                 self._not_zero(semaphore, "kernel")
+            for unit in core.mxus.values():
+                for what, at in unit.leftovers():
+                    self.report("mxu-not-empty", f"{what} by the end of the kernel", at)
 
     def _not_zero(self, semaphore: Semaphore, end: str) -> None:
         if semaphore.value and semaphore not in self._left:

@@ -20,6 +20,7 @@ from pallasite.interpreter.machine.checks import CHECKS
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
 from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
@@ -62,6 +63,7 @@ class Core:
             "semaphore_mem": self.semaphore_memory,
             "hbm": device.hbm,
         }
+        self.mxus = MatrixUnits()
         self._scoped: list[Buffer] = []
         self._scratch: dict[Attribute, Ref] = {}
 

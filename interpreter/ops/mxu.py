@@ -1,0 +1,132 @@
+"""Explicit use of the matrix units: push, multiply, pop."""
+
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.dialects import tpu
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import element_type, shape_of
+from pallasite.interpreter.machine.mxu import MatrixUnit
+from pallasite.interpreter.meanings import Facts, Function, effect
+from pallasite.interpreter.ops.matmul import product
+from pallasite.interpreter.values import Array, carrier, is_float
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
+
+
+@effect(tpu.MatmulPushRhsOp)
+def matmul_push_rhs(op: tpu.MatmulPushRhsOp, facts: Facts) -> Function:
+    unit, register = op.mxu_index.value.data, op.staging_register.value.data
+    element, at = element_type(op.rhs.type), source_location(op)
+    transpose = bool(op.transpose.value.data)
+
+    def function(core: Core, rhs: Array) -> None:
+        core.mxus[unit].push(register, (rhs.T if transpose else rhs, element), at)
+
+    return function
+
+
+def _multiplier(op: tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp) -> Function:
+    """`fn(unit, lhs, accumulator of which shape and type)`, after loading what is to be loaded."""
+    element, at = element_type(op.lhs.type), source_location(op)
+    register = None if op.load_staged_rhs is None else op.load_staged_rhs.value.data
+
+    def multiply(unit: MatrixUnit, lhs: Array, address: int | None) -> Array:
+        if register is not None:
+            unit.load(register, at)
+        rhs, other = unit.rhs(at)
+        _check_depth(lhs, rhs, at)
+        result = _result_type(element, other)
+        shape = (lhs.shape[0], rhs.shape[1])
+        acc = np.zeros(shape, carrier(result))
+        if address is not None:
+            acc = unit.accumulator(address, shape, carrier(result))
+        _check_accumulator(acc, shape, carrier(result), at)
+        return product(element, other, result, None)(lhs, rhs, acc)
+
+    return multiply
+
+
+def _result_type(lhs: Attribute, rhs: Attribute) -> Attribute:
+    return f32 if is_float(lhs) or is_float(rhs) else i32
+
+
+def _check_depth(lhs: Array, rhs: Array, at: SourceLocation | None) -> None:
+    if lhs.shape[1] != rhs.shape[0]:
+        raise ExecutionError(
+            "matmul-depth",
+            f"the left operand has {lhs.shape[1]} columns, the active right-hand side "
+            f"{rhs.shape[0]} rows",
+            at,
+        )
+
+
+def _check_accumulator(
+    held: Array, shape: tuple[int, ...], dtype: Any, at: SourceLocation | None
+) -> None:
+    if held.shape != shape or held.dtype != dtype:
+        raise ExecutionError(
+            "matmul-accumulator",
+            f"the accumulator holds {held.dtype} of shape {list(held.shape)}, expected "
+            f"{np.dtype(dtype)} of shape {list(shape)}",
+            at,
+        )
+
+
+@effect(tpu.MatmulAccLhsOp)
+def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
+    index, address, multiply = op.mxu_index.value.data, op.acc.value.data, _multiplier(op)
+
+    def function(core: Core, lhs: Array) -> None:
+        unit = core.mxus[index]
+        unit.accumulators[address] = multiply(unit, lhs, address)
+
+    return function
+
+
+@effect(tpu.MatmulPopOp)
+def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
+    index, address, at = op.mxu_index.value.data, op.acc.value.data, source_location(op)
+    shape, dtype = shape_of(op.result.type), carrier(op.result.type)
+
+    def function(core: Core) -> Array:
+        unit = core.mxus[index]
+        held = unit.accumulator(address, shape, dtype)
+        _check_accumulator(held, shape, dtype, at)
+        unit.accumulators.pop(address, None)
+        return held
+
+    return function
+
+
+@effect(tpu.MatmulLhsFifoOp)
+def matmul_lhs_fifo(op: tpu.MatmulLhsFifoOp, facts: Facts) -> Function:
+    index, multiply, at = op.mxu_index.value.data, _multiplier(op), source_location(op)
+
+    def function(core: Core, lhs: Array) -> None:
+        unit = core.mxus[index]
+        unit.queue.append((multiply(unit, lhs, None), at))
+
+    return function
+
+
+@effect(tpu.MatmulPopFifoOp)
+def matmul_pop_fifo(op: tpu.MatmulPopFifoOp, facts: Facts) -> Function:
+    index, at = op.mxu_index.value.data, source_location(op)
+    shape, dtype = shape_of(op.result.type), carrier(op.result.type)
+
+    def function(core: Core) -> Array:
+        result = core.mxus[index].dequeue(at)
+        _check_accumulator(result, shape, dtype, at)
+        return result
+
+    return function
