@@ -66,8 +66,8 @@ def find_calls(tokens: Tokens) -> list[CallSite]:
     """The calls in the order of the text."""
     shapes: dict[str, Tensors] = {}
     sites: list[CallSite] = []
-    for index in range(1, len(tokens)):
-        if tokens.kind(index) != "=" or tokens.kind(index - 1) != "word":
+    for index in tokens.find("="):
+        if not index or tokens.kind(index - 1) != "word":
             continue
         shape = _shape(tokens, index + 1)
         if shape is None or tokens.kind(shape[1]) != "word" or tokens.kind(shape[1] + 1) != "(":

@@ -7,7 +7,7 @@ and every bracket finds its partner; whatever else stands together is a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pallasite.diagnostics import ReadError, SourceLocation
 
@@ -64,6 +64,11 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    def find(self, texts: Collection[str]) -> list[int]:
+        """The positions of the tokens that are spelled as one of `texts`."""
+        wanted = frozenset(texts)
+        return [index for index, token in enumerate(self._tokens) if token.text in wanted]
 
     def kind(self, index: int) -> str:
         """The kind of token `index`, `end` after the last."""

@@ -37,14 +37,9 @@ def is_program(tokens: Tokens) -> bool:
 def find_calls(tokens: Tokens) -> list[CallSite]:
     """The calls in the order of the text."""
     sites: list[CallSite] = []
-    for index in range(len(tokens)):
-        word = tokens.word(index)
-        if tokens.kind(index) == "word" and word in _OPERATIONS:
-            site = _custom(tokens, index)
-        elif tokens.kind(index) == "string" and word[1:-1] in _OPERATIONS:
-            site = _generic(tokens, index)
-        else:
-            continue
+    for index in tokens.find((*_OPERATIONS, *(f'"{name}"' for name in _OPERATIONS))):
+        generic = tokens.kind(index) == "string"
+        site = _generic(tokens, index) if generic else _custom(tokens, index)
         if site is not None:
             check_aliases(site)
             sites.append(site)
