@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,12 +14,27 @@ from pallasite.layouts.plan import (
     RotateLanes,
     Select,
     Step,
-    SublaneShuffle,
     TransposeBlocks,
     Value,
     instructions,
 )
+from pallasite.layouts.registers import SUBLANES
 from pallasite.targets.target import Target
+
+
+def one_shuffle(pattern: Sequence[int]) -> bool:
+    """Whether a shuffle of two registers is one instruction; negative rows do not matter."""
+    rows = [p for p in pattern if p >= 0]
+    if len({p // SUBLANES for p in rows}) <= 1:
+        return True
+    halves = (pattern[: SUBLANES // 2], pattern[SUBLANES // 2 :])
+    return all(len({p // (SUBLANES // 2) for p in half if p >= 0}) <= 1 for half in halves)
+
+
+def quarters_of(pattern: Sequence[int]) -> tuple[int, int] | None:
+    """The two quarters that a two-source pattern reads, if it reads no more."""
+    quarters = sorted({p // (SUBLANES // 2) for p in pattern if p >= 0})
+    return (quarters[0], quarters[1]) if len(quarters) == 2 else None
 
 
 @dataclass(frozen=True)
@@ -29,7 +45,9 @@ class Costs:
     cycles with a long latency (spec/vreg_lowering.md section 6.5).
     """
 
-    two_source_shuffle: float = 1.0
+    any_shuffle: bool = False
+    """A shuffle of two registers may have any pattern. No compiler takes that so far: each half of
+    the result must come from one quarter of the two registers (docs/internals.md)."""
     sublane_gather: bool = True
     interleaved_bits: int = 16
     """Narrowest element that interleaved pack and unpack take; 32 means none."""
@@ -41,13 +59,20 @@ class Costs:
     @classmethod
     @lru_cache
     def of(cls, target: Target) -> Costs:
-        """The costs on `target`. Without a two-source shuffle, it is two shuffles and a select."""
+        """The costs on `target`."""
         return cls(
-            two_source_shuffle=1.0 if target.two_source_shuffle else 3.0,
             sublane_gather=target.sublane_gather,
             interleaved_bits=target.interleaved_pack_bits,
             transpose_bits=target.transpose_bits,
         )
+
+    def merge(self, pattern: Sequence[int]) -> int:
+        """Instructions that `Program.merge` of two registers takes."""
+        if self.any_shuffle or one_shuffle(pattern):
+            return 1
+        left = any(p != s for s, p in enumerate(pattern) if 0 <= p < SUBLANES)
+        right = any(p - SUBLANES != s for s, p in enumerate(pattern) if p >= SUBLANES)
+        return min(1 + left + right, 2 if quarters_of(pattern) else 3)
 
     def step(self, step: Step, value: Value) -> float:
         """The cost of all registers of `step`, which defines `value`."""
@@ -58,8 +83,6 @@ class Costs:
             weight = self.cross_lane
         elif isinstance(step, TransposeBlocks):
             weight = self.transpose_block
-        elif isinstance(step, SublaneShuffle) and len(step.operands) == 2:
-            weight = self.two_source_shuffle
         elif isinstance(step, GatherSublanes) and not self.sublane_gather:
             weight = 6.0
         return weight * instructions(step, value) + self.grid_instruction + _preparation(step)

@@ -65,7 +65,7 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
         program,
         [
             lambda p: move_rows(p, x, move.register, move.sublane, move.starts, costs),
-            lambda p: exchange(p, x, move),
+            lambda p: exchange(p, x, move, costs),
         ],
         costs,
     )

@@ -16,6 +16,7 @@ from itertools import permutations
 
 import numpy as np
 
+from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
@@ -70,13 +71,18 @@ class _Network:
     copies: list[list[tuple[Array, Array, Array]]]
     """Per stage and half: which outputs are computed, which are copies of the first or second."""
 
-    def cost(self, repeats: Array) -> tuple[int, int]:
+    def cost(self, repeats: Array, costs: Costs) -> tuple[int, int]:
         """Register and grid instructions, group g standing for `repeats[g]` groups."""
-        active = [int(half[0].sum((1, 2)) @ repeats) for stage in self.copies for half in stage]
-        return (sum(active), sum(a > 0 for a in active))
+        registers = steps = 0
+        for stage, kinds in zip(self.stages, self.copies, strict=True):
+            for (active, _, _), pattern in zip(kinds, (stage.low, stage.high), strict=True):
+                count = int(active.sum((1, 2)) @ repeats)
+                each = costs.merge(pattern.tolist())
+                registers, steps = registers + count * each, steps + each * (count > 0)
+        return (registers, steps)
 
 
-def exchange(program: Program, x: int, move: WordMove) -> int | None:
+def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
     """Plans `move` by bit exchanges, or declines."""
     move = move.merged()
     if move.starts.size > 1 or (move.displacement > 0).any() or not move.wanted.any():
@@ -89,10 +95,10 @@ def exchange(program: Program, x: int, move: WordMove) -> int | None:
     bits = _find_bits(padded.reshape(len(groups), -1))
     if bits is None:
         return None
-    found = _best_network(bits)
+    found = _best_network(bits, costs)
     if found is None:
         return None
-    made = _emit(program, x, found)
+    made = _emit(program, x, found, costs)
     # Each destination register is in one group.
     position = np.full(len(rows), -1)
     position[groups[groups >= 0]] = np.nonzero(groups.reshape(-1) >= 0)[0]
@@ -132,7 +138,7 @@ def _groups(rows: Array) -> Array | None:
     return groups
 
 
-def _best_network(bits: _Bits) -> _Network | None:
+def _best_network(bits: _Bits, costs: Costs) -> _Network | None:
     """The cheapest order of exchanges; groups that want the same rows are weighed once."""
     wanted, first, inverse = unique_rows(bits.wanted)
     few = _Bits(bits.base[first], wanted, bits.weights)
@@ -140,8 +146,8 @@ def _best_network(bits: _Bits) -> _Network | None:
     orders = list(_exchanges(bits))
     if not orders:
         return None
-    costs = [_network(few, order).cost(repeats) for order in orders]
-    chosen = min(range(len(orders)), key=costs.__getitem__)
+    prices = [_network(few, order).cost(repeats, costs) for order in orders]
+    chosen = min(range(len(orders)), key=prices.__getitem__)
     return _network(bits, orders[chosen])
 
 
@@ -233,7 +239,7 @@ def _needs(
     return result
 
 
-def _emit(program: Program, x: int, network: _Network) -> int:
+def _emit(program: Program, x: int, network: _Network, costs: Costs) -> int:
     """The registers of all groups, padding included."""
     bits = network.bits
     weights = bits.register_weights
@@ -256,7 +262,7 @@ def _emit(program: Program, x: int, network: _Network) -> int:
             half = np.where(same, first, np.where(other, second, -1))
             if active.any():
                 operands = [program.take(value, t[active]) for t in (first, second)]
-                pieces.append(program.shuffle(operands[0], operands[1], pattern.tolist()))
+                pieces.append(program.merge(operands[0], operands[1], pattern.tolist(), costs))
                 half[active] = at + np.arange(int(active.sum()))
                 at += int(active.sum())
             halves.append(half)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from pallasite.layouts.planner_classes import RegisterClass, classes
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Mask
+from pallasite.layouts.planner_layers import Layer, layers_of
 from pallasite.layouts.planner_lines import Array
-from pallasite.layouts.planner_program import IDENTITY, Program
+from pallasite.layouts.planner_program import IDENTITY, Program, is_rotation, one_source
 from pallasite.layouts.planner_words import unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -31,11 +30,16 @@ def move_rows(
         position[copied], at = np.arange(copied.size), copied.size
     rest = np.nonzero((copies < 0) & (register >= 0).any((1, 2)))[0]
     if rest.size:
+        shared = _Shared(program, x)
+        fills: list[_Fill] = []
         for group in classes(register[rest], sublane[rest]):
             group.table = np.minimum(group.table, size - 1)
-            made, where = _fill(program, x, group, starts, costs)
+            fills.append(_Fill(group, starts, costs))
+            fills[-1].announce(shared)
+        for fill in fills:
+            made = fill.run(program, x, shared)
             pieces.append(made)
-            position[rest[group.members]] = where + at
+            position[rest[fill.group.members]] = fill.inverse + at
             at += program.size(made)
     return program.take(program.concat(pieces), position)
 
@@ -50,67 +54,134 @@ def _copies(register: Array, sublane: Array) -> Array:
     return np.where(same.all((1, 2)), source, -1)
 
 
-@dataclass
-class _Layer:
-    """Per sublane one source row, and the segments of lanes where it is wanted."""
+class _Shared:
+    """Shuffles of single registers, each (register, pattern) once for all that need it.
 
-    rows: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    segments: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-
-
-def _layers(group: RegisterClass) -> list[_Layer]:
-    """Splits a pattern into layers that differ along the sublanes only.
-
-    Sublanes with most sources go first, so that the layers follow the sources.
+    Neighbouring destinations want the two halves of the same rotated register.
     """
-    wanted: list[tuple[int, dict[tuple[int, int], list[int]]]] = []
-    for s in range(SUBLANES):
-        sources: dict[tuple[int, int], list[int]] = {}
-        for segment, (rank, row) in enumerate(
-            zip(group.rank[s].tolist(), group.sublane[s].tolist(), strict=True)
-        ):
-            if rank >= 0:
-                sources.setdefault((rank, row), []).append(segment)
-        wanted.append((s, sources))
-    layers: list[_Layer] = []
-    for s, sources in sorted(wanted, key=lambda item: (-len(item[1]), item[0])):
-        for (rank, row), segments in sources.items():
-            free = [layer for layer in layers if s not in layer.rows]
-            layer = max(free, key=lambda f: _affinity(f, s, rank, row), default=None)
-            if layer is None:
-                layer = _Layer()
-                layers.append(layer)
-            layer.rows[s] = (rank, row)
-            layer.segments[s] = segments
-    return layers
+
+    def __init__(self, program: Program, x: int) -> None:
+        self._program, self._x = program, x
+        self._wanted: dict[tuple[int, ...], Array] = {}
+        self._made: dict[tuple[int, ...], int] = {}
+
+    def announce(self, pattern: tuple[int, ...], registers: Array) -> None:
+        """To be called for everything that `get` will be asked for, before the first `get`."""
+        known = self._wanted.get(pattern, registers)
+        self._wanted[pattern] = np.union1d(known, registers)
+
+    def get(self, pattern: tuple[int, ...], registers: Array) -> int:
+        if pattern == IDENTITY:
+            return self._program.take(self._x, registers)
+        union = self._wanted[pattern]
+        if pattern not in self._made:
+            taken = self._program.take(self._x, union)
+            self._made[pattern] = self._program.shuffle(taken, None, pattern)
+        return self._program.take(self._made[pattern], np.searchsorted(union, registers))
 
 
-def _affinity(layer: _Layer, sublane: int, rank: int, row: int) -> tuple[int, int]:
-    """How well a row fits a layer: shared source registers, then shared displacement."""
-    shared = sum(r == rank for r, _ in layer.rows.values())
-    moves = sum(t - s == row - sublane for s, (_, t) in layer.rows.items())
-    return (shared, moves)
+class _Fill:
+    """How the distinct registers of one class are filled: layers, each from pairs of sources."""
+
+    def __init__(self, group: RegisterClass, starts: Array, costs: Costs) -> None:
+        self.group, self._starts, self._costs = group, starts, costs
+        used = sorted(set(group.rank[group.rank >= 0].tolist()))
+        table, _, self.inverse = unique_rows(np.ascontiguousarray(group.table[:, used]))
+        self._column = {rank: table[:, i] for i, rank in enumerate(used)}
+        self._layers = layers_of(group)
+        self._pairs = [self._pair(layer) for layer in self._layers]
+
+    def _pair(self, layer: Layer) -> list[tuple[int, ...]]:
+        """The sources of a layer, two together where one shuffle takes both."""
+        left = layer.ranks()
+        result: list[tuple[int, ...]] = []
+        while left:
+            first = left.pop(0)
+            partner = next((r for r in left if self._together(layer, first, r)), None)
+            if partner is not None:
+                left.remove(partner)
+            result.append((first,) if partner is None else (first, partner))
+        return result
+
+    def _together(self, layer: Layer, first: int, second: int) -> bool:
+        """Whether two sources are best taken by instructions of their own."""
+        cost = self._costs.merge(layer.pattern(first, second))
+        if cost != 2:
+            return cost == 1
+        patterns = [one_source(layer.rows_from(rank)) for rank in (first, second)]
+        # Rotated registers are shared with the neighbours, other shuffles seldom are.
+        return IDENTITY not in patterns and not all(is_rotation(p) for p in patterns)
+
+    def _alone(self, pairs: list[tuple[int, ...]]) -> list[int]:
+        """The ranks that are shuffled by themselves."""
+        # Where any pattern goes, an odd source waits for its merge with the others.
+        if self._costs.any_shuffle and len(pairs) > 1:
+            return []
+        return [pair[0] for pair in pairs if len(pair) == 1]
+
+    def announce(self, shared: _Shared) -> None:
+        for layer, pairs in zip(self._layers, self._pairs, strict=True):
+            for rank in self._alone(pairs):
+                shared.announce(one_source(layer.rows_from(rank)), self._column[rank])
+
+    def run(self, program: Program, x: int, shared: _Shared) -> int:
+        """The distinct registers of the class, flat."""
+        result: int | None = None
+        for layer, pairs in zip(self._layers, self._pairs, strict=True):
+            made = self._layer(program, x, shared, layer, pairs)
+            if result is None:
+                result = made
+            else:
+                result = program.select(_mask(layer, self.group, self._starts), made, result)
+        assert result is not None
+        return result
+
+    def _layer(
+        self,
+        program: Program,
+        x: int,
+        shared: _Shared,
+        layer: Layer,
+        pairs: list[tuple[int, ...]],
+    ) -> int:
+        alone = self._alone(pairs)
+        nodes: list[tuple[int, dict[int, int]]] = []
+        for pair in pairs:
+            placed = {s: s for rank in pair for s in layer.rows_from(rank)}
+            if len(pair) == 2:
+                nodes.append((self._both(program, x, layer, pair), placed))
+            elif pair[0] in alone:
+                pattern = one_source(layer.rows_from(pair[0]))
+                nodes.append((shared.get(pattern, self._column[pair[0]]), placed))
+            else:
+                raw = program.take(x, self._column[pair[0]])
+                nodes.append((raw, layer.rows_from(pair[0])))
+        while len(nodes) > 1:
+            joined = [
+                self._join(program, nodes[i], nodes[i + 1]) for i in range(0, len(nodes) - 1, 2)
+            ]
+            nodes = joined + nodes[len(joined) * 2 :]
+        return nodes[0][0]
+
+    def _both(self, program: Program, x: int, layer: Layer, pair: tuple[int, ...]) -> int:
+        columns = np.stack([self._column[rank] for rank in pair], 1)
+        rows, _, inverse = unique_rows(np.ascontiguousarray(columns))
+        a, b = program.take(x, rows[:, 0]), program.take(x, rows[:, 1])
+        made = program.merge(a, b, layer.pattern(pair[0], pair[1]), self._costs)
+        return program.take(made, inverse)
+
+    def _join(
+        self, program: Program, a: tuple[int, dict[int, int]], b: tuple[int, dict[int, int]]
+    ) -> tuple[int, dict[int, int]]:
+        pattern = [
+            a[1][s] if s in a[1] else SUBLANES + b[1][s] if s in b[1] else -1
+            for s in range(SUBLANES)
+        ]
+        made = program.merge(a[0], b[0], pattern, self._costs)
+        return made, {s: s for s in (*a[1], *b[1])}
 
 
-def _fill(
-    program: Program, x: int, group: RegisterClass, starts: Array, costs: Costs
-) -> tuple[int, Array]:
-    """The registers of one class, each distinct one once, and where each member is."""
-    used = sorted({r for r in group.rank[group.rank >= 0].tolist()})
-    table, _, inverse = unique_rows(np.ascontiguousarray(group.table[:, used]))
-    column = {rank: table[:, i] for i, rank in enumerate(used)}
-    result: int | None = None
-    for layer in _layers(group):
-        made = _shuffle_tree(program, x, layer, column, costs)
-        if result is None:
-            result = made
-            continue
-        result = program.select(_layer_mask(layer, group, starts), made, result)
-    assert result is not None
-    return result, inverse
-
-
-def _layer_mask(layer: _Layer, group: RegisterClass, starts: Array) -> Mask:
+def _mask(layer: Layer, group: RegisterClass, starts: Array) -> Mask:
     ends = np.append(starts[1:], LANES)
     wanted = np.zeros((SUBLANES, LANES), np.bool_)
     allowed = np.ones((SUBLANES, LANES), np.bool_)
@@ -120,89 +191,3 @@ def _layer_mask(layer: _Layer, group: RegisterClass, starts: Array) -> Mask:
             wanted[s, start:end] = mine
             allowed[s, start:end] = mine or group.rank[s, segment] < 0
     return Mask.of(wanted, allowed)
-
-
-def _shuffle_tree(
-    program: Program, x: int, layer: _Layer, column: dict[int, Array], costs: Costs
-) -> int:
-    """Collects the rows of one layer from its sources, two registers at a time."""
-    rows = {s: row for s, (_, row) in layer.rows.items()}
-    nodes = [
-        (ranks, [s for s, (rank, _) in layer.rows.items() if rank == ranks])
-        for ranks in sorted({rank for rank, _ in layer.rows.values()})
-    ]
-    level = [(_operands(program, x, (column[rank],)), sublanes) for rank, sublanes in nodes]
-    if len(level) == 1:
-        (values, inverse), _ = level[0]
-        made = program.shuffle(values[0], None, _pattern(rows, None))
-        return program.take(made, inverse)
-    pairs: list[tuple[int, list[int]]] = []
-    for first in range(0, len(nodes), 2):
-        if first + 1 == len(nodes):
-            (values, inverse), sublanes = level[first]
-            pairs.append((program.take(values[0], inverse), sublanes))
-            continue
-        (a, left), (b, right) = nodes[first], nodes[first + 1]
-        (va, vb), inverse = _operands(program, x, (column[a], column[b]))
-        made = _combine(program, va, vb, rows, left, right, costs)
-        pairs.append((program.take(made, inverse), left + right))
-        rows |= {s: s for s in left + right}
-    while len(pairs) > 1:
-        joined: list[tuple[int, list[int]]] = []
-        for first in range(0, len(pairs), 2):
-            if first + 1 == len(pairs):
-                joined.append(pairs[first])
-                continue
-            (va, left), (vb, right) = pairs[first], pairs[first + 1]
-            made = _combine(program, va, vb, rows, left, right, costs)
-            rows |= {s: s for s in left + right}
-            joined.append((made, left + right))
-        pairs = joined
-    return pairs[0][0]
-
-
-def _operands(program: Program, x: int, columns: tuple[Array, ...]) -> tuple[list[int], Array]:
-    """Operands of one grid instruction: each distinct combination once, and where each went."""
-    rows, _, inverse = unique_rows(np.ascontiguousarray(np.stack(columns, 1)))
-    return [program.take(x, rows[:, i]) for i in range(len(columns))], inverse
-
-
-def _combine(
-    program: Program,
-    a: int,
-    b: int,
-    rows: dict[int, int],
-    left: list[int],
-    right: list[int],
-    costs: Costs,
-) -> int:
-    """Rows of `a` to the sublanes `left`, rows of `b` to the sublanes `right`."""
-    pattern = [rows[s] if s in left else SUBLANES + rows[s] if s in right else -1 for s in range(8)]
-    left_moves = any(rows[s] != s for s in left)
-    right_moves = any(rows[s] != s for s in right)
-    if 1 + left_moves + right_moves < costs.two_source_shuffle or not (left_moves or right_moves):
-        if costs.two_source_shuffle > 1:
-            a = program.shuffle(a, None, _pattern({s: rows[s] for s in left}, None))
-            b = program.shuffle(b, None, _pattern({s: rows[s] for s in right}, None))
-            return program.select(_sublane_mask(right, left), b, a)
-    return program.shuffle(a, b, [s if p < 0 else p for s, p in enumerate(pattern)])
-
-
-def _sublane_mask(wanted: list[int], forbidden: list[int]) -> Mask:
-    lines = np.isin(np.arange(SUBLANES), wanted)
-    allowed = ~np.isin(np.arange(SUBLANES), forbidden)
-    full = np.ones((1, LANES), np.bool_)
-    return Mask.of(lines[:, None] & full, allowed[:, None] & full)
-
-
-def _pattern(rows: dict[int, int], default: int | None) -> tuple[int, ...]:
-    """A one-source pattern; sublanes that do not matter follow a rotation or stay."""
-    if all(s == row for s, row in rows.items()):
-        return IDENTITY
-    turns = {(row - s) % SUBLANES for s, row in rows.items()}
-    if len(turns) == 1:
-        turn = turns.pop()
-        return tuple((s + turn) % SUBLANES for s in range(SUBLANES))
-    if len(set(rows.values())) == 1:
-        return (next(iter(rows.values())),) * SUBLANES
-    return tuple(rows.get(s, s) for s in range(SUBLANES))

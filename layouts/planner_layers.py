@@ -1,0 +1,63 @@
+"""Patterns of rows split into layers: per sublane one source row, wherever it is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pallasite.layouts.planner_classes import RegisterClass
+from pallasite.layouts.registers import SUBLANES
+
+
+@dataclass
+class Layer:
+    """Per sublane one source row, and the segments of lanes where it is wanted."""
+
+    rows: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    segments: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def ranks(self) -> list[int]:
+        """The source registers."""
+        return sorted({rank for rank, _ in self.rows.values()})
+
+    def rows_from(self, rank: int) -> dict[int, int]:
+        """Which row of one source goes to which sublane."""
+        return {s: row for s, (r, row) in self.rows.items() if r == rank}
+
+    def pattern(self, first: int, second: int) -> list[int]:
+        """The rows of two sources, stacked, per sublane; -1 where neither is wanted."""
+        a, b = self.rows_from(first), self.rows_from(second)
+        return [a[s] if s in a else SUBLANES + b[s] if s in b else -1 for s in range(SUBLANES)]
+
+
+def layers_of(group: RegisterClass) -> list[Layer]:
+    """Splits a pattern into layers that differ along the sublanes only.
+
+    Sublanes with most sources go first, so that the layers follow the sources.
+    """
+    wanted: list[tuple[int, dict[tuple[int, int], list[int]]]] = []
+    for s in range(SUBLANES):
+        sources: dict[tuple[int, int], list[int]] = {}
+        for segment, (rank, row) in enumerate(
+            zip(group.rank[s].tolist(), group.sublane[s].tolist(), strict=True)
+        ):
+            if rank >= 0:
+                sources.setdefault((rank, row), []).append(segment)
+        wanted.append((s, sources))
+    layers: list[Layer] = []
+    for s, sources in sorted(wanted, key=lambda item: (-len(item[1]), item[0])):
+        for (rank, row), segments in sources.items():
+            free = [layer for layer in layers if s not in layer.rows]
+            layer = max(free, key=lambda f: _affinity(f, s, rank, row), default=None)
+            if layer is None:
+                layer = Layer()
+                layers.append(layer)
+            layer.rows[s] = (rank, row)
+            layer.segments[s] = segments
+    return layers
+
+
+def _affinity(layer: Layer, sublane: int, rank: int, row: int) -> tuple[int, int]:
+    """How well a row fits a layer: shared source registers, then shared displacement."""
+    shared = sum(r == rank for r, _ in layer.rows.values())
+    moves = sum(t - s == row - sublane for s, (_, t) in layer.rows.items())
+    return (shared, moves)
