@@ -67,7 +67,7 @@ class AttributeTable:
         start = cursor.position
         value = self.attribute(cursor)
         if not isinstance(value, kind):
-            raise cursor.error(f"expected {what}, got {value}", position=start)
+            raise cursor.error(f"expected {what}, got {value.name}", position=start)
         return value
 
     def location(self, cursor: Cursor) -> LocationAttr:
@@ -78,7 +78,7 @@ class AttributeTable:
         start = cursor.position
         value = self.attribute(cursor)
         if not isinstance(value, LocationAttr):
-            raise cursor.error(f"expected a location, got {value}", position=start)
+            raise cursor.error(f"expected a location, got {value.name}", position=start)
         return value
 
     def string(self, cursor: Cursor) -> str:
@@ -108,7 +108,7 @@ class AttributeTable:
             value = self._builtin(column, entry, cursor)
             self._depth -= 1
         if not cursor.done:
-            raise cursor.error(f"{cursor.end - cursor.position} bytes left over after {value}")
+            raise cursor.error(f"{cursor.end - cursor.position} bytes left over after {value.name}")
         return value
 
     def _builtin(self, column: _Column, entry: Entry, cursor: Cursor) -> Attribute:

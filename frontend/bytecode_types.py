@@ -67,7 +67,7 @@ def _memref(table: AttributeTable, cursor: Cursor, space: Attribute | None = Non
     if isinstance(layout, AffineMapAttr) and layout.data == AffineMap.identity(len(shape)):
         layout = NoneAttr()
     if not isinstance(layout, (MemRefLayoutAttr, NoneAttr)):
-        raise cursor.error(f"expected a memref layout, got {layout}")
+        raise cursor.error(f"expected a memref layout, got {layout.name}")
     return MemRefType(element, shape, layout, space or NoneAttr())
 
 
