@@ -19,10 +19,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -78,6 +79,10 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
             "select between constants of the wanted type instead",
         )  # fmt: skip
     kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result)))
+    if bits == 32 and isinstance(op, arith.ExtUIOp):
+        made = arith.ExtUIOp.create(operands=[held.grid], result_types=[kind])
+        c.define(result, c.emit(made), held.layout)
+        return
     one = c.emit(arith.ConstantOp(splat(kind, -1 if isinstance(op, arith.ExtSIOp) else 1)))
     zero = c.emit(arith.ConstantOp(splat(kind, 0)))
     c.define(result, c.emit(arith.SelectOp(held.grid, one, zero)), held.layout)
@@ -103,9 +108,9 @@ def widen(
         return unpacked[0], wide
     skip, row = divmod(layout.row, new_rows)
     wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
-    whole = _interleave(c, unpacked, grid_shape)
+    whole = interleave(c, unpacked, grid_shape)
     shape = wide.grid_shape(held.shape)
-    return _rows(c, whole, skip, shape), wide
+    return rows_of(c, whole, skip, shape), wide
 
 
 def _unpack(
@@ -125,29 +130,6 @@ def _unpack(
     )
 
 
-def _interleave(c: Converter, parts: list[SSAValue], shape: tuple[int, ...]) -> SSAValue:
-    """Block r of part i becomes row block `r * len(parts) + i`."""
-    if len(parts) == 1:
-        return parts[0]
-    lead, rows, columns = shape[:-2], shape[-2], shape[-1]
-    kind = cast(VectorType[Attribute], parts[0].type)
-    register = kind.get_shape()[len(shape) :]
-    split = VectorType(kind.element_type, (*lead, rows, 1, columns, *register))
-    stacked = c.emit(
-        grid.ConcatOp([c.emit(grid.ReshapeOp(p, split)) for p in parts], len(lead) + 1)
-    )
-    merged = VectorType(kind.element_type, (*lead, rows * len(parts), columns, *register))
-    return c.emit(grid.ReshapeOp(stacked, merged))
-
-
-def _rows(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -> SSAValue:
-    """Row blocks `first` onward, as many as the grid `shape` has."""
-    kind = cast(VectorType[Attribute], value.type)
-    if kind.get_shape()[: len(shape)] == shape:
-        return value
-    return c.box(value, [*[0] * (len(shape) - 2), first, 0], list(shape))
-
-
 def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
     """The elements of `held` converted to the narrower type `element`."""
     layout, bits = held.layout, bit_width(element)
@@ -161,7 +143,7 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
     if layout.row is None:
         sources = [held.grid] * ratio
     else:
-        sources = _deal(c, held.grid, shape, target[-2], ratio)
+        sources = deal(c, held.grid, shape, target[-2], ratio)
     made = tpu.PackSubelementsOp.create(
         operands=sources,
         result_types=[grid_type(packed, held.shape, element)],
@@ -171,28 +153,6 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
         },
     )
     return c.emit(made), packed
-
-
-def _deal(
-    c: Converter, value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int
-) -> list[SSAValue]:
-    """The inverse of `_interleave`: `ratio` grids with every `ratio`-th row block."""
-    kind = cast(VectorType[Attribute], value.type)
-    register = kind.get_shape()[len(shape) :]
-    lead, rows, columns = shape[:-2], shape[-2], shape[-1]
-    missing = blocks * ratio - rows
-    if missing:
-        filler = VectorType(kind.element_type, (*lead, missing, columns, *register))
-        value = c.emit(grid.ConcatOp([value, c.emit(grid.PoisonOp(filler))], len(lead)))
-    split = VectorType(kind.element_type, (*lead, blocks, ratio, columns, *register))
-    value = c.emit(grid.ReshapeOp(value, split))
-    flat = VectorType(kind.element_type, (*lead, blocks, columns, *register))
-    parts: list[SSAValue] = []
-    for part in range(ratio):
-        offsets = [*[0] * len(lead), 0, part, 0]
-        one = c.box(value, offsets, [*lead, blocks, 1, columns])
-        parts.append(c.emit(grid.ReshapeOp(one, flat)))
-    return parts
 
 
 @rule(tpu.BitcastOp)

@@ -167,6 +167,12 @@ class Converter:
         chosen(op, self)
         self._anchor = outer
 
+    @property
+    def anchor(self) -> Operation:
+        """The operation under conversion."""
+        assert self._anchor is not None
+        return self._anchor
+
     def retire(self, op: Operation) -> None:
         """Marks `op` as replaced; it is erased when the whole function is converted."""
         self._old.append(op)

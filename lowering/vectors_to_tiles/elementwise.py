@@ -16,6 +16,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     is_vector,
     rule,
 )
+from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
@@ -79,21 +80,30 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     if not op.results or not is_vector(op.results[0]):
         return
     vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
-    bits = {v.layout.bits for v in vectors}
+    data = {c.tiled(v).layout.bits for v in op.operands if is_vector(v) and not is_mask(v)}
+    bits = data or {v.layout.bits for v in vectors}
     if len(bits) != 1:
         raise c.unsupported(
-            op, "mixed-widths", f"{op.name} meets values of {sorted(bits)} bits in one register",
+            op,
+            "mixed-widths",
+            f"{op.name} meets values of {sorted(bits)} bits in one register",
             "a mask of wide data does not fit packed registers",
             "compute the mask from data of the width it governs, or widen the data first",
-        )  # fmt: skip
-    layout = agree(vectors, bits.pop())
-    lower_in_layout(op, layout, c)
+        )
+    width = bits.pop()
+    alike = [v for v in vectors if v.layout.bits == width]
+    lower_in_layout(op, agree(alike, width), c)
 
 
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
     """Clones `op` onto the grids of its operands in `layout`."""
     result = op.results[0]
-    operands: list[SSAValue] = [c.in_layout(v, layout) if is_vector(v) else v for v in op.operands]
+    operands: list[SSAValue] = [
+        (mask_in_layout(c, v, layout) if is_mask(v) else c.in_layout(v, layout))
+        if is_vector(v)
+        else v
+        for v in op.operands
+    ]
     shape = c.tiled(next(v for v in op.operands if is_vector(v))).shape
     made = type(op).create(
         operands=operands,

@@ -184,15 +184,17 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
     def constant(value: int) -> SSAValue:
         return c.emit(arith.ConstantOp(splat(wanted, value)))
 
-    inside = c.emit(arith.AndIOp(index, constant(unit - 1)))
-    number = c.emit(arith.ShRSIOp(index, constant(unit.bit_length() - 1)))
+    # The hardware takes the index modulo the register, so only the choice among registers is left.
+    several = shape[position] > 1
+    shift = constant(unit.bit_length() - 1) if several else None
+    number = c.emit(arith.ShRSIOp(index, shift)) if shift is not None else index
     found: SSAValue | None = None
     for block in range(shape[position]):
         begin, sizes = [0] * (len(shape) - 2), list(shape[:-2])
         begin[position], sizes[position] = block, 1
         part = c.emit(grid.BroadcastOp(c.box(source, begin, sizes), result))
         made = tpu.DynamicGatherOp.create(
-            operands=[part, inside], result_types=[result], properties={"dimensions": axis}
+            operands=[part, index], result_types=[result], properties={"dimensions": axis}
         )
         taken = c.emit(made)
         if found is not None:

@@ -39,15 +39,18 @@ from pallasite.targets import Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
 
-_RULES: dict[type[Operation], Rule] = {}
+_RULES: dict[type[Operation], list[Rule]] = {}
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
-    """Registers a rule `(op, rewriter) -> replacement of its result, or None to keep the op`."""
+    """Registers a rule `(op, legalizer) -> replacement of its result, or None to keep the op`.
+
+    Rules of one operation are tried in the order of their families in `rules.py`.
+    """
 
     def register(function: Rule) -> Rule:
         for kind in kinds:
-            _RULES[kind] = function
+            _RULES.setdefault(kind, []).append(function)
         return function
 
     return register
@@ -92,12 +95,17 @@ class Legalizer:
         for region in op.regions:
             for block in region.blocks:
                 self.block(block)
-        chosen = _RULES.get(type(op))
-        if chosen is None or op.parent is None:
-            return
+        for rule in _RULES.get(type(op), ()):
+            if self._apply(rule, op):
+                return
+
+    def _apply(self, rule: Rule, op: Operation) -> bool:
+        """True if `rule` replaced `op`, or `op` is gone."""
+        if op.parent is None:
+            return True
         outer = (self._anchor, self._made)
         self._anchor, self._made = op, []
-        replacement = chosen(op, self)
+        replacement = rule(op, self)
         made = self._made
         self._anchor, self._made = outer
         if replacement is not None:
@@ -107,6 +115,7 @@ class Legalizer:
             op.erase()
         for fresh in made:
             self._operation(fresh)
+        return replacement is not None
 
     def emit(self, op: Operation) -> SSAValue:
         """Inserts `op` in front of the operation under revision; returns its first result."""

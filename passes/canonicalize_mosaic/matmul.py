@@ -256,8 +256,6 @@ def is_zero(value: SSAValue) -> bool:
 @rule(arith.AddfOp, arith.AddiOp)
 def fold_accumulator(op: arith.AddfOp | arith.AddiOp, r: Legalizer) -> SSAValue | None:
     """`matmul(a, b, 0) + x` is `matmul(a, b, x)`, on the left side only, as the reference does."""
-    from pallasite.passes.canonicalize_mosaic.arithmetic import legalize_arithmetic
-
     product = op.operands[0].owner
     if isinstance(product, tpu.MatmulOp) and is_zero(product.acc) and op.operands[0].has_one_use():
         made = tpu.MatmulOp.create(
@@ -266,4 +264,4 @@ def fold_accumulator(op: arith.AddfOp | arith.AddiOp, r: Legalizer) -> SSAValue 
             properties=product.properties,
         )
         return r.emit(made)
-    return legalize_arithmetic(op, r)
+    return None

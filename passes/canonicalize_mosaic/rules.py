@@ -6,12 +6,13 @@ from pallasite.passes.canonicalize_mosaic import (
     arithmetic,
     broadcasts,
     conversions,
+    folding,
     matmul,
     reductions,
     selects,
 )
 
-FAMILIES = (arithmetic, broadcasts, conversions, matmul, reductions, selects)
+FAMILIES = (folding, matmul, arithmetic, broadcasts, conversions, reductions, selects)
 
 
 def load() -> None:

@@ -47,7 +47,8 @@ def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
     if bits == 1:
         return _logic(condition, left, right, r)
     mask_bits = governed_bits(condition) or bits
-    if bits == 32 or (bits == mask_bits and bits >= r.target.narrowest_select_bits):
+    packed = bits == 16 and mask_bits == 32 and r.target.max_mask_subelements >= 2
+    if bits == 32 or ((packed or bits == mask_bits) and bits >= r.target.narrowest_select_bits):
         return None
     widen = r.to_f32 if is_float(element) else r.to_i32
     value = r.emit(arith.SelectOp(condition, widen(left), widen(right)))
