@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
 from xdsl.dialects.builtin import (
@@ -35,7 +35,7 @@ from xdsl.utils.type import get_element_type_or_self
 from pallasite.dialects.directives import RoundingMode
 from pallasite.dialects.types import bit_width
 
-KINDS: dict[str, tuple[type, ...]] = {
+KINDS: dict[str, tuple[Any, ...]] = {
     "float": (AnyFloat,),
     "integer": (IntegerType,),
     "integer or index": (IntegerType, IndexType),

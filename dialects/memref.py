@@ -5,7 +5,7 @@ Every class is found here under its upstream name.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -224,7 +224,8 @@ class GlobalOp(IRDLOperation):
             if parser.parse_optional_keyword("uninitialized") is not None:
                 properties["initial_value"] = UnitAttr()
             else:
-                array = TensorType(cast(Ref, type).element_type, cast(Ref, type).get_shape())
+                ref = cast(MemRefType[Any], type)
+                array = TensorType[Any](ref.element_type, ref.get_shape())
                 parser.parse_keyword("dense")
                 properties["initial_value"] = parser.parse_dense_int_or_fp_elements_attr(array)
         attributes = parser.parse_optional_attr_dict()

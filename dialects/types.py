@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    AnyDenseElement,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     IndexType,
     IntegerType,
     MemRefType,
-    RankedStructure,
     StringAttr,
     VectorType,
     i1,
@@ -120,20 +118,22 @@ Dense = DenseIntOrFPElementsAttr[Any]
 
 def splat(type: Attribute, value: int | float) -> Dense:
     """`dense<value> : type`, holding one element."""
-    shaped = cast(RankedStructure[AnyDenseElement], type)
-    element = cast(Any, shaped.get_element_type())
+    shaped = cast(Any, type)
+    element = shaped.get_element_type()
     if isinstance(element, IntegerType):
-        value = element.get_normalized_value(int(value))
-    return cast(Dense, DenseIntOrFPElementsAttr(shaped, BytesAttr(element.pack((value,)))))
+        data = element.pack((element.get_normalized_value(int(value)),))
+    else:
+        data = element.pack((value,))
+    return DenseIntOrFPElementsAttr(shaped, BytesAttr(data))
 
 
 def compact(attribute: Dense) -> Dense:
     """`attribute` with a splat held as one element."""
     data = attribute.data.data
-    size = cast(Any, attribute.get_element_type()).compile_time_size
+    size = attribute.get_element_type().compile_time_size
     if len(data) <= size or data != data[:size] * (len(data) // size):
         return attribute
-    return cast(Dense, DenseIntOrFPElementsAttr(attribute.type, BytesAttr(data[:size])))
+    return DenseIntOrFPElementsAttr(attribute.type, BytesAttr(data[:size]))
 
 
 def splat_value(attribute: Attribute | None) -> int | float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from xdsl.utils.lexer import Span, Token
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
+from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRToken, MLIRTokenKind
 
 # The blanks match possessively: else what follows a comment could be sought in its text.
 _TOKEN = re.compile(
@@ -26,7 +26,7 @@ _NAMES = {
     "PERCENT_IDENT": MLIRTokenKind.PERCENT_IDENT,
     "HASH_IDENT": MLIRTokenKind.HASH_IDENT,
 }
-_PUNCTUATION = {c: MLIRTokenKind.get_punctuation_kind_from_name(c) for c in ",:()[]<>=?+*{}"}
+_PUNCTUATION = {c: KIND_BY_PUNCTUATION_SPELLING[c] for c in ",:()[]<>=?+*{}"}
 
 
 class TextLexer(MLIRLexer):

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
     AnyDenseElement,
     AnyFloat,
     BytesAttr,
-    ComplexType,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FusedLoc,
@@ -238,14 +237,15 @@ class TextParser(Parser):
             self.parse_punctuation(">", " in dense attribute")
         if type is None:
             self.parse_punctuation(":", " in dense attribute")
-            type = cast(RankedStructure[AnyDenseElement], self._parse_dense_literal_type())
+            type = self._parse_dense_literal_type()
         count = prod(type.get_shape())
         if contents is None:
             data = b""
         elif isinstance(contents, str):
             data = self._decode_hex(contents, type)
         else:
-            data = self._pack_elements(*contents, type)
+            elements, shape = contents
+            data = self._pack_elements(elements, shape, type)
         size = cast(Any, type.get_element_type()).compile_time_size
         if len(data) != size * count and (len(data) != size or contents is None):
             self.raise_error(f"expected {count} elements, got {len(data) // size}")
@@ -264,7 +264,7 @@ class TextParser(Parser):
             # Versions of MLIR before 23 packed eight booleans into a byte.
             data = bytes(data[i // 8] >> i % 8 & 1 for i in range(min(count, 8 * len(data))))
         mask = (1 << element.bitwidth) - 1
-        return element.pack([cast(int, element.get_normalized_value(b & mask)) for b in data])
+        return element.pack([element.get_normalized_value(b & mask) for b in data])
 
     def _pack_elements(
         self,
@@ -274,10 +274,8 @@ class TextParser(Parser):
     ) -> bytes:
         if shape and tuple(shape) != type.get_shape():
             self.raise_error(f"expected shape {list(type.get_shape())}, got {list(shape)}")
-        element = cast(Any, type.get_element_type())
-        values = [e.to_type(self, element) for e in elements]
+        element = type.get_element_type()
+        values: list[Any] = [e.to_type(self, element) for e in elements]
         if isinstance(element, IntegerType):
             values = [element.get_normalized_value(v) for v in values]
-        elif not isinstance(element, ComplexType) and isinstance(element, AnyFloat):
-            values = [float(v) for v in values]
-        return cast(bytes, element.pack(values))
+        return cast(Any, element).pack(values)

@@ -18,7 +18,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
-from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
+from xdsl.utils.exceptions import (
+    ArgSpecParseError,
+    DiagnosticException,
+    ShrinkException,
+    VerifyException,
+)
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
@@ -27,7 +32,6 @@ from pallasite.tools.command_line import translate
 from pallasite.tools.reporting import (
     FAILED,
     OK,
-    as_diagnostic,
     exit_code,
     guarded,
     input_name,
@@ -116,7 +120,7 @@ class TpuOptMain(xDSLOptMain):
 
     # What happens
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Reads, transforms and prints each chunk of the input; returns the exit status."""
         outputs: list[str] = []
         status = OK
@@ -143,10 +147,10 @@ class TpuOptMain(xDSLOptMain):
 
     def _is_expected(self, error: Exception) -> bool:
         """Whether a flag asks for this error to be printed as if it were the result."""
-        reading = isinstance(error, ReadError)
-        if self.args.parsing_diagnostics and reading:
+        if self.args.parsing_diagnostics and isinstance(error, ReadError):
             return True
-        return self.args.verify_diagnostics and isinstance(as_diagnostic(error), Diagnostic)
+        known = isinstance(error, Diagnostic | DiagnosticException | VerifyException)
+        return self.args.verify_diagnostics and known and not isinstance(error, UsageError)
 
     def _chunks(self) -> list[bytes]:
         """The parts of the input, each behind as many newlines as stand before it."""
@@ -215,7 +219,7 @@ def _available_passes() -> dict[str, Callable[[], type[ModulePass]]]:
 @guarded
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console script."""
-    return TpuOptMain(arguments).run()
+    return TpuOptMain(arguments).execute()
 
 
 if __name__ == "__main__":
