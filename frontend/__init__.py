@@ -34,10 +34,12 @@ def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
     """
     if isinstance(data, bytes):
         if is_bytecode(data):
+            _check_bare(call, name)
             return _from_bytecode(data, name)
         data = _decode(data, name)
     sites = _find_calls(data, name)
     if sites is None:
+        _check_bare(call, name)
         return _from_text(data, name)
     site = pick(sites, call, name)
     kernel, description = unpack(site)
@@ -55,6 +57,15 @@ def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:
     if isinstance(data, bytes) and is_bytecode(data):
         return _from_bytecode(data, name)
     return _from_text(_decode(data, name) if isinstance(data, bytes) else data, name)
+
+
+def _check_bare(call: int, name: str) -> None:
+    if call:
+        raise ReadError(
+            "no-such-call",
+            f"expected call 0 of a file that holds a kernel and no calls, got {call}",
+            SourceLocation(name),
+        )
 
 
 def _find_calls(text: str, name: str) -> list[CallSite] | None:
@@ -83,7 +94,7 @@ def _from_text(text: str, name: str) -> ModuleOp:
 
 def _decode(data: bytes, name: str) -> str:
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ReadError(
             "unknown-format",

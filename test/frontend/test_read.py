@@ -253,5 +253,13 @@ def test_other_bytes_are_refused() -> None:
         read(b"\x7fELF\x00\xff", "x.bin")
 
 
-def test_bytecode_has_no_call(body: Body) -> None:
+def test_bare_kernels_have_no_calls(body: Body) -> None:
     assert call_of(read(body("cf_while"))) is None
+    for bare in (body("cf_while"), KERNEL):
+        with pytest.raises(ReadError, match="expected call 0 of a file that holds a kernel"):
+            read(bare, call=1)
+
+
+def test_byte_order_mark_is_no_text(data: Path) -> None:
+    text = (data / "two_calls.hlo").read_bytes()
+    assert call_of(read(b"\xef\xbb\xbf" + text)) == call_of(read(text))
