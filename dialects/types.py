@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
@@ -23,6 +22,8 @@ from xdsl.ir import Attribute
 from pallasite.layouts import registers
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from pallasite.layouts.tiling import Tiling
 
 INDEX_WIDTH = 32
@@ -154,6 +155,9 @@ def splat_value(attribute: Attribute | None) -> int | float | None:
 
 def dense_array(attribute: Attribute) -> np.ndarray[Any, np.dtype[Any]]:
     """The elements of a dense constant as a carrier array (docs/internals.md, "Carriers")."""
+    # NumPy takes longer to import than a small module to read; readers do not need it.
+    import numpy as np
+
     dense = cast(Dense, attribute)
     element = dense.get_element_type()
     shape = dense.get_shape()
@@ -170,6 +174,8 @@ def dense_array(attribute: Attribute) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _integers(values: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[Any, np.dtype[Any]]:
+    import numpy as np
+
     if width == 1:
         return (values & 1).astype(np.bool_)
     carrier = next(w for w in (8, 16, 32, 64) if width <= w)
