@@ -138,9 +138,9 @@ class TpuOptMain(xDSLOptMain):
                 if self._is_expected(error):
                     report(error, sys.stdout)
                     continue
+                # The other chunks still have their say, as in mlir-opt.
                 report(error)
-                status = exit_code(error)
-                break
+                status = max(status, exit_code(error))
         if outputs or status == OK:
             write_output(self.args.output_file, "// -----\n".join(outputs))
         return FAILED if self.args.shrink else status

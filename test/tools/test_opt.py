@@ -1,0 +1,136 @@
+"""`tpu-opt` in process: spellings, files of every kind, where output and errors go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pallasite.diagnostics import UsageError
+from pallasite.tools.command_line import flatten, translate
+from pallasite.tools.tpu_opt import TpuOptMain, main
+
+DATA = Path(__file__).parent.parent / "data"
+PASSES = ("canonicalize", "cse", "lower-to-tiles")
+
+
+def spelled(*words: str) -> list[str]:
+    return translate(words, PASSES, ("v4", "v5e"), ("mlir", "arm-asm"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("a.mlir", "-p", "cse"), ["-p", "cse", "a.mlir"]),
+        (("--canonicalize", "a.mlir", "-cse"), ["-p", "canonicalize,cse", "a.mlir"]),
+        (("--lower-to-tiles=target=v4",), ["-p", "lower-to-tiles{target=v4}"]),
+        (("--pass-pipeline=builtin.module(cse)",), ["-p", "cse"]),
+        (("-pass-pipeline", "cse", "--passes=cse"), ["-p", "cse,cse"]),
+        (("--target", "v4"), ["--tpu-target", "v4"]),
+        (("--target=v4", "-t", "mlir"), ["--tpu-target", "v4", "-t", "mlir"]),
+        (("--mlir-print-op-generic",), ["--print-op-generic"]),
+        (("-mlir-print-debuginfo",), ["--print-debuginfo"]),
+        (("--verify-each=false",), ["--disable-verify"]),
+        (("--verify-each=true",), []),
+        (("-", "-o", "-"), ["-", "-o", "-"]),
+    ],
+)
+def test_spellings(words: tuple[str, ...], expected: list[str]) -> None:
+    assert spelled(*words) == expected
+
+
+@pytest.mark.parametrize("words", [("--target", "v9"), ("--target",), ("-p",)])
+def test_wrong_values_are_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        spelled(*words)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "expected"),
+    [
+        ("cse", "cse"),
+        ("builtin.module(cse, canonicalize)", "cse, canonicalize"),
+        ("builtin.module(func.func(cse{a=1 b=(2)}),canonicalize)", "cse{a=1 b=(2)},canonicalize"),
+        ("any(cse)", "cse"),
+        ("builtin.module()", ""),
+    ],
+)
+def test_anchors_of_pipelines_fall_away(pipeline: str, expected: str) -> None:
+    assert flatten(pipeline) == expected
+
+
+def test_open_anchor_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'\(' without '\)'"):
+        flatten("builtin.module(cse")
+
+
+def test_target_goes_to_passes_that_do_not_name_one() -> None:
+    driver = TpuOptMain(
+        ["--target", "v4", "-p", "lower-to-tiles,cse,lower-to-vregs{target=v6e}", "x.mlir"]
+    )
+    named = [getattr(step, "target", None) for step in driver.pipeline.passes]
+    assert named == ["v4", None, "v6e"]
+
+
+def test_default_target_is_v5e() -> None:
+    (step,) = TpuOptMain(["-p", "lower-to-tiles"]).pipeline.passes
+    assert getattr(step, "target", None) == "v5e"
+
+
+@pytest.mark.parametrize(
+    "name", ["argmax_ax1_f32.stablehlo.mlir", "two_calls.hlo", "argmax_ax1_f32.mosaic.mlir"]
+)
+def test_every_kind_of_file_is_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(DATA / name)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("builtin.module") and "func.func" in captured.out
+    assert captured.err == ""
+
+
+def test_failure_keeps_standard_output_and_the_output_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "in.mlir", tmp_path / "out.mlir"
+    source.write_text("func.func @f(\n")
+    target.write_text("before")
+    assert main([str(source), "-o", str(target)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"{source}:2:1: error: ")
+    assert target.read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    "words", [["--target", "v1"], ["-p", "nothing"], ["-p", "cse{"], ["/no/such/file"]]
+)
+def test_wrong_usage_is_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("error: ")
+
+
+def test_unknown_pass_option_names_the_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-p", "lower-to-tiles{colour=red}"]) == 2
+    assert "lower-to-tiles: " in capsys.readouterr().err
+
+
+def test_timing_and_intermediate_forms_go_to_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.mlir"
+    source.write_text("%0 = arith.constant 0 : i32\n")
+    assert main([str(source), "-p", "cse,cse", "--time-passes", "--print-between-passes"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("builtin.module") == 1
+    assert "IR after cse" in captured.err and " s\n" in captured.err
+
+
+def test_split_input_keeps_line_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "in.mlir"
+    source.write_text(
+        '%0 = arith.constant 0 : i32\n// -----\n\n%0 = "arith.constant"() : () -> i8\n'
+    )
+    assert main([str(source), "--split-input-file"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.count("builtin.module") == 1
+    assert captured.err.startswith(f"{source}:4:1: error: 'arith.constant'")
