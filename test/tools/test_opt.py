@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from pallasite.diagnostics import UsageError
+from pallasite.dialects import get_derived_dialects, get_own_dialects
+from pallasite.passes.registry import get_all_passes
 from pallasite.tools.command_line import flatten, translate
 from pallasite.tools.tpu_opt import TpuOptMain, main
 
@@ -128,9 +130,20 @@ def test_timing_and_intermediate_forms_go_to_standard_error(
 def test_split_input_keeps_line_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = tmp_path / "in.mlir"
     source.write_text(
-        '%0 = arith.constant 0 : i32\n// -----\n\n%0 = "arith.constant"() : () -> i8\n'
+        "%0 = arith.constant 0 : i32\n// -----\n\n"
+        '%0 = "arith.constant"() : () -> i8\n// -----\n%0 = arith.constant 1 : i32\n'
     )
     assert main([str(source), "--split-input-file"]) == 1
     captured = capsys.readouterr()
-    assert captured.out.count("builtin.module") == 1
+    assert captured.out.count("builtin.module") == 2
     assert captured.err.startswith(f"{source}:4:1: error: 'arith.constant'")
+
+
+def test_every_pass_of_the_registry_loads_under_its_name() -> None:
+    for name, factory in get_all_passes().items():
+        assert factory().name == name
+
+
+def test_every_dialect_loads_under_its_name() -> None:
+    for name, factory in (get_own_dialects() | get_derived_dialects()).items():
+        assert factory().name == name
