@@ -118,6 +118,11 @@ def element_of(value: SSAValue) -> Attribute:
     return cast(VectorType[Attribute], value.type).element_type
 
 
+def is_float(kind: Attribute) -> bool:
+    """Whether `kind` is a floating-point type."""
+    return not isinstance(kind, IntegerType | IndexType)
+
+
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
     """The vector type of a grid that holds a `shape` of `element` in `layout`."""
     return VectorType(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))

@@ -63,7 +63,7 @@ def elementwise_kinds() -> list[type[Operation]]:
         ]  # fmt: skip
     return [
         *kinds, tpu.WeirdOp, tpu.ReciprocalOp, tpu.LogisticOp,
-        tpu.StochasticConvertElementwiseOp, tpu.PackElementwiseOp, tpu.UnpackElementwiseOp,
+        tpu.StochasticConvertElementwiseOp,
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     Tiled,
     element_of,
     grid_type,
+    is_float,
     rule,
     shape_of,
 )
@@ -63,7 +64,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
             "convert to float32 or int32 first",
         )  # fmt: skip
     dims = [int(d) for d in op.reduction_dims.get_values()]
-    integer = kind in ("maxsi", "minsi") or not _is_float(held.element)
+    integer = not is_float(held.element)
     reduced = reduce_dims(c, held, dims, kind, integer)
     result = op.results[0]
     if not isinstance(result.type, VectorType):
@@ -81,10 +82,6 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     value, layout = _with_accumulator(op, value, layout, shape, kind, integer, c)
     c.define(result, value, layout)
     c.retire(op)
-
-
-def _is_float(element: Attribute) -> bool:
-    return str(element).startswith(("f", "bf"))
 
 
 def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> VectorLayout:

@@ -15,6 +15,7 @@ from pallasite.lowering.vectors_to_tiles import (
     shape,
     stores,
     strided,
+    words,
 )
 
 FAMILIES = (
@@ -30,6 +31,7 @@ FAMILIES = (
     shape,
     stores,
     strided,
+    words,
 )
 
 
