@@ -29,7 +29,7 @@ from pallasite.dialects.kernel import (
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
-from pallasite.interpreter import arrays, compiled, reference, values
+from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.machine.core import Core, Machine
@@ -95,8 +95,7 @@ def execute(
         policy="random" if seed else "on_wait",
         checks=tuple(checks),
     )
-    factory = compiled.Program if driver == "compiled" else reference.Program
-    program = factory(module, Facts(target), Budget(max_steps or DEFAULT_STEPS))
+    program = _program(driver, module, target, Budget(max_steps or DEFAULT_STEPS))
     began = time.perf_counter()
     with values.quiet():
         cores = [device.cores[0] for device in machine.devices]
@@ -111,6 +110,15 @@ def execute(
         list(machine.findings),
         [line for core in cores for line in core.log],
     )  # fmt: skip
+
+
+def _program(driver: Driver, module: ModuleOp, target: Target, budget: Budget) -> Program:
+    if driver == "compiled":
+        return compiled.Program(module, Facts(target), budget)
+    # Imported when asked for: xDSL's interpreter takes a while to load.
+    from pallasite.interpreter import reference
+
+    return reference.Program(module, Facts(target), budget)
 
 
 def find_kernel(module: ModuleOp) -> Kernel:

@@ -8,27 +8,25 @@ come from the target's record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float16Type, IntegerType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects import tpu, vector
 from pallasite.dialects.kernel import Window, describe_kernel, form_of, kernel_function
-from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling
+from pallasite.passes.check_vectors import COMPUTE_RULES, Rule, check_element, refusal
 from pallasite.passes.divisibility import remainder
 from pallasite.targets import TARGETS, Target
 
-LANES = 128
 _MEMREF = MemRefType[Attribute]
-Rule = Callable[[Any, Target], None]
 
 
 def check_kernel(module: ModuleOp, target: Target) -> None:
@@ -37,94 +35,14 @@ def check_kernel(module: ModuleOp, target: Target) -> None:
     if func is None:
         return
     check_memory(module, target)
-    rules = _MOSAIC_RULES if form_of(module) in ("mosaic", "dma") else _RULES
+    # Later forms hold register operations, which their own verifiers check.
+    rules = _RULES if form_of(module) in ("mosaic", "dma") else {}
     for op in func.walk():
         for result in op.results:
             if isinstance(result.type, VectorType):
-                _element(op, result.type.element_type)
+                check_element(op, result.type.element_type)
         for rule in rules.get(type(op), ()):
             rule(op, target)
-
-
-def _refuse(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
-    return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
-
-
-def _element(op: Operation, element: Attribute) -> None:
-    """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
-    if isinstance(element, Float16Type):
-        raise _refuse(
-            op, "element-type", f"vectors of f16 are not supported, got them in {op.name}",
-            "the vector unit has no f16; convert to bfloat16 or float32 outside the kernel",
-        )  # fmt: skip
-    wide = isinstance(element, IntegerType) and element.width.data > 32
-    if wide or element.name in ("f64", "complex"):
-        raise _refuse(
-            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
-            "a register holds 32-bit words; use a 32-bit type",
-        )  # fmt: skip
-
-
-# Arithmetic
-
-
-def _addition(op: arith.AddiOp, target: Target) -> None:
-    type = op.result.type
-    if isinstance(type, VectorType) and bit_width(type) not in (16, 32):
-        element = cast("VectorType[Attribute]", type).element_type
-        raise _refuse(
-            op, "narrow-integer", f"only vectors of i16 and i32 can be added, got {element}",
-            "cast the operands to int32 first",
-        )  # fmt: skip
-
-
-def _matmul(op: tpu.MatmulOp, target: Target) -> None:
-    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
-    left, right = (cast("VectorType[Attribute]", v.type).element_type for v in op.operands[:2])
-    pair = (str(left), str(right))
-    if pair in target.matmul_pairs:
-        return
-    integers = [isinstance(element, IntegerType) for element in (left, right)]
-    if all(integers):
-        widened = left == right and target.generation >= 5
-    else:
-        narrow_floats = [
-            bit_width(element) < 16
-            for element, integer in zip((left, right), integers, strict=True)
-            if not integer
-        ]
-        widened = target.generation >= 5 or not any(narrow_floats)
-    if widened:
-        return
-    raise _refuse(
-        op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
-        "cast the operands to bfloat16 or float32",
-    )  # fmt: skip
-
-
-def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
-    rank = len(cast(Any, op.source.type).get_shape())
-    if (rank - 2) in op.dimensions.get_values() and not target.sublane_gather:
-        raise _refuse(
-            op, "sublane-gather", f"{target.name} has no gather along sublanes",
-            "gather along the last dimension, or index a ref row by row",
-        )  # fmt: skip
-
-
-def _reshape(op: Operation, target: Target) -> None:
-    """Spec section 5.6: rows may fold, whole lanes may fold, ones come and go; nothing else."""
-    source = cast("VectorType[Attribute]", op.operands[0].type).get_shape()
-    result = cast("VectorType[Attribute]", op.results[0].type).get_shape()
-    if not source or not result or source[-1] == result[-1]:
-        return
-    if [n for n in source if n != 1] == [n for n in result if n != 1]:
-        return
-    if result[-1] == 1 or (source[-1] % LANES == 0 and result[-1] % LANES == 0):
-        return
-    raise _refuse(
-        op, "reshape", f"cannot reshape {list(source)} to {list(result)} in registers",
-        "the last dimension may change only between multiples of 128",
-    )  # fmt: skip
 
 
 # Memory
@@ -136,31 +54,26 @@ def _vector_access(op: Operation, target: Target) -> None:
     space = memory_space(base.type)
     if space not in (None, "vmem"):
         verb = "stored to" if op.name.endswith("store") else "loaded from"
-        raise _refuse(
+        raise refusal(
             op, "memory-space", f"vectors cannot be {verb} {space}, only VMEM",
             "access SMEM one scalar at a time" if space == "smem" else "copy it to VMEM with a DMA",
         )  # fmt: skip
 
 
 def _alignment(op: Operation, target: Target) -> None:
-    """A dynamic index needs a proof: whole lanes always, whole packed tiles for narrow types."""
+    """A dynamic index along lanes or rows needs a proof that it starts a tile."""
     base = _base_of(op)
     memref = cast(_MEMREF, base.type)
     indices = cast(Any, op).indices
-    shape, bits = memref.get_shape(), bit_width(memref)
+    shape = memref.get_shape()
     if not shape or len(indices) != len(shape) or -1 in shape:
         return
-    tiling = tiling_of(memref) or infer_tiling(shape, bits, target.generation, argument=True)
+    vector_type = op.operands[0].type if op.name.endswith("store") else op.results[0].type
+    loaded = cast("VectorType[Attribute]", vector_type).get_shape()
     for dim, index in enumerate(indices):
-        back = len(shape) - dim
-        if back == 1:
-            divisor = LANES
-        elif back == 2 and bits < 32:
-            divisor = tiling.tile_of(dim)
-        else:
-            continue
-        if shape[dim] > 1 and _unproven(index, divisor):
-            raise _refuse(
+        divisor = _divisor(memref, dim, loaded)
+        if shape[dim] > 1 and divisor > 1 and remainder(index, divisor) is None:
+            raise refusal(
                 op, "unproven-alignment",
                 f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
                 f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block "
@@ -168,9 +81,39 @@ def _alignment(op: Operation, target: Target) -> None:
             )  # fmt: skip
 
 
-def _unproven(index: Any, divisor: int) -> bool:
-    # A remainder known at compile time is as good as zero: it becomes a static offset.
-    return remainder(index, divisor) is None
+def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int]) -> int:
+    """What a dynamic index of dimension `dim` must be a multiple of.
+
+    Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of
+    one column of tiles, is accessed.
+    """
+    shape, bits = memref.get_shape(), bit_width(memref)
+    back = len(shape) - dim
+    if back > 2:
+        return 1
+    if back == 1:
+        return LANES if len(shape) > 1 else LANES * packing(bits)
+    if bits == 32 and (shape[-1] <= LANES or loaded[dim] == 1):
+        return 1
+    tiling = tiling_of(memref)
+    return tiling.tile_of(dim) if tiling is not None else tile_rows(shape[dim], bits)
+
+
+def tile_rows(rows: int, bits: int) -> int:
+    """Rows of a tile of a VMEM argument with `rows` rows, as the compiler's proofs demand it.
+
+    Asked of libtpu 0.0.51 for v4 to v7x: whole registers of 8-bit and narrower types where they
+    divide the rows, else 8 rows, else the power of two that holds them all.
+    """
+    packed = packing(bits)
+    normal = max(SUBLANES, packed)
+    large = SUBLANES * packed
+    if bits <= 8 and rows % large == 0:
+        return large
+    size = packed
+    while size < min(rows, normal):
+        size *= 2
+    return min(size, normal)
 
 
 def _base_of(op: Operation) -> Any:
@@ -211,7 +154,7 @@ def check_memory(module: ModuleOp, target: Target) -> None:
     for space, capacity in (("vmem", target.vmem_bytes), ("smem", target.smem_bytes)):
         if sizes[space] > capacity:
             size, argument = largest[space]
-            raise _refuse(
+            raise refusal(
                 func, f"{space}-exhausted",
                 f"the kernel's blocks and scratch take {sizes[space]} bytes of {space.upper()}, "
                 f"{target.name} has {capacity}",
@@ -223,21 +166,18 @@ def _copies(window: Window) -> int:
     return (window.buffers or 2) if window.windowed else 1
 
 
-_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    arith.AddiOp: (_addition,),
-    tpu.MatmulOp: (_matmul,),
-}
-_MOSAIC_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    **_RULES,
-    tpu.DynamicGatherOp: (_gather,),
-    tpu.StridedLoadOp: (_vector_access, _alignment),
-    tpu.StridedStoreOp: (_vector_access, _alignment),
-    tpu.VectorLoadOp: (_vector_access, _alignment),
-    tpu.VectorStoreOp: (_vector_access, _alignment),
-    vector.LoadOp: (_vector_access, _alignment),
-    vector.ShapeCastOp: (_reshape,),
-    vector.StoreOp: (_vector_access, _alignment),
-}
+_ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
+    (
+        tpu.StridedLoadOp,
+        tpu.StridedStoreOp,
+        tpu.VectorLoadOp,
+        tpu.VectorStoreOp,
+        vector.LoadOp,
+        vector.StoreOp,
+    ),
+    (_vector_access, _alignment),
+)
+_RULES = {**COMPUTE_RULES, **_ACCESSES}
 
 
 @dataclass(frozen=True)

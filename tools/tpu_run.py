@@ -111,6 +111,7 @@ class Session:
 
     def _execute(self) -> Outcome:
         from pallasite import api
+        from pallasite.dialects.kernel import call_of
 
         o = self.options
         api.target_named(o.target)
@@ -118,11 +119,11 @@ class Session:
         began = time.perf_counter()
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
-        inputs = self._inputs(module)
-        module = api.with_call(module, inputs[0])
         self.ops[api.check_form(module, o.form)] = count_ops(module)
+        if call_of(module) is None:
+            module = api.with_call(module, self._inputs(module)[0])
         if o.verify_each:
-            return self._finish(self._verify_each(module, inputs))
+            return self._finish(self._verify_each(module, self._inputs(module)))
         began = time.perf_counter()
 
         def after(_: str, form: str, lowered: ModuleOp) -> None:
@@ -130,7 +131,7 @@ class Session:
 
         lowered = api.lower(module, o.form, o.target, after_pass=after)
         self.seconds["lower"] = time.perf_counter() - began
-        return self._finish(self._simulate(lowered, inputs))
+        return self._finish(self._simulate(lowered, self._inputs(lowered)))
 
     def _read(self) -> ModuleOp:
         from pallasite import api

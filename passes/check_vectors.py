@@ -1,0 +1,203 @@
+"""What the vector unit computes: refusals by operation and element type.
+
+Every rule was established by asking the real compiler (libtpu 0.0.51, v4 to v7x) about kernels
+of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width
+from pallasite.targets import Target
+
+LANES = 128
+Rule = Callable[[Any, Target], None]
+Vector = VectorType[Attribute]
+
+
+def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
+    """The diagnostic at the source line of `op`."""
+    return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
+
+
+def check_element(op: Operation, element: Attribute) -> None:
+    """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
+    if isinstance(element, Float16Type):
+        raise refusal(
+            op, "element-type", f"vectors of f16 are not supported, got them in {op.name}",
+            "the vector unit has no f16; convert to bfloat16 or float32 outside the kernel",
+        )  # fmt: skip
+    wide = isinstance(element, IntegerType) and element.width.data > 32
+    if wide or element.name in ("f64", "complex"):
+        raise refusal(
+            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            "a register holds 32-bit words; use a 32-bit type",
+        )  # fmt: skip
+
+
+_WORDS = frozenset({32})
+_HALVES = frozenset({16, 32})
+_INTEGER_WIDTHS: dict[type[Operation], frozenset[int]] = {
+    **dict.fromkeys((arith.AddiOp, arith.SubiOp, arith.MuliOp, math.AbsIOp), _HALVES),
+    **dict.fromkeys(
+        (
+            arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.MinSIOp,
+            arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp, math.CtPopOp, math.CountLeadingZerosOp,
+        ),
+        _WORDS,
+    ),
+    math.CountTrailingZerosOp: frozenset(),
+}  # fmt: skip
+"""Widths of vector elements that the integer operations take; bitwise ones take all."""
+
+_WIDE_FLOATS = (
+    arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp, arith.MinimumfOp,
+    arith.MaxnumfOp, arith.MinnumfOp, arith.NegfOp, arith.CmpfOp, math.AbsFOp, math.CeilOp,
+    math.CosOp, math.ErfOp, math.ExpOp, math.Exp2Op, math.FloorOp, math.LogOp, math.Log1pOp,
+    math.Log2Op, math.PowFOp, math.RoundOp, math.RoundEvenOp, math.RsqrtOp, math.SinOp,
+    math.SqrtOp, math.TanOp, math.TanhOp,
+)  # fmt: skip
+"""Operations on f32 and bf16 vectors (bf16 through f32 where the target has no bf16 unit)."""
+_SINGLE_FLOATS = (math.Atan2Op, arith.RemFOp)
+_NO_FLOATS = (
+    math.AcosOp, math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.CbrtOp,
+    math.CopySignOp, math.CoshOp, math.ExpM1Op, math.SinhOp,
+)  # fmt: skip
+
+
+def _integers(op: Operation, target: Target) -> None:
+    type = op.operands[0].type
+    widths = _INTEGER_WIDTHS[op.__class__]
+    if not isinstance(type, VectorType) or bit_width(type) in widths:
+        return
+    element = cast(Vector, type).element_type
+    known = " and ".join(f"i{w}" for w in sorted(widths))
+    raise refusal(
+        op, "narrow-integer",
+        f"{op.name} takes vectors of {known}, got {element}" if known
+        else f"the vector unit has no {op.name}",
+        "cast the operands to int32 first",
+    )  # fmt: skip
+
+
+def _shifts(op: Operation, target: Target) -> None:
+    type = op.operands[0].type
+    if isinstance(type, VectorType) and bit_width(type) < 16 and target.generation < 5:
+        element = cast(Vector, type).element_type
+        raise refusal(
+            op, "narrow-integer", f"{target.name} does not shift vectors of {element}",
+            "cast the operands to int32 first",
+        )  # fmt: skip
+
+
+def _floats(*allowed: type[Attribute]) -> Rule:
+    def rule(op: Operation, target: Target) -> None:
+        type = op.operands[0].type
+        if not isinstance(type, VectorType):
+            return
+        element = cast(Vector, type).element_type
+        if isinstance(element, allowed):
+            return
+        raise refusal(
+            op, "float-type", f"{op.name} of vectors of {element} is not supported",
+            "cast the operands to float32 first" if allowed else "express it by other operations",
+        )  # fmt: skip
+
+    return rule
+
+
+def _truncation(op: math.TruncOp, target: Target) -> None:
+    allowed = (Float32Type, BFloat16Type) if target.generation >= 6 else (Float32Type,)
+    _floats(*allowed)(op, target)
+
+
+def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
+    """Sums, maxima and minima of f32, bf16 and i32; nothing multiplies along a register."""
+    source = cast(Any, op.source.type)
+    kind, element = op.kind.data, source.element_type
+    if isinstance(element, Float32Type | BFloat16Type):
+        known = ("add", "maximumf", "minimumf", "maxnumf", "minnumf")
+    elif bit_width(element) == 32:
+        known = ("add", "maxsi", "minsi")
+    else:
+        raise refusal(
+            op, "reduction-type", f"vectors of {element} cannot be reduced",
+            "cast to float32 or int32 first",
+        )  # fmt: skip
+    if kind not in known:
+        raise refusal(
+            op, "reduction-kind",
+            f"reductions of {element} are {', '.join(known)}, got {kind}",
+            "combine slices with the elementwise operation instead",
+        )  # fmt: skip
+
+
+def _matmul(op: tpu.MatmulOp, target: Target) -> None:
+    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
+    left, right = (cast(Vector, v.type).element_type for v in op.operands[:2])
+    if (str(left), str(right)) in target.matmul_pairs:
+        return
+    integers = [isinstance(element, IntegerType) for element in (left, right)]
+    if all(integers):
+        widened = left == right and target.generation >= 5
+    else:
+        narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
+        widened = target.generation >= 5 or not any(narrow)
+    if widened:
+        return
+    raise refusal(
+        op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
+        "cast the operands to bfloat16 or float32",
+    )  # fmt: skip
+
+
+def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
+    rank = len(op.source.type.get_shape())
+    if (rank - 2) in op.dimensions.get_values() and not target.sublane_gather:
+        raise refusal(
+            op, "sublane-gather", f"{target.name} has no gather along sublanes",
+            "gather along the last dimension, or index a ref row by row",
+        )  # fmt: skip
+
+
+def _reshape(op: Operation, target: Target) -> None:
+    """Between ranks of 2 and more anything goes; to and from rank 1 only whole lanes and ones."""
+    source = cast(Vector, op.operands[0].type)
+    result = cast(Vector, op.results[0].type)
+    old, new = source.get_shape(), result.get_shape()
+    if not old or not new or old == new:
+        return
+    if [n for n in old if n != 1] == [n for n in new if n != 1]:
+        # Lanes become sublanes; packed types do that within one register only.
+        spreads = len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]
+        if not (spreads and bit_width(source) < 32 and old[-1] > LANES):
+            return
+    elif min(len(old), len(new)) > 1 or (old[-1] % LANES == 0 and new[-1] % LANES == 0):
+        return
+    raise refusal(
+        op, "reshape", f"cannot reshape {list(old)} to {list(new)} of {source.element_type}",
+        "the last dimension of a one-dimensional array changes only between multiples of 128",
+    )  # fmt: skip
+
+
+COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys(_INTEGER_WIDTHS, (_integers,)),
+    **dict.fromkeys((arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp), (_shifts,)),
+    **dict.fromkeys(_WIDE_FLOATS, (_floats(Float32Type, BFloat16Type),)),
+    **dict.fromkeys(_SINGLE_FLOATS, (_floats(Float32Type),)),
+    **dict.fromkeys(_NO_FLOATS, (_floats(),)),
+    math.TruncOp: (_truncation,),
+    tpu.DynamicGatherOp: (_gather,),
+    tpu.MatmulOp: (_matmul,),
+    vector.MultiReductionOp: (_reduction,),
+    vector.ShapeCastOp: (_reshape,),
+}
+"""What each operation of a kernel that computes on whole vectors must obey."""

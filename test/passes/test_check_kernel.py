@@ -1,0 +1,251 @@
+"""What `check-kernel` refuses and what it lets pass, case by case as the real compiler decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from pallasite.diagnostics import Unsupported
+from pallasite.frontend import read
+from pallasite.passes.check_kernel import check_kernel, tile_rows
+from pallasite.targets import get_target
+
+VMEM, SMEM, ANY = (f"#tpu.memory_space<{s}>" for s in ("vmem", "smem", "any"))
+
+
+def memref(shape: str, space: str = VMEM) -> str:
+    return f"memref<{shape}, {space}>"
+
+
+def kernel(arguments: str, body: str, scratch: int = 0) -> str:
+    return f"""
+    func.func @kernel({arguments}) attributes {{dimension_semantics = [],
+        scalar_prefetch = 0 : i64, scratch_operands = {scratch} : i64,
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      %c0 = arith.constant 0 : index
+      {body}
+      return
+    }}"""
+
+
+def load(name: str, base: str, shape: str, index: str = "") -> str:
+    rank = shape.count("x")
+    indices = index or ", ".join(["%c0"] * rank)
+    return f"%{name} = vector.load %{base}[{indices}] : {memref(shape)}, vector<{shape}>\n"
+
+
+def check(text: str, target: str = "v5e") -> None:
+    check_kernel(read(text), get_target(target))
+
+
+def refused(text: str, code: str, target: str = "v5e") -> None:
+    with pytest.raises(Unsupported) as caught:
+        check(text, target)
+    assert caught.value.code == code and caught.value.location is not None
+    assert caught.value.notes
+
+
+def binary(op: str, element: str) -> str:
+    shape = f"32x256x{element}"
+    m = memref(shape)
+    return kernel(
+        f"%a: {m}, %b: {m}",
+        load("x", "a", shape) + load("y", "b", shape) + f"%z = {op} %x, %y : vector<{shape}>",
+    )
+
+
+def unary(op: str, element: str) -> str:
+    shape = f"32x256x{element}"
+    text = load("x", "a", shape) + f"%z = {op} %x : vector<{shape}>"
+    return kernel(f"%a: {memref(shape)}", text)
+
+
+GOOD = [
+    ("arith.addi", "i32"), ("arith.addi", "i16"), ("arith.muli", "i16"), ("arith.andi", "i8"),
+    ("arith.xori", "i4"), ("arith.shli", "i8"), ("arith.divsi", "i32"), ("arith.addf", "bf16"),
+    ("math.powf", "bf16"), ("math.atan2", "f32"),
+]  # fmt: skip
+BAD = [
+    ("arith.addi", "i8"), ("arith.subi", "i4"), ("arith.divsi", "i16"), ("arith.minsi", "i16"),
+    ("arith.maxui", "i8"),
+]  # fmt: skip
+BAD_FLOATS = [
+    ("arith.addf", "f8E5M2"), ("arith.maximumf", "f8E4M3FN"), ("math.atan2", "bf16"),
+    ("math.copysign", "f32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "element"), GOOD)
+def test_operations_the_vector_unit_has(op: str, element: str) -> None:
+    check(binary(op, element))
+
+
+@pytest.mark.parametrize(("op", "element"), BAD)
+def test_narrow_integers_it_has_not(op: str, element: str) -> None:
+    refused(binary(op, element), "narrow-integer")
+
+
+@pytest.mark.parametrize(("op", "element"), BAD_FLOATS)
+def test_floats_it_has_not(op: str, element: str) -> None:
+    refused(binary(op, element), "float-type")
+
+
+def test_unary_operations_it_has_not() -> None:
+    refused(unary("math.cttz", "i32"), "narrow-integer")
+    refused(unary("math.ctpop", "i16"), "narrow-integer")
+    refused(unary("math.atan", "f32"), "float-type")
+    check(unary("math.absi", "i16"))
+    check(unary("math.exp", "bf16"))
+    refused(unary("math.trunc", "bf16"), "float-type", "v5e")
+    check(unary("math.trunc", "bf16"), "v6e")
+
+
+def test_shifts_of_bytes_need_generation_5() -> None:
+    refused(binary("arith.shli", "i8"), "narrow-integer", "v4")
+    check(binary("arith.shli", "i16"), "v4")
+
+
+@pytest.mark.parametrize("element", ["f16", "i64", "f64"])
+def test_elements_without_registers(element: str) -> None:
+    refused(kernel(f"%a: {memref(f'8x128x{element}')}", load("x", "a", f"8x128x{element}")),
+            "element-type")  # fmt: skip
+
+
+def reduction(kind: str, element: str, start: str) -> str:
+    source, result = f"vector<32x256x{element}>", f"vector<32x{element}>"
+    body = load("x", "a", f"32x256x{element}")
+    body += f"%k = arith.constant dense<{start}> : {result}\n"
+    body += f"%r = vector.multi_reduction <{kind}>, %x, %k [1] : {source} to {result}"
+    return kernel(f"%a: {memref(f'32x256x{element}')}", body)
+
+
+def test_reductions() -> None:
+    check(reduction("add", "f32", "0.0"))
+    check(reduction("maxsi", "i32", "0"))
+    check(reduction("minimumf", "bf16", "0.0"))
+    refused(reduction("mul", "f32", "1.0"), "reduction-kind")
+    refused(reduction("or", "i32", "0"), "reduction-kind")
+    refused(reduction("add", "i16", "0"), "reduction-type")
+
+
+def reshape(old: str, new: str) -> str:
+    body = load("x", "a", old) + f"%r = vector.shape_cast %x : vector<{old}> to vector<{new}>"
+    return kernel(f"%a: {memref(old)}", body)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("16x64xf32", "8x128xf32"), ("4x5x50xbf16", "20x50xbf16"), ("8x256xi8", "2048xi8"),
+        ("100xbf16", "100x1xbf16"), ("512xf32", "512x1xf32"), ("8x1x128xf32", "8x128xf32"),
+        ("384xf32", "3x128xf32"), ("512x1xbf16", "512xbf16"), ("8x128xbf16", "8x128x1xbf16"),
+    ],
+)  # fmt: skip
+def test_reshapes_that_registers_can_do(old: str, new: str) -> None:
+    check(reshape(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("8x32xf32", "256xf32"), ("300xf32", "3x100xf32"), ("64x16xi8", "1024xi8"),
+        ("512xbf16", "512x1xbf16"), ("1x512xi8", "512x1xi8"),
+    ],
+)  # fmt: skip
+def test_reshapes_that_registers_cannot_do(old: str, new: str) -> None:
+    refused(reshape(old, new), "reshape")
+
+
+def matmul(element: str, accumulator: str = "f32") -> str:
+    shape = f"128x128x{element}"
+    numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
+    result = f"vector<128x128x{accumulator}>"
+    zero = "0" if accumulator[0] == "i" else "0.0"
+    body = load("x", "a", shape) + load("y", "b", shape)
+    body += f"%k = arith.constant dense<{zero}> : {result}\n"
+    body += (
+        f"%z = tpu.matmul %x, %y, %k {{dimension_numbers = {numbers}, transpose_lhs_hint = false}}"
+        f" : vector<{shape}>, vector<{shape}>, {result} -> {result}"
+    )
+    return kernel(f"%a: {memref(shape)}, %b: {memref(shape)}", body)
+
+
+def test_matmul_types_by_generation() -> None:
+    check(matmul("bf16"), "v4")
+    check(matmul("i8", "i32"), "v5e")
+    check(matmul("f8E4M3FN"), "v5e")
+    refused(matmul("i8", "i32"), "matmul-type", "v4")
+    refused(matmul("f8E4M3FN"), "matmul-type", "v4")
+
+
+@pytest.mark.parametrize("space", [SMEM, ANY])
+def test_vectors_reach_vmem_only(space: str) -> None:
+    m = memref("8x128xf32", space)
+    body = f"%x = vector.load %a[%c0, %c0] : {m}, vector<8x128xf32>"
+    refused(kernel(f"%a: {m}", body), "memory-space")
+
+
+def dynamic(shape: str, loaded: str, index: str, multiple: int = 0) -> str:
+    """Loads `loaded` at `index`, in which %d is a scalar known to be a multiple of `multiple`."""
+    table = memref("1xi32", SMEM)
+    body = f"%n = memref.load %t[%c0] : {table}\n"
+    if multiple:
+        body += f"%m = tpu.assume_multiple %n, {multiple} : i32\n"
+    body += f"%d = arith.index_cast {'%m' if multiple else '%n'} : i32 to index\n"
+    body += f"%x = vector.load %a[{index}] : {memref(shape)}, vector<{loaded}>"
+    return kernel(f"%t: {table}, %a: {memref(shape)}", body)
+
+
+@pytest.mark.parametrize(
+    ("shape", "loaded", "index", "multiple"),
+    [
+        ("64x128xf32", "8x128xf32", "%d, %c0", 0),
+        ("64x256xf32", "1x256xf32", "%d, %c0", 0),
+        ("64x256xf32", "8x256xf32", "%d, %c0", 8),
+        ("64x256xf32", "64x128xf32", "%c0, %d", 128),
+        ("64x256xbf16", "32x256xbf16", "%d, %c0", 8),
+        ("64x256xi8", "32x256xi8", "%d, %c0", 32),
+        ("48x256xi8", "16x256xi8", "%d, %c0", 8),
+        ("2048xf32", "1024xf32", "%d", 128),
+        ("2048xbf16", "1024xbf16", "%d", 256),
+        ("4x64x256xi8", "1x64x256xi8", "%d, %c0, %c0", 0),
+    ],
+)
+def test_dynamic_indices_that_start_a_tile(
+    shape: str, loaded: str, index: str, multiple: int
+) -> None:
+    check(dynamic(shape, loaded, index, multiple))
+
+
+@pytest.mark.parametrize(
+    ("shape", "loaded", "index", "multiple"),
+    [
+        ("64x256xf32", "8x256xf32", "%d, %c0", 4),
+        ("64x256xf32", "64x1xf32", "%c0, %d", 0),
+        ("64x128xbf16", "8x128xbf16", "%d, %c0", 4),
+        ("64x256xi8", "32x256xi8", "%d, %c0", 16),
+        ("2048xf32", "1024xf32", "%d", 0),
+        ("2048xbf16", "1024xbf16", "%d", 128),
+    ],
+)
+def test_dynamic_indices_without_a_proof(
+    shape: str, loaded: str, index: str, multiple: int
+) -> None:
+    refused(dynamic(shape, loaded, index, multiple), "unproven-alignment")
+
+
+@pytest.mark.parametrize(
+    ("rows", "bits", "tile"),
+    [(2, 32, 2), (6, 32, 8), (64, 16, 8), (3, 16, 4), (2, 8, 4), (24, 8, 8), (32, 8, 32),
+     (48, 8, 8), (32, 4, 8), (64, 4, 64), (96, 4, 8)],
+)  # fmt: skip
+def test_tile_rows(rows: int, bits: int, tile: int) -> None:
+    assert tile_rows(rows, bits) == tile
+
+
+def test_memory_that_is_too_small() -> None:
+    check(kernel(f"%a: {memref('1024x1024xf32')}", ""), "v4")
+    refused(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1),
+            "vmem-exhausted", "v4")  # fmt: skip
+    check(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1), "v5e")
+    refused(kernel(f"%a: {memref('8x128xf32')}, %s: {memref('300000xi32', SMEM)}", "", 1),
+            "smem-exhausted")  # fmt: skip
