@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerType,
     MemRefType,
-    StringAttr,
     VectorType,
     i1,
 )
@@ -182,8 +181,3 @@ def _integers(values: np.ndarray[Any, np.dtype[Any]], width: int) -> np.ndarray[
     wrapped = values & ((1 << width) - 1) if width < 64 else values
     signed = np.where(wrapped >> (width - 1) & 1, wrapped - (1 << width), wrapped)
     return signed.astype(np.dtype(f"int{carrier}"))
-
-
-def text_of(attribute: Attribute | None) -> str | None:
-    """The text of a string attribute, None for any other."""
-    return attribute.data if isinstance(attribute, StringAttr) else None
