@@ -12,6 +12,8 @@ from pallasite.frontend.text_parser import TextParser
 
 __all__ = ["read_text"]
 
+_CLEARER = {"could not parse entire input": "expected an operation"}
+
 
 def read_text(
     text: str,
@@ -60,4 +62,4 @@ def _sentence(message: str) -> str:
     line = " ".join(message.split()).rstrip(".!")
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
-    return line or "malformed text"
+    return _CLEARER.get(line, line) or "malformed text"
