@@ -117,7 +117,9 @@ def _widened(move: Move, costs: Costs, plan: Planner) -> Plan | None:
         inner = plan(replace(move, sources=tuple(wide), destination=(target, shape)), costs)
     except Unsupported:
         return None
-    made = append(program, inner, values)
+    # What the inner plan calls an element is a word of this one.
+    words = tuple(replace(v, kind="word") for v in inner.values)
+    made = append(program, replace(inner, values=words), values)
     result = _pack(program, made, layout, target, skipped, shape)
     return program.plan(result, costs, f"unpack, {inner.how}, pack")
 
