@@ -22,6 +22,8 @@ from pallasite.dialects.kernel import Call
 TARGET = "tpu_custom_call"
 CONFIG = "custom_call_config"
 BODY = "body"
+BOOLEANS = "boolean_results"
+"""Setting: the results that the program turns into bools, which are i32 in the call."""
 
 
 @dataclass(frozen=True)

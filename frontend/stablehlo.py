@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import Builtin, TensorType, TupleType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from pallasite.frontend.calls import TARGET, CallSite, check_aliases
+from pallasite.frontend.calls import BOOLEANS, TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape
 
 _DIALECTS = ("stablehlo.", "mhlo.", "vhlo.")
@@ -77,6 +77,9 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
     effect = attributes.get("has_side_effect")
     if effect is not None and tokens.word(effect[0]) == "true":
         extra["has_side_effect"] = True
+    booleans = _boolean_results(tokens, index, len(outputs))
+    if booleans:
+        extra[BOOLEANS] = booleans
     return CallSite(
         _string(tokens, config),
         inputs,
@@ -85,6 +88,39 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
         tokens.location(index),
         extra,
     )
+
+
+_COMPARISONS = ("stablehlo.compare", "mhlo.compare")
+_BROADCASTS = ("stablehlo.broadcast_in_dim", "mhlo.broadcast_in_dim")
+_CONSTANTS = ("stablehlo.constant", "mhlo.constant")
+
+
+def _boolean_results(tokens: Tokens, index: int, count: int) -> list[int]:
+    """The results that the program compares with zero at once: arrays of bool are i32 in a call."""
+    start = index - 1
+    while start > 0 and tokens.word(start) in ("=", ":", str(count)):
+        start -= 1
+    name = tokens.word(start)
+    results = [name] if count == 1 else [f"{name}#{k}" for k in range(count)]
+    compared: set[str] = set()
+    for position in tokens.find(_COMPARISONS):
+        words = [tokens.word(position + k) for k in range(1, 6)]
+        if words[:2] == ["NE", ","] and words[3] == "," and _is_zero(tokens, words[4]):
+            compared.add(words[2])
+    return [k for k, result in enumerate(results) if result in compared]
+
+
+def _is_zero(tokens: Tokens, name: str) -> bool:
+    """Whether the value called `name` is the integer zero, broadcast or not."""
+    for start in tokens.find((name,)):
+        if tokens.word(start + 1) != "=":
+            continue
+        operation = tokens.word(start + 2)
+        if operation in _BROADCASTS:
+            return _is_zero(tokens, tokens.word(start + 3))
+        if operation in _CONSTANTS:
+            return [tokens.word(start + k) for k in range(3, 7)] == ["dense", "<", "0", ">"]
+    return False
 
 
 def _attributes(tokens: Tokens, index: int) -> tuple[dict[str, Value], int]:

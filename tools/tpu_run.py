@@ -93,6 +93,8 @@ class Session:
         self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
         self.diagnostics: list[Diagnostic] = []
         self.log: list[str] = []
+        self.booleans: list[int] = []
+        """Results that the program turns into bools right behind the call."""
 
     def run(self) -> tuple[str, int]:
         """Does the work; the status and the exit code."""
@@ -144,6 +146,9 @@ class Session:
             if call is None:
                 raise UsageError("no-call", f"{o.like} does not say how its kernel is called")
             set_call(module, call)
+        recorded = call_of(module)
+        if recorded is not None:
+            self.booleans = list(recorded.settings.get("boolean_results", ()))
         return module
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:
@@ -199,7 +204,7 @@ class Session:
         self.memory = outcome.memory
         self.log = outcome.log
         if self.options.outputs is not None:
-            save_arrays(self.options.outputs, outcome)
+            save_arrays(self.options.outputs, outcome, self.booleans)
         return outcome
 
     def report(self, status: str) -> None:
@@ -271,7 +276,7 @@ def split(array: Any, devices: int) -> list[Any]:
     return [array[d * size : (d + 1) * size] for d in range(devices)]
 
 
-def save_arrays(path: str, outcome: Outcome) -> None:
+def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> None:
     """Writes the results, devices joined along axis 0; types NumPy cannot name as raw bytes."""
     import numpy as np
 
@@ -279,6 +284,8 @@ def save_arrays(path: str, outcome: Outcome) -> None:
         parts[0] if len(parts) == 1 else np.concatenate([np.atleast_1d(p) for p in parts])
         for parts in zip(*outcome.outputs, strict=True)
     ]
+    for position in booleans:
+        joined[position] = joined[position] != 0
     arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
     with open(path, "wb") as file:
         np.savez(file, *arrays)

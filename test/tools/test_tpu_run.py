@@ -232,3 +232,11 @@ def test_differences_between_answers() -> None:
     nan = np.where(a > 0.9, np.nan, a)
     assert difference(a, nan.astype(np.float32)) == "NaN or infinity in different places"
     assert difference(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ"
+
+
+def test_bool_results_of_a_program_are_bools(run: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((32, 128)).astype(np.float32)
+    outputs = str(tmp_path / "out.npz")
+    code, _, _ = run(str(DATA / "bool_output.stablehlo.mlir"), "--outputs", outputs,
+                     "--inputs", save(tmp_path / "in.npz", x), "--form", "mosaic")  # fmt: skip
+    assert code == 0 and np.load(outputs)["arr_0"].dtype == np.bool_
