@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import bf16
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import math, tpu
@@ -25,7 +26,7 @@ from pallasite.interpreter.ops.kinds import (
     to_unsigned,
     wrapped,
 )
-from pallasite.interpreter.values import width
+from pallasite.interpreter.values import rounder, width
 
 _ONE = np.float32(1)
 _HALF = np.float32(0.5)
@@ -148,7 +149,6 @@ _UNARY: dict[type[Operation], Function] = {
     math.TanOp: np.tan,
     math.TanhOp: np.tanh,
     tpu.LogisticOp: _logistic,
-    tpu.ReciprocalOp: lambda x: _ONE / x,
 }
 
 _EXACT: dict[type[Operation], Function] = {
@@ -171,6 +171,18 @@ _BINARY: dict[type[Operation], Function] = {
 @meaning(*_UNARY)
 def unary(op: Operation, facts: Facts) -> Function:
     return rounded(op.results[0].type, _UNARY[type(op)])
+
+
+@meaning(tpu.ReciprocalOp)
+def reciprocal(op: tpu.ReciprocalOp, facts: Facts) -> Function:
+    """An approximate reciprocal is the exact one of the operand rounded to bf16.
+
+    So JAX's interpreter has it; the hardware's approximation is not published.
+    """
+    if not op.approx.value.data:
+        return lambda x: _ONE / x
+    nearby = rounder(bf16)
+    return lambda x: _ONE / nearby(x)
 
 
 @meaning(*_EXACT)

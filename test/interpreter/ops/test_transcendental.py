@@ -120,5 +120,7 @@ def test_reciprocal_and_logistic(meaning):
     v = "vector<8x128xf32>"
     x = np.random.default_rng(0).uniform(-9, 9, (8, 128)).astype(np.float32)
     np.testing.assert_array_equal(meaning(f"%r = tpu.reciprocal %a : {v} -> {v}", a=v)(x), 1 / x)
+    approximate = meaning(f"%r = tpu.reciprocal %a {{approx = true}} : {v} -> {v}", a=v)(x)
+    np.testing.assert_array_equal(approximate, 1 / x.astype(ml_dtypes.bfloat16).astype(np.float32))
     result = meaning(f"%r = tpu.logistic %a : {v} -> {v}", a=v)(x)
     np.testing.assert_allclose(result, 1 / (1 + np.exp(-x.astype(np.float64))), rtol=5e-7)
