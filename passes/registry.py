@@ -16,7 +16,6 @@ _PASSES = {
     "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
     "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",
-    "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",
     "lower-to-dma": "pallasite.lowering.pipelines:LowerToDmaPass",
     "lower-to-tiles": "pallasite.lowering.pipelines:LowerToTilesPass",
     "lower-to-vregs": "pallasite.lowering.pipelines:LowerToVregsPass",

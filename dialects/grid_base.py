@@ -1,0 +1,65 @@
+"""What the operations of the `grid` dialect share: their values are grids of registers."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.types import split_grid, with_grid
+
+Vector = VectorType[Attribute]
+Dense = DenseArrayBase[Any]
+
+
+def vector_of(value: SSAValue) -> Vector:
+    return cast(Vector, value.type)
+
+
+def integers_of(attribute: Dense) -> list[int]:
+    return [int(v) for v in attribute.get_values()]
+
+
+def dense(values: Sequence[int]) -> Dense:
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def grid_of(value: SSAValue) -> tuple[int, ...]:
+    """The grid of a value; raises if it is no grid of registers."""
+    split = split_grid(value.type)
+    if split is None:
+        raise VerifyException(f"expected a grid of registers, got {value.type}")
+    return split[0]
+
+
+def expect(value: SSAValue, like: SSAValue, grid: Sequence[int]) -> None:
+    """`value` has the registers of `like` in the grid `grid`."""
+    expected = with_grid(vector_of(like), grid)
+    if value.type != expected:
+        raise VerifyException(f"expected {expected}, got {value.type}")
+
+
+class Renaming(IRDLOperation, ABC):
+    """An operation on one grid that costs no instruction."""
+
+    value = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
