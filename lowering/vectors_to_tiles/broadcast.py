@@ -18,7 +18,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.shape import with_rank
+from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 
 
 @rule(vector.BroadcastOp)
@@ -32,17 +32,17 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
         c.retire(op)
         return
     shape = shape_of(result)
-    lifted = with_rank(c.tiled(source), len(shape), c)
-    layout = lifted.layout
+    layout, old = lifted(c.tiled(source), len(shape))
     row, column = layout.row, layout.column
-    rows, columns = layout.extents(lifted.shape)
+    rows, columns = layout.extents(old)
     wanted_rows, wanted_columns = layout.extents(shape)
     if rows != wanted_rows or layout.sublane_dim is None:
         row = None
     if columns != wanted_columns or layout.lane_dim is None:
         column = None
     spread = layout.with_offsets(row, column)
-    held = c.spread(source, lifted, spread)
+    rank = len(shape)
+    held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.retire(op)
 

@@ -141,6 +141,7 @@ class Converter:
         self._costs = Costs.of(target)
         self._values: dict[SSAValue, Tiled] = {}
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
+        self._spread: dict[tuple[SSAValue, int, VectorLayout], SSAValue] = {}
         self._old: list[Operation] = []
         self._places: dict[SSAValue, Block] = {}
         self._offers: dict[SSAValue, Offer] = {}
@@ -249,19 +250,22 @@ class Converter:
         assert first is not None, "a block ends in a terminator"
         return first
 
-    def spread(self, value: SSAValue, lifted: Tiled, layout: VectorLayout) -> SSAValue:
-        """`lifted`, which is `value` with unit dimensions in front, in `layout`.
+    def spread(
+        self, value: SSAValue, lift: Callable[[], Tiled], rank: int, layout: VectorLayout
+    ) -> SSAValue:
+        """`value` in `layout` with unit dimensions in front up to `rank`, which `lift` gives it.
 
-        Kept with the value, so that a row or column spread once serves all its broadcasts.
+        Kept with the value, so that a row or column spread once serves all its broadcasts; what
+        `lift` emits stands there as well.
         """
-        if lifted.shape == self._values[value].shape:
+        if rank == len(self._values[value].shape):
             return self.in_layout(value, layout)
-        key = (value, layout)
-        if key not in self._relayouts:
+        key = (value, rank, layout)
+        if key not in self._spread:
             outer, self._anchor = self._anchor, self._behind(value)
-            self._relayouts[key] = self.relayout(lifted, layout)
+            self._spread[key] = self.relayout(lift(), layout).grid
             self._anchor = outer
-        return self._relayouts[key].grid
+        return self._spread[key]
 
     def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
         """Emits the cheapest plan of `move` on the grids `sources`."""

@@ -244,13 +244,30 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
     blocks = list(_grid_of_access(plan, shape))
     rows = shape[plan.axis] if len(shape) > 1 else 0
-    if (plan.single_rows or plan.axis != -2) and rows % SUBLANES and plan.sublane_stride:
-        loaded = _load_ragged(plan, element, blocks, rows, c)
-    else:
-        loaded = load_registers(plan, plan.base, element, blocks, last, c)
     if len(shape) == 1:
+        loaded = _load_flat(plan, element, blocks[0], shape[0], c)
         return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
-    return loaded
+    if (plan.single_rows or plan.axis != -2) and rows % SUBLANES and plan.sublane_stride:
+        return _load_ragged(plan, element, blocks, rows, c)
+    return load_registers(plan, plan.base, element, blocks, last, c)
+
+
+def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
+    """Rows of 128 words; those behind the last are not read where the buffer may end there."""
+    block = plan.layout.block[1]
+    tiling = tiling_of(plan.memref.type)
+    assert plan.layout.column is not None and tiling is not None
+    whole_tiles = tiling.first[0] % block == 0 and remainder(plan.base[0], block) == 0
+    rows = -(-(plan.layout.column + size) * SUBLANES // block)
+    rest = rows - (count - 1) * SUBLANES
+    if whole_tiles or rest == SUBLANES:
+        return load_registers(plan, plan.base, element, [count], SUBLANES, c)
+    base = [moved(plan.base[0], (count - 1) * block, c)] if count > 1 else plan.base
+    tail = load_registers(plan, base, element, [1], rest, c)
+    if count == 1:
+        return tail
+    head = load_registers(plan, plan.base, element, [count - 1], SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, tail], 0))
 
 
 def _load_ragged(

@@ -53,19 +53,24 @@ def relabel(held: Tiled, shape: tuple[int, ...]) -> VectorLayout | None:
     return replace(layout, sublane_dim=sublane, lane_dim=lane)
 
 
-def with_rank(held: Tiled, rank: int, c: Converter) -> Tiled:
-    """`held` with unit dimensions in front, up to `rank` dimensions."""
+def lifted(held: Tiled, rank: int) -> tuple[VectorLayout, tuple[int, ...]]:
+    """Layout and shape of `held` with unit dimensions in front, up to `rank` dimensions."""
     added = rank - len(held.shape)
     if not added:
-        return held
+        return held.laid
     shape = (*[1] * added, *held.shape)
     layout = held.layout
     sublane = None if layout.sublane_dim is None else layout.sublane_dim + added
     lane = None if layout.lane_dim is None else layout.lane_dim + added
     if sublane is None and lane == rank - 1 and rank > 1 and shape[rank - 2] == 1:
         sublane = rank - 2
-    moved = replace(layout, sublane_dim=sublane, lane_dim=lane)
-    return Tiled(regrid(held.grid, moved, shape, c), moved, shape)
+    return replace(layout, sublane_dim=sublane, lane_dim=lane), shape
+
+
+def with_rank(held: Tiled, rank: int, c: Converter) -> Tiled:
+    """`held` with unit dimensions in front, up to `rank` dimensions."""
+    layout, shape = lifted(held, rank)
+    return Tiled(regrid(held.grid, layout, shape, c), layout, shape)
 
 
 def move_to_native(op: Operation, move: Move, sources: Sequence[SSAValue], c: Converter) -> None:
