@@ -87,6 +87,10 @@ def _one(
         mask, chosen, other = operands
         if chosen is None or other is None or mask is None or chosen is other:
             return other if chosen is None else chosen
+    if isinstance(op, tpu.PackVmskOp) and None in operands:
+        # Half of the packed mask is undefined, the other half is not.
+        known = next((v for v in operands if v is not None), None)
+        operands = tuple(known if v is None else v for v in operands)
     if None in operands:
         return None
     present = cast(tuple[SSAValue, ...], operands)
