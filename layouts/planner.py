@@ -6,13 +6,14 @@ has moved the numbers of the elements correctly (design note "Form 4", section 2
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
-from pallasite.layouts.planner_check import check
+from pallasite.layouts.planner_check import performs
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
@@ -35,16 +36,17 @@ def plan(move: Move, costs: Costs) -> Plan:
     check_replication(move)
     found = trace(move)
     plans = [p for p in _candidates(move, found, costs) if p is not None]
-    if not plans:
-        raise Unsupported(
-            "movement",
-            f"no instruction sequence known for {move}",
-            None,
-            [Note("write the movement in two steps, or through a buffer in VMEM")],
-        )
-    best = min(plans, key=lambda p: (p.cost, p.grid_instructions))
-    check(move, best, found)
-    return best
+    for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
+        if performs(best, move, found):
+            return best
+        # A bug of a strategy, which costs instructions but no correctness.
+        warnings.warn(f"strategy '{best.how}' planned wrongly: {move}", stacklevel=2)
+    raise Unsupported(
+        "movement",
+        f"no instruction sequence known for {move}",
+        None,
+        [Note("write the movement in two steps, or through a buffer in VMEM")],
+    )
 
 
 def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:

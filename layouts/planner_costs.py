@@ -83,8 +83,6 @@ class Costs:
             weight = self.cross_lane
         elif isinstance(step, TransposeBlocks):
             weight = self.transpose_block
-        elif isinstance(step, GatherSublanes) and not self.sublane_gather:
-            weight = 6.0
         return weight * instructions(step, value) + self.grid_instruction + _preparation(step)
 
 

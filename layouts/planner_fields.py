@@ -97,7 +97,8 @@ class Field:
     def of(cls, values: Array, modulus: int = 0) -> Field | None:
         """Describes `values` [registers, 8, 128], negative where they do not matter.
 
-        More than one register succeeds only if one affine function serves them all.
+        More than one register succeeds only if one affine function serves them all. Without a
+        modulus the values are bit patterns: they are constant in every piece.
         """
         whole = _fit(values, modulus)
         if whole is not None:
@@ -116,6 +117,9 @@ def _fit(values: Array, modulus: int) -> Affine | None:
     factors: list[int] = []
     first = points[0]
     at_first = int(values[tuple(first)])
+    if not modulus:
+        constant = (values[values >= 0] == at_first).all()
+        return (at_first, 0, 0, 0) if constant else None
     for axis in range(3):
         others = [a for a in range(3) if a != axis]
         line = points[(points[:, others] == first[others]).all(1)]
@@ -125,18 +129,15 @@ def _fit(values: Array, modulus: int) -> Affine | None:
             continue
         step = int(line[1, axis] - line[0, axis])
         rise = int(values[tuple(line[1])]) - int(values[tuple(line[0])])
-        if modulus:
-            rise = (rise + modulus // 2) % modulus - modulus // 2
+        rise = (rise + modulus // 2) % modulus - modulus // 2
         if rise % step:
             return None
         factors.append(rise // step)
     constant = at_first - int(sum(f * int(x) for f, x in zip(factors, first, strict=True)))
-    if modulus:
-        constant %= modulus
+    constant %= modulus
     predicted = constant + points @ np.array(factors)
     actual = values[tuple(points.T)]
-    difference = (predicted - actual) % modulus if modulus else predicted - actual
-    if difference.any():
+    if ((predicted - actual) % modulus).any():
         return None
     return (constant, factors[0], factors[1], factors[2])
 

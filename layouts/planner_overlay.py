@@ -89,23 +89,38 @@ def _mask_groups(
     ]
 
 
-def apply_index(program: Program, value: int, index: Array, modulus: int, step: IndexStep) -> int:
-    """Gathers within the registers of the flat `value` by `index` [registers, 8, 128].
+def apply_index(
+    program: Program, value: int, patterns: Array, which: Array, modulus: int, step: IndexStep
+) -> int:
+    """Gathers within the registers of the flat `value`, register i by `patterns[which[i]]`.
 
-    `modulus` 128 counts lanes, 8 sublanes, 0 is a displacement. Negative entries do not matter.
-    Registers whose patterns agree share an index register; if the patterns advance regularly over
-    the grid, one step serves all.
+    Patterns are [different, 8, 128]; `modulus` 128 counts lanes, 8 sublanes. Negative entries do
+    not matter. Registers whose patterns agree share an index register; if the patterns advance
+    regularly over the grid, one step serves all.
     """
-    axis = np.zeros((1, 1), np.int64)
-    if modulus:
-        axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
-    patterns, first, inverse = unique_rows(index.reshape(len(index), -1))
-    if first.size == 1 or len(index) <= 2 * LANES:
-        whole = Field.of(index if first.size > 1 else index[:1], modulus)
+    axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
+    if ((patterns == axis) | (patterns < 0)).all():
+        return value
+    if len(patterns) == 1 or len(which) <= 2 * LANES:
+        whole = Field.of(patterns if len(patterns) == 1 else patterns[which], modulus)
         if whole is not None:
-            if ((index == axis) | (index < 0)).all():
-                return value
             return step(value, whole)
+    position, pieces, at = np.full(len(which), -1), list[int](), 0
+    for merged, numbers in _agreeing(patterns):
+        members = np.nonzero(np.isin(which, numbers))[0]
+        taken = program.take(value, members)
+        if not ((merged == axis) | (merged < 0)).all():
+            field = Field.of(merged[None], modulus)
+            assert field is not None, "a single register always has a description"
+            taken = step(taken, field)
+        pieces.append(taken)
+        position[members] = at + np.arange(members.size)
+        at += members.size
+    return program.take(program.concat(pieces), position)
+
+
+def _agreeing(patterns: Array) -> list[tuple[Array, list[int]]]:
+    """Patterns that agree wherever both matter, merged, and the numbers of those merged."""
     groups: list[tuple[Array, list[int]]] = []
     for number, pattern in enumerate(patterns):
         for merged, numbers in groups:
@@ -115,16 +130,4 @@ def apply_index(program: Program, value: int, index: Array, modulus: int, step: 
                 break
         else:
             groups.append((pattern.copy(), [number]))
-    position, pieces, at = np.full(len(index), -1), list[int](), 0
-    for merged, numbers in groups:
-        members = np.nonzero(np.isin(inverse, numbers))[0]
-        taken = program.take(value, members)
-        pattern = merged.reshape(SUBLANES, LANES)
-        if not ((pattern == axis) | (pattern < 0)).all():
-            field = Field.of(pattern[None], modulus)
-            assert field is not None, "a single register always has a description"
-            taken = step(taken, field)
-        pieces.append(taken)
-        position[members] = at + np.arange(members.size)
-        at += members.size
-    return program.take(program.concat(pieces), position)
+    return groups

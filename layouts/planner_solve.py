@@ -19,6 +19,8 @@ from pallasite.layouts.strategies_lanes import (
 from pallasite.layouts.strategies_rows import move_rows
 
 _MOST_ROTATIONS = 32
+_MANY_REGISTERS = 2048
+"""Beyond this, no strategy looks at single words."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
 """Source rows per destination row that a lane gather is tried with, at first and as a last way."""
 
@@ -52,7 +54,8 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         attempts.append(lambda p: rotate_last(p, x, move, aligned))
     if move.slope != 1 or amounts.size > 1:
         attempts.append(lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
-        attempts.append(lambda p: gather_columns(p, x, move, costs))
+        if len(move.register) <= _MANY_REGISTERS:
+            attempts.append(lambda p: gather_columns(p, x, move, costs))
     made = cheapest(program, attempts, costs)
     if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)

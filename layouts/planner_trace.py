@@ -78,6 +78,9 @@ def trace(move: Move) -> Trace:
         np.where(valid, np.broadcast_to(a, full), -1) for a in (register, row, lane)
     )
     walked = tuple(line.slope for line in index)
+    longer = np.diff(np.append(starts, LANES)) > 1
+    if not (register[..., longer] >= 0).any():
+        slopes = (0, 0, 1)  # Single lanes advance in no way; a displacement serves them best.
     return _merged(Trace(starts, register, row, lane, slopes, walked))
 
 

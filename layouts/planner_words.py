@@ -88,11 +88,17 @@ class WordMove:
             np.arange(LANES), self.register[..., segment], self.sublane[..., segment], lane, 1
         )
 
-    def lane_index(self, register: int) -> Array:
-        """The source lane of every word of one destination register, [8, 128]; -1 don't care."""
+    def lane_patterns(self) -> tuple[Array, Array]:
+        """The source lanes of every word, -1 don't care: patterns [different, 8, 128], and which
+        one each destination register has."""
+        n = len(self.register)
+        _, first, inverse = unique_rows(np.where(self.wanted, self.lane, -1).reshape(n, -1))
+        return np.stack([self._lane_index(i) for i in first.tolist()]), inverse
+
+    def _lane_index(self, register: int) -> Array:
         segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
         along = self.slope * (np.arange(LANES) - self.starts[segment])
-        wanted = self.wanted[register][:, segment]
+        wanted = self.register[register][:, segment] >= 0
         return np.where(wanted, self.lane[register][:, segment] + along, -1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -92,8 +93,9 @@ def _gather_layer(program: Program, x: int, layer: WordMove, source: Array, cost
     layer, source = layer.only(first), source[first]
     register, sublane = source // SUBLANES, np.where(source >= 0, source % SUBLANES, -1)
     rows = move_rows(program, x, register, sublane, np.zeros(1, np.int64), costs)
-    index = np.stack([layer.lane_index(i) for i in range(len(source))])
-    return program.take(apply_index(program, rows, index, LANES, program.gather_lanes), inverse)
+    patterns, which = layer.lane_patterns()
+    made = apply_index(program, rows, patterns, which, LANES, program.gather_lanes)
+    return program.take(made, inverse)
 
 
 def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
@@ -119,16 +121,19 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
     if made is None:
         return None
     index = np.where(move.wanted, move.sublane, -1)
-    if costs.sublane_gather:
-        return apply_index(program, made, index, SUBLANES, program.gather_sublanes)
-    turn = np.where(move.wanted, (move.sublane - np.arange(SUBLANES)[:, None]) % SUBLANES, -1)
-    return apply_index(program, made, turn, 0, lambda v, field: _turn_sublanes(program, v, field))
+    _, first, which = unique_rows(index.reshape(len(index), -1))
+    index = index[first]
+    step = program.gather_sublanes
+    if not costs.sublane_gather:
+        step = partial(_select_sublanes, program)
+    return apply_index(program, made, index, which, SUBLANES, step)
 
 
-def _turn_sublanes(program: Program, value: int, turns: Field) -> int:
-    """Turns every lane down by its own number of sublanes: by 1, 2, 4 where that bit is set."""
+def _select_sublanes(program: Program, value: int, index: Field) -> int:
+    """A gather along sublanes, of targets that have none: every sublane spread over the register,
+    then selects by the bits of the index."""
+    spread = [program.shuffle(value, None, (s,) * SUBLANES) for s in range(SUBLANES)]
     for bit in range(3):
-        pattern = [(s + (1 << bit)) % SUBLANES for s in range(SUBLANES)]
-        turned = program.shuffle(value, None, pattern)
-        value = program.select(Mask((), turns, bit), turned, value)
-    return value
+        mask = Mask((), index, bit)
+        spread = [program.select(mask, spread[i + 1], spread[i]) for i in range(0, len(spread), 2)]
+    return spread[0]

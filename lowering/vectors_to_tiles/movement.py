@@ -302,8 +302,8 @@ class _Emitter:
 
 
 def _signed(value: int) -> int:
-    """A 32-bit word as the signed value that prints it."""
-    return value - (1 << 32) if value >= 1 << 31 else value
+    """A number modulo 2^32 as the signed value that prints it."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _within(field: Field) -> bool:

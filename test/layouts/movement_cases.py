@@ -14,7 +14,9 @@ Case = tuple[str, Move, int]
 BITS = {"f32": 32, "bf16": 16, "i8": 8}
 
 
-def laid(shape: Shape, kind: str = "f32", row: int | None = 0, column: int | None = 0, tile: int = 0):
+def laid(
+    shape: Shape, kind: str = "f32", row: int | None = 0, column: int | None = 0, tile: int = 0
+):
     rank = len(shape)
     return VectorLayout(BITS[kind], rank - 2, rank - 1, row, column, tile), shape
 
@@ -48,9 +50,7 @@ def reshape(
     return f"reshape {text(source)} to {text(result)} {kind}", move, ceiling
 
 
-def transpose(
-    source: Shape, permutation: Shape, ceiling: int, kind: str = "f32"
-) -> Case:
+def transpose(source: Shape, permutation: Shape, ceiling: int, kind: str = "f32") -> Case:
     move = Move.transpose(laid(source, kind), native(len(source), kind), permutation)
     return f"transpose {text(source)} {list(permutation)} {kind}", move, ceiling
 

@@ -80,7 +80,8 @@ def check(case, target: str, element: Any, seed: int) -> None:
                 kind
             )
         values = run(ops, inputs, Facts(get_target(target), pattern))
-        actual = np.asarray(values[result] if ops else inputs[result]).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # poison may be a signalling NaN
+            actual = np.asarray(values[result] if ops else inputs[result]).astype(np.float64)
         actual = np.where(np.isnan(expected), np.nan, actual)
         np.testing.assert_array_equal(actual, expected, str(move))
 
@@ -127,7 +128,7 @@ def test_prints_as_a_module():
     emit(plan(move, Costs.of(get_target("v6e"))), holder.results, insert)
     module.verify()
     names = [op.name for op in module.body.block.ops]
-    assert names.count("tpu.sublane_shuffle") == 2
+    assert names.count("tpu.sublane_shuffle") == 1
     assert names.count("tpu.dynamic_rotate") == 1
-    assert names.count("arith.select") == 1
-    assert len(names) < 30
+    assert names.count("arith.select") == 3
+    assert len(names) < 40
