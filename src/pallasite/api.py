@@ -103,6 +103,8 @@ def lower(
         except VerifyException as error:
             raise VerifyError("invalid-module", f"after {step.name}: {error}") from error
         set_form(lowered, leaves)
+        if leaves == "mosaic":
+            check_kernel(lowered, model)
         if after_pass is not None:
             after_pass(step.name, leaves, lowered)
     return lowered
@@ -186,7 +188,8 @@ def simulate(
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(module, form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    lowered = lower(module, form, target)
+    # The `pallas` form means what its body and its windows mean, which the next form spells out.
+    lowered = lower(module, "mosaic" if form == "pallas" else form, target)
     return execute(
         lowered, per_device, target=model, seed=seed,
         checks=wanted, devices=devices, driver=driver, max_steps=max_steps, max_memory=max_memory,
