@@ -99,10 +99,15 @@ def _rotate(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
     shift = 1
     while shift < count:
         bit = c.emit(arith.AndIOp(whole, c.constant_i32(shift)))
-        moved = _roll_registers(value, dim, shift, count, c)
+        moved = _roll_registers(value, _grid_dim(held, dim), shift, count, c)
         value = c.emit(arith.SelectOp(_everywhere(bit, value, c), moved, value))
         shift *= 2
     return value
+
+
+def _grid_dim(held: Tiled, dim: int) -> int:
+    """The grid dimension of `dim`; grids of vectors of rank 1 have a row of registers in front."""
+    return dim + len(held.layout.grid_shape(held.shape)) - len(held.shape)
 
 
 def _everywhere(bit: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
@@ -133,7 +138,7 @@ def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
     count = held.shape[dim] // unit
     if count == 1:
         return turned
-    before = _roll_registers(turned, dim, 1, count, c)
+    before = _roll_registers(turned, _grid_dim(held, dim), 1, count, c)
     return c.emit(arith.SelectOp(_below(axis, rest, kind, c), before, turned))
 
 
