@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import DenseArrayBase, VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import grid
@@ -22,7 +22,7 @@ from pallasite.interpreter.values import Array, poison
 _Vector = VectorType[Attribute]
 
 
-def _integers(attribute: grid.Dense) -> tuple[int, ...]:
+def _integers(attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
     return tuple(int(v) for v in attribute.get_values())
 
 
