@@ -35,7 +35,7 @@ from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
 from pallasite.dialects.kernel import CALL, FORM, Call, call_of
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.frontend.bytecode_writer import write_bytecode
-from pallasite.frontend.calls import BODY, CONFIG
+from pallasite.frontend.calls import BODY, BOOLEANS, CONFIG
 from pallasite.frontend.versions import NEWEST, VERSION, serialize
 
 CHILD = "pallasite.frontend.aot_child"
@@ -43,6 +43,8 @@ SINGLE_BUFFERING = 9
 """Modules of older versions mean single buffers where newer ones ask for them."""
 WINDOW_SETTINGS = ("allow_input_fusion",)
 """Settings that speak of the windows of a kernel, which the lower forms do not have."""
+_OURS = (CONFIG, BOOLEANS, "kernel_name", "has_side_effect")
+"""Settings that the compiler does not read from beside the kernel's configuration."""
 
 _ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
@@ -101,11 +103,7 @@ def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[st
         config.update({k: own[k] for k in WINDOW_SETTINGS if k in own})
     body = base64.b64encode(kernel_bytecode(module)).decode()
     config |= {BODY: body, "serialization_format": 1, "needs_layout_passes": layout_passes}
-    siblings = {
-        key: value
-        for key, value in call.settings.items()
-        if key not in (CONFIG, "kernel_name", "has_side_effect")
-    }
+    siblings = {key: value for key, value in call.settings.items() if key not in _OURS}
     return {CONFIG: config, **siblings}
 
 

@@ -86,6 +86,13 @@ def test_settings_of_the_call_are_forwarded(data: Path, request_of: Any) -> None
     assert "kernel_name" not in config
 
 
+def test_our_own_settings_stay_here(data: Path, request_of: Any) -> None:
+    module = read((data / "bool_output.stablehlo.mlir").read_text())
+    call = call_of(module)
+    assert call is not None and "boolean_results" in call.settings
+    assert "boolean_results" not in request_of(module)["config"]
+
+
 def test_communication_and_checks_are_forwarded(request_of: Any) -> None:
     own = {"has_communication": True, "collective_id": 3, "disable_bounds_checks": True}
     module = _with_call(_register_kernel(_reduce("sum")), custom_call_config=own)
