@@ -9,15 +9,18 @@ import numpy as np
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program, cheapest
 from pallasite.layouts.planner_words import WordMove
+from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.strategies_exchange import exchange
 from pallasite.layouts.strategies_lanes import (
     gather_columns,
+    gather_rows_apart,
     gather_within_rows,
     rotate_first,
     rotate_last,
 )
 from pallasite.layouts.strategies_rows import move_rows
 
+_FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
 _MANY_REGISTERS = 2048
 """Beyond this, no strategy looks at single words."""
@@ -46,16 +49,21 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         return solve_aligned(program, x, move, costs)
 
     amounts = np.unique(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
-    if amounts.tolist() == [0]:
-        return aligned(program, x, move)
     attempts: list[Callable[[Program], int | None]] = []
-    if move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
+    if amounts.tolist() == [0]:
+        if move.starts.size <= _FEW_SEGMENTS:
+            return aligned(program, x, move)
+        # Lanes that stay in place but pick different sublanes: replicated columns to rows.
+        attempts.append(lambda p: aligned(p, x, move))
+    elif move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
         attempts.append(lambda p: rotate_first(p, x, move, aligned))
         attempts.append(lambda p: rotate_last(p, x, move, aligned))
-    if move.slope != 1 or amounts.size > 1:
+    if move.slope != 1 or amounts.size > 1 or move.starts.size > _FEW_SEGMENTS:
         attempts.append(lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
         if len(move.register) <= _MANY_REGISTERS:
             attempts.append(lambda p: gather_columns(p, x, move, costs))
+        if len(move.register) * SUBLANES <= _MANY_REGISTERS:
+            attempts.append(lambda p: gather_rows_apart(p, x, move, costs))
     made = cheapest(program, attempts, costs)
     if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)

@@ -137,3 +137,22 @@ def _select_sublanes(program: Program, value: int, index: Field) -> int:
         mask = Mask((), index, bit)
         spread = [program.select(mask, spread[i + 1], spread[i]) for i in range(0, len(spread), 2)]
     return spread[0]
+
+
+def gather_rows_apart(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
+    """Gathers each destination row in a register of its own, then puts the rows together.
+
+    For rows whose columns lie in different registers, as after a sum over the lanes of a batch.
+    """
+    n = len(move.register)
+    rows = np.arange(n * SUBLANES)
+    apart = move.only(rows // SUBLANES)
+    apart = apart.where((np.arange(SUBLANES) == rows[:, None] % SUBLANES)[..., None])
+    wanted = any_along(apart.wanted, 1, 2)
+    made = gather_columns(program, x, apart.only(np.nonzero(wanted)[0]), costs)
+    if made is None:
+        return None
+    register = np.full((n, SUBLANES, 1), -1)
+    register[wanted.reshape(n, SUBLANES), 0] = np.arange(int(wanted.sum()))
+    sublane = np.where(register >= 0, np.arange(SUBLANES)[:, None], -1)
+    return move_rows(program, made, register, sublane, np.zeros(1, np.int64), costs)
