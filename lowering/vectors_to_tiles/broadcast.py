@@ -42,6 +42,11 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
         column = None
     spread = layout.with_offsets(row, column)
     rank = len(shape)
+    if layout.lane_dim != rank - 1 and old[-1] != shape[-1]:
+        # Spread over the lanes now: a new dimension that only numbers registers would have to
+        # move onto the lanes later, all copies of it.
+        kept = rank < 2 or old[-2] == shape[-2]
+        spread = VectorLayout.native(rank, layout.bits, 0 if kept else None, None)
     held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.retire(op)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
+from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import (
@@ -47,6 +48,10 @@ def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
     layout = agree(held, 32)
     grids = [c.in_layout(v, layout) for v in op.operands]
     width = bit_width(op.target_type)
+    if width == 16 and c.target.interleaved_pack_bits <= 16:
+        c.define(op.results[0], _interleaved(grids, held[0].shape, layout, op, c), layout)
+        c.retire(op)
+        return
     if is_float(op.target_type):
         grids = _rounded(grids, held[0].shape, layout, op.target_type, c)
     mask = _constant(grids[0], (1 << width) - 1, c)
@@ -59,6 +64,29 @@ def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
     assert total is not None
     c.define(op.results[0], total, layout)
     c.retire(op)
+
+
+def _interleaved(
+    grids: Sequence[SSAValue],
+    shape: tuple[int, ...],
+    layout: VectorLayout,
+    op: tpu.PackElementwiseOp,
+    c: Converter,
+) -> SSAValue:
+    """One pack instruction, whose registers are then seen as words."""
+    words = _like(grids[0], i32)
+    packed = VectorType(
+        op.target_type, (*layout.grid_shape(shape), *register_shape(bit_width(op.target_type)))
+    )
+    made = tpu.PackSubelementsOp.create(
+        operands=grids,
+        result_types=[packed],
+        properties={
+            "positions": DenseArrayBase.from_list(i32, list(range(len(grids)))),
+            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.INTERLEAVED),
+        },
+    )
+    return c.bitcast(c.emit(made), words)
 
 
 def _rounded(
