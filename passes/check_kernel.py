@@ -17,8 +17,10 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
+from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.kernel import Window, describe_kernel, form_of, kernel_function
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling
@@ -135,7 +137,10 @@ def check_memory(module: ModuleOp, target: Target) -> None:
     func = kernel_function(module)
     if func is None:
         return
-    kernel = describe_kernel(func)
+    try:
+        kernel = describe_kernel(func)
+    except ValueError as error:
+        raise VerifyError("kernel-signature", str(error), source_location(func)) from error
     sizes: dict[str, int] = {"vmem": 0, "smem": 0}
     largest: dict[str, tuple[int, BlockArgument]] = {}
 

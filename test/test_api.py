@@ -180,3 +180,21 @@ def test_random_inputs_depend_on_the_seed_only() -> None:
     first, again, other = (api.random_inputs(module, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first[0], again[0])
     assert not np.array_equal(first[0], other[0])
+
+
+def test_defects_of_passes_come_out_as_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pallasite.passes import check_kernel
+
+    def broken(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(check_kernel, "check_kernel", broken)
+    with pytest.raises(Diagnostic, match="check-kernel: internal error: KeyError") as caught:
+        pallasite.lower(bare(), "mosaic")
+    assert caught.value.code == "internal-error"
+
+
+def test_broken_signatures_are_refused() -> None:
+    text = kernel_text("f32").replace("scratch_operands = 0", "scratch_operands = 9")
+    with pytest.raises(Diagnostic, match="fewer than its 0 grid indices"):
+        pallasite.run(pallasite.parse(text), [noise(np.float32)] * 2, form="mosaic")

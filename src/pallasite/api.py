@@ -5,7 +5,8 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import UsageError, VerifyError
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of
 from pallasite.targets import TARGETS, Target
 
@@ -22,6 +23,27 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "v5e"
 CHECKS = ("race", "init", "bounds", "sync")
+
+
+@contextmanager
+def diagnosed(what: str) -> Iterator[None]:
+    """Lets no exception but a `Diagnostic` out: what nobody foresaw is a defect and says so."""
+    try:
+        yield
+    except Diagnostic:
+        raise
+    except VerifyException as error:
+        raise VerifyError("invalid-module", f"{what}: {error}") from error
+    except RecursionError as error:
+        raise Diagnostic("nested-too-deeply", f"{what}: the module nests too deeply") from error
+    except MemoryError as error:
+        raise ExecutionError("host-memory", f"{what}: this computer lacks memory") from error
+    except Exception as error:
+        note = Note("this is a defect of Pallasite, not of the kernel")
+        message = f"{what}: internal error: {type(error).__name__}: {error}"
+        raise Diagnostic("internal-error", message, notes=[note]) from error
+
+
 AfterPass = Callable[[str, str, ModuleOp], None]
 """Called with the name of a pass that has run, the form it left, and the module."""
 
@@ -31,8 +53,9 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> Modul
     or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
     from pallasite.frontend import read
 
-    module = read(source, name, call)
-    verify(module)
+    with diagnosed("reading the module"):
+        module = read(source, name, call)
+        verify(module)
     return module
 
 
@@ -88,7 +111,8 @@ def lower(
     from pallasite.passes.check_kernel import check_kernel
 
     if present != "pallas":
-        check_kernel(module, model)
+        with diagnosed("check-kernel"):
+            check_kernel(module, model)
     if present == form:
         return module
     from pallasite.dialects import make_context
@@ -98,10 +122,8 @@ def lower(
     lowered = module.clone()
     context = make_context()
     for leaves, step in steps(present, form, target):
-        try:
+        with diagnosed(step.name):
             step.apply(context, lowered)
-        except VerifyException as error:
-            raise VerifyError("invalid-module", f"after {step.name}: {error}") from error
         set_form(lowered, leaves)
         if leaves == "mosaic":
             check_kernel(lowered, model)
@@ -190,10 +212,11 @@ def simulate(
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
     # The `pallas` form means what its body and its windows mean, which the next form spells out.
     lowered = lower(module, "mosaic" if form == "pallas" else form, target)
-    return execute(
-        lowered, per_device, target=model, seed=seed,
-        checks=wanted, devices=devices, driver=driver, max_steps=max_steps, max_memory=max_memory,
-    )  # fmt: skip
+    with diagnosed("executing the module"):
+        return execute(
+            lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,
+            driver=driver, max_steps=max_steps, max_memory=max_memory,
+        )  # fmt: skip
 
 
 Array = NDArray[Any]
