@@ -71,21 +71,22 @@ def _unsigned(op: Operation) -> bool:
 
 
 def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None:
-    """1 where the mask is set, else 0 (-1 for a sign extension)."""
-    result = op.results[0]
-    if bits != held.layout.bits:
-        raise c.unsupported(
-            op, "mask-width", f"a mask of {held.layout.bits}-bit data gives no {bits}-bit numbers",
-            "select between constants of the wanted type instead",
-        )  # fmt: skip
-    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element_of(result)))
-    if bits == 32 and isinstance(op, arith.ExtUIOp):
-        made = arith.ExtUIOp.create(operands=[held.grid], result_types=[kind])
-        c.define(result, c.emit(made), held.layout)
-        return
-    one = c.emit(arith.ConstantOp(splat(kind, -1 if isinstance(op, arith.ExtSIOp) else 1)))
-    zero = c.emit(arith.ConstantOp(splat(kind, 0)))
-    c.define(result, c.emit(arith.SelectOp(held.grid, one, zero)), held.layout)
+    """1 where the mask is set, else 0 (-1 for a sign extension), in the width of its data first."""
+    result, signed = op.results[0], isinstance(op, arith.ExtSIOp)
+    element = IntegerType(held.layout.bits)
+    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, element))
+    if held.layout.bits == 32 and not signed:
+        made = c.emit(arith.ExtUIOp.create(operands=[held.grid], result_types=[kind]))
+    else:
+        one = c.emit(arith.ConstantOp(splat(kind, -1 if signed else 1)))
+        zero = c.emit(arith.ConstantOp(splat(kind, 0)))
+        made = c.emit(arith.SelectOp(held.grid, one, zero))
+    number, layout = Tiled(made, held.layout, held.shape), held.layout
+    if layout.bits < bits:
+        made, layout = widen(c, number, element_of(result), signed)
+    elif layout.bits > bits:
+        made, layout = narrow(c, number, element_of(result))
+    c.define(result, made, layout)
 
 
 def widen(

@@ -34,6 +34,12 @@ def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
     alike = [layout for layout in layouts if _same_axes(layout, leader)]
     row = _meet([layout.row for layout in alike], rows)
     column = _meet([layout.column for layout in alike], columns)
+    if len(alike) < len(layouts):
+        # Somebody has other dimensions on these axes and may vary where the leader does not.
+        row, column = (
+            0 if place is None and extent > 1 else place
+            for place, extent in ((row, rows), (column, columns))
+        )
     return VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
 
 

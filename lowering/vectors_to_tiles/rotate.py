@@ -27,6 +27,10 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     stride = op.stride.value.data if op.stride is not None else 0
     amount = op.amount.value.data if isinstance(op, tpu.RotateOp) else constant_of(op.amount)
     native = VectorLayout.native(len(held.shape), held.layout.bits)
+    if _is_replicated(held.layout, dim):
+        c.define(result, held.grid, held.layout)
+        c.retire(op)
+        return
     if amount is not None and not stride:
         move = Move.roll(held.laid, native, dim, amount % held.shape[dim])
         c.define(result, c.move(move, [held.grid]), native)
@@ -44,6 +48,13 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     else:
         c.define(result, _dynamic(op, source, dim, amount, stride, c), native)
     c.retire(op)
+
+
+def _is_replicated(layout: VectorLayout, dim: int) -> bool:
+    """True if all elements along `dim` are known to be equal, so that rotating changes nothing."""
+    if dim == layout.lane_dim:
+        return layout.column is None
+    return dim == layout.sublane_dim and layout.row is None
 
 
 def _dynamic(
