@@ -18,23 +18,8 @@ from pallasite.layouts.plan import (
     Value,
     instructions,
 )
-from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.planner_patterns import moves, one_shuffle, quarters_of, stacked_rows
 from pallasite.targets.target import Target
-
-
-def one_shuffle(pattern: Sequence[int]) -> bool:
-    """Whether a shuffle of two registers is one instruction; negative rows do not matter."""
-    rows = [p for p in pattern if p >= 0]
-    if len({p // SUBLANES for p in rows}) <= 1:
-        return True
-    halves = (pattern[: SUBLANES // 2], pattern[SUBLANES // 2 :])
-    return all(len({p // (SUBLANES // 2) for p in half if p >= 0}) <= 1 for half in halves)
-
-
-def quarters_of(pattern: Sequence[int]) -> tuple[int, int] | None:
-    """The two quarters that a two-source pattern reads, if it reads no more."""
-    quarters = sorted({p // (SUBLANES // 2) for p in pattern if p >= 0})
-    return (quarters[0], quarters[1]) if len(quarters) == 2 else None
 
 
 @dataclass(frozen=True)
@@ -70,8 +55,7 @@ class Costs:
         """Instructions that `Program.merge` of two registers takes."""
         if self.any_shuffle or one_shuffle(pattern):
             return 1
-        left = any(p != s for s, p in enumerate(pattern) if 0 <= p < SUBLANES)
-        right = any(p - SUBLANES != s for s, p in enumerate(pattern) if p >= SUBLANES)
+        left, right = (moves(rows) for rows in stacked_rows(pattern))
         return min(1 + left + right, 2 if quarters_of(pattern) else 3)
 
     def step(self, step: Step, value: Value) -> float:

@@ -34,12 +34,20 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
-from pallasite.layouts.planner_costs import Costs, one_shuffle, quarters_of
+from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import FULL, Field, Mask
 from pallasite.layouts.planner_lines import Array
-from pallasite.layouts.registers import LANES, SUBLANES
-
-IDENTITY = tuple(range(SUBLANES))
+from pallasite.layouts.planner_patterns import (
+    IDENTITY,
+    filled,
+    moves,
+    one_shuffle,
+    one_source,
+    quarters_of,
+    stacked_rows,
+    sublane_mask,
+)
+from pallasite.layouts.registers import SUBLANES
 
 
 class Program:
@@ -236,10 +244,9 @@ class Program:
         """Rows of two registers by a pattern of stacked rows; negative rows do not matter."""
         if costs.any_shuffle or one_shuffle(pattern):
             return self.shuffle(a, b, filled(pattern))
-        first = {s: p for s, p in enumerate(pattern) if 0 <= p < SUBLANES}
-        second = {s: p - SUBLANES for s, p in enumerate(pattern) if p >= SUBLANES}
+        first, second = stacked_rows(pattern)
         quarters = quarters_of(pattern)
-        if quarters is not None and costs.merge(pattern) < 1 + _moves(first) + _moves(second):
+        if quarters is not None and costs.merge(pattern) < 1 + moves(first) + moves(second):
             # Bring the two quarters together, then order their rows.
             half = SUBLANES // 2
             both = self.shuffle(a, b, [q * half + i for q in quarters for i in range(half)])
@@ -356,48 +363,6 @@ def _progressions(table: Array) -> list[tuple[int, int]] | None:
         dims.insert(0, (count, stride))
         table = rows[:, 0]
     return dims
-
-
-def _moves(rows: dict[int, int]) -> bool:
-    return any(s != row for s, row in rows.items())
-
-
-def is_rotation(pattern: Sequence[int]) -> bool:
-    """Whether a one-source pattern turns the register as a whole."""
-    return len({(row - s) % SUBLANES for s, row in enumerate(pattern)}) == 1
-
-
-def one_source(rows: dict[int, int]) -> tuple[int, ...]:
-    """A pattern for one register that puts `rows[s]` at sublane s.
-
-    Sublanes that do not matter follow a rotation, if the others are one.
-    """
-    turns = {(row - s) % SUBLANES for s, row in rows.items()}
-    if len(turns) == 1:
-        turn = turns.pop()
-        return tuple((s + turn) % SUBLANES for s in range(SUBLANES))
-    if len(set(rows.values())) == 1:
-        return (next(iter(rows.values())),) * SUBLANES
-    return tuple(rows.get(s, s) for s in range(SUBLANES))
-
-
-def filled(pattern: Sequence[int]) -> tuple[int, ...]:
-    """A two-source pattern without gaps: a half that comes from one quarter stays in it."""
-    result: list[int] = []
-    for start in (0, SUBLANES // 2):
-        half = pattern[start : start + SUBLANES // 2]
-        quarters = {p // len(half) for p in half if p >= 0}
-        base = quarters.pop() * len(half) if len(quarters) == 1 else start
-        result += [base + i if p < 0 else p for i, p in enumerate(half)]
-    return tuple(result)
-
-
-def sublane_mask(wanted: Sequence[int], spared: Sequence[int]) -> Mask:
-    """Sets the sublanes `wanted` and none of `spared`."""
-    lines = np.isin(np.arange(SUBLANES), list(wanted))[:, None]
-    allowed = ~np.isin(np.arange(SUBLANES), list(spared))[:, None]
-    full = np.ones((1, LANES), np.bool_)
-    return Mask.of(lines & full, allowed & full)
 
 
 def cheapest(

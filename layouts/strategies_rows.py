@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pallasite.layouts.planner_classes import RegisterClass, classes
@@ -9,7 +11,14 @@ from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Mask
 from pallasite.layouts.planner_layers import Layer, layers_of
 from pallasite.layouts.planner_lines import Array
-from pallasite.layouts.planner_program import IDENTITY, Program, is_rotation, one_source
+from pallasite.layouts.planner_patterns import (
+    IDENTITY,
+    is_rotation,
+    one_source,
+    stacked_rows,
+    sublane_mask,
+)
+from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -30,7 +39,7 @@ def move_rows(
         position[copied], at = np.arange(copied.size), copied.size
     rest = np.nonzero((copies < 0) & (register >= 0).any((1, 2)))[0]
     if rest.size:
-        shared = _Shared(program, x)
+        shared = _Shared(program, x, costs)
         fills: list[_Fill] = []
         for group in classes(register[rest], sublane[rest]):
             group.table = np.minimum(group.table, size - 1)
@@ -54,30 +63,74 @@ def _copies(register: Array, sublane: Array) -> Array:
     return np.where(same.all((1, 2)), source, -1)
 
 
-class _Shared:
-    """Shuffles of single registers, each (register, pattern) once for all that need it.
+Pattern = tuple[int, ...]
 
-    Neighbouring destinations want the two halves of the same rotated register.
+
+def _together(pattern: Sequence[int], costs: Costs) -> bool:
+    """Whether the rows of two registers are best brought together by instructions of their own.
+
+    Otherwise each register is shuffled by itself and a select joins them; rotated registers are
+    shared with the neighbours, other shuffles seldom are.
+    """
+    cost = costs.merge(pattern)
+    if cost != 2:
+        return cost == 1
+    alone = [one_source(rows) for rows in stacked_rows(pattern)]
+    return IDENTITY not in alone and not all(is_rotation(p) for p in alone)
+
+
+class _Shared:
+    """Shuffles of single registers and merges of pairs, each made once for all that need it.
+
+    Neighbouring destinations want the two halves of the same rotated register, and a destination
+    whose lanes come from two columns of registers wants rows that its neighbour wants, too.
+    Everything must be announced before the first use.
     """
 
-    def __init__(self, program: Program, x: int) -> None:
-        self._program, self._x = program, x
-        self._wanted: dict[tuple[int, ...], Array] = {}
-        self._made: dict[tuple[int, ...], int] = {}
+    def __init__(self, program: Program, x: int, costs: Costs) -> None:
+        self._program, self._x, self._costs = program, x, costs
+        self._size = program.size(x)
+        self._alone: dict[Pattern, Array] = {}
+        self._pairs: dict[Pattern, Array] = {}
+        self._made: dict[tuple[Pattern, bool], int] = {}
 
-    def announce(self, pattern: tuple[int, ...], registers: Array) -> None:
-        """To be called for everything that `get` will be asked for, before the first `get`."""
-        known = self._wanted.get(pattern, registers)
-        self._wanted[pattern] = np.union1d(known, registers)
+    def announce(self, pattern: Pattern, registers: Array) -> None:
+        self._alone[pattern] = np.union1d(self._alone.get(pattern, registers), registers)
 
-    def get(self, pattern: tuple[int, ...], registers: Array) -> int:
+    def announce_pair(self, pattern: Pattern, first: Array, second: Array) -> None:
+        numbers = first * self._size + second
+        self._pairs[pattern] = np.union1d(self._pairs.get(pattern, numbers), numbers)
+        if not _together(pattern, self._costs):
+            for rows, registers in zip(stacked_rows(pattern), (first, second), strict=True):
+                self.announce(one_source(rows), registers)
+
+    def get(self, pattern: Pattern, registers: Array) -> int:
+        """Registers shuffled by a one-source pattern."""
         if pattern == IDENTITY:
             return self._program.take(self._x, registers)
-        union = self._wanted[pattern]
-        if pattern not in self._made:
+        union = self._alone[pattern]
+        if (pattern, False) not in self._made:
             taken = self._program.take(self._x, union)
-            self._made[pattern] = self._program.shuffle(taken, None, pattern)
-        return self._program.take(self._made[pattern], np.searchsorted(union, registers))
+            self._made[pattern, False] = self._program.shuffle(taken, None, pattern)
+        made = self._made[pattern, False]
+        return self._program.take(made, np.searchsorted(union, registers))
+
+    def merge(self, pattern: Pattern, first: Array, second: Array) -> int:
+        """Pairs of registers by a pattern of stacked rows."""
+        union = self._pairs[pattern]
+        if (pattern, True) not in self._made:
+            left, right = np.divmod(union, self._size)
+            self._made[pattern, True] = self._merge(pattern, left, right)
+        where = np.searchsorted(union, first * self._size + second)
+        return self._program.take(self._made[pattern, True], where)
+
+    def _merge(self, pattern: Pattern, first: Array, second: Array) -> int:
+        if _together(pattern, self._costs):
+            a, b = (self._program.take(self._x, t) for t in (first, second))
+            return self._program.merge(a, b, pattern, self._costs)
+        rows = stacked_rows(pattern)
+        a, b = (self.get(one_source(r), t) for r, t in zip(rows, (first, second), strict=True))
+        return self._program.select(sublane_mask(list(rows[1]), list(rows[0])), b, a)
 
 
 class _Fill:
@@ -88,46 +141,41 @@ class _Fill:
         used = sorted(set(group.rank[group.rank >= 0].tolist()))
         table, _, self.inverse = unique_rows(np.ascontiguousarray(group.table[:, used]))
         self._column = {rank: table[:, i] for i, rank in enumerate(used)}
-        self._layers = layers_of(group)
-        self._pairs = [self._pair(layer) for layer in self._layers]
+        self._layers = [(layer, self._pair(layer)) for layer in layers_of(group)]
 
     def _pair(self, layer: Layer) -> list[tuple[int, ...]]:
-        """The sources of a layer, two together where one shuffle takes both."""
+        """The sources of a layer, two together where that is best."""
         left = layer.ranks()
+        if len(left) == 2:
+            return [(left[0], left[1])]
         result: list[tuple[int, ...]] = []
         while left:
             first = left.pop(0)
-            partner = next((r for r in left if self._together(layer, first, r)), None)
+            patterns = {r: layer.pattern(first, r) for r in left}
+            partner = next((r for r in left if _together(patterns[r], self._costs)), None)
             if partner is not None:
                 left.remove(partner)
             result.append((first,) if partner is None else (first, partner))
         return result
 
-    def _together(self, layer: Layer, first: int, second: int) -> bool:
-        """Whether two sources are best taken by instructions of their own."""
-        cost = self._costs.merge(layer.pattern(first, second))
-        if cost != 2:
-            return cost == 1
-        patterns = [one_source(layer.rows_from(rank)) for rank in (first, second)]
-        # Rotated registers are shared with the neighbours, other shuffles seldom are.
-        return IDENTITY not in patterns and not all(is_rotation(p) for p in patterns)
-
-    def _alone(self, pairs: list[tuple[int, ...]]) -> list[int]:
-        """The ranks that are shuffled by themselves."""
-        # Where any pattern goes, an odd source waits for its merge with the others.
-        if self._costs.any_shuffle and len(pairs) > 1:
-            return []
-        return [pair[0] for pair in pairs if len(pair) == 1]
+    def _waits(self, pairs: list[tuple[int, ...]]) -> bool:
+        """Where any pattern goes, an odd source is shuffled when it joins the others."""
+        return self._costs.any_shuffle and len(pairs) > 1
 
     def announce(self, shared: _Shared) -> None:
-        for layer, pairs in zip(self._layers, self._pairs, strict=True):
-            for rank in self._alone(pairs):
-                shared.announce(one_source(layer.rows_from(rank)), self._column[rank])
+        for layer, pairs in self._layers:
+            for pair in pairs:
+                if len(pair) == 2:
+                    pattern = tuple(layer.pattern(pair[0], pair[1]))
+                    shared.announce_pair(pattern, *(self._column[rank] for rank in pair))
+                elif not self._waits(pairs):
+                    pattern = one_source(layer.rows_from(pair[0]))
+                    shared.announce(pattern, self._column[pair[0]])
 
     def run(self, program: Program, x: int, shared: _Shared) -> int:
         """The distinct registers of the class, flat."""
         result: int | None = None
-        for layer, pairs in zip(self._layers, self._pairs, strict=True):
+        for layer, pairs in self._layers:
             made = self._layer(program, x, shared, layer, pairs)
             if result is None:
                 result = made
@@ -144,31 +192,24 @@ class _Fill:
         layer: Layer,
         pairs: list[tuple[int, ...]],
     ) -> int:
-        alone = self._alone(pairs)
         nodes: list[tuple[int, dict[int, int]]] = []
         for pair in pairs:
             placed = {s: s for rank in pair for s in layer.rows_from(rank)}
+            columns = [self._column[rank] for rank in pair]
             if len(pair) == 2:
-                nodes.append((self._both(program, x, layer, pair), placed))
-            elif pair[0] in alone:
-                pattern = one_source(layer.rows_from(pair[0]))
-                nodes.append((shared.get(pattern, self._column[pair[0]]), placed))
+                pattern = tuple(layer.pattern(pair[0], pair[1]))
+                nodes.append((shared.merge(pattern, columns[0], columns[1]), placed))
+            elif self._waits(pairs):
+                nodes.append((program.take(x, columns[0]), layer.rows_from(pair[0])))
             else:
-                raw = program.take(x, self._column[pair[0]])
-                nodes.append((raw, layer.rows_from(pair[0])))
+                pattern = one_source(layer.rows_from(pair[0]))
+                nodes.append((shared.get(pattern, columns[0]), placed))
         while len(nodes) > 1:
             joined = [
                 self._join(program, nodes[i], nodes[i + 1]) for i in range(0, len(nodes) - 1, 2)
             ]
             nodes = joined + nodes[len(joined) * 2 :]
         return nodes[0][0]
-
-    def _both(self, program: Program, x: int, layer: Layer, pair: tuple[int, ...]) -> int:
-        columns = np.stack([self._column[rank] for rank in pair], 1)
-        rows, _, inverse = unique_rows(np.ascontiguousarray(columns))
-        a, b = program.take(x, rows[:, 0]), program.take(x, rows[:, 1])
-        made = program.merge(a, b, layer.pattern(pair[0], pair[1]), self._costs)
-        return program.take(made, inverse)
 
     def _join(
         self, program: Program, a: tuple[int, dict[int, int]], b: tuple[int, dict[int, int]]
