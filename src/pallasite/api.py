@@ -5,7 +5,7 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +26,7 @@ CHECKS = ("race", "init", "bounds", "sync")
 
 
 @contextmanager
-def diagnosed(what: str) -> Iterator[None]:
+def diagnosed(what: str) -> Generator[None, None, None]:
     """Lets no exception but a `Diagnostic` out: what nobody foresaw is a defect and says so."""
     try:
         yield
