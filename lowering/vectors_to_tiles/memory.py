@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, Vecto
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
@@ -140,8 +141,34 @@ def _matrix_access(
     ends = [None if s is None else s + n for s, n in zip(starts, shape[-2:], strict=True)]
     return Access(
         memref, base, layout, steps, stride, native if single_rows else rows, single_rows,
-        ends[0] == extent[-2] and not single_rows, ends[1] == extent[-1],
+        ends[0] == extent[-2] and not single_rows and reaches_end(memref, -2),
+        ends[1] == extent[-1] and reaches_end(memref, -1),
     )  # fmt: skip
+
+
+def reaches_end(memref: SSAValue, dim: int) -> bool:
+    """Whether the last element of `memref` along `dim` (from the end) is the allocation's last.
+
+    What lies behind it in its tile is then padding that nobody reads; behind the end of a slice
+    there may be data.
+    """
+    op = memref.owner
+    if not isinstance(op, Operation) or isinstance(op, memref_dialect.AllocaOp):
+        return True
+    source = op.operands[0] if op.operands else None
+    if source is None or not isinstance(source.type, MemRefType):
+        return False
+    outer = cast(MemRefType[Attribute], source.type).get_shape()
+    inner = cast(MemRefType[Attribute], memref.type).get_shape()
+    if isinstance(op, tpu.MemrefSliceOp):
+        start = constant_of(list(op.base_idx)[dim])
+        ends = start is not None and start + inner[dim] == outer[dim]
+        return (ends or inner[dim] == outer[dim]) and reaches_end(source, dim)
+    if isinstance(op, tpu.MemrefSqueezeOp):
+        return inner[-2:] == outer[-2:] and reaches_end(source, dim)
+    if isinstance(op, tpu.MemrefBitcastOp | memref_dialect.CastOp):
+        return reaches_end(source, dim)
+    return False
 
 
 def access_in(
@@ -208,7 +235,7 @@ def _flat_access(
         tile_rows=SUBLANES * packing(bits),
         single_rows=False,
         open_row=False,
-        open_column=start is not None and start + size == extent,
+        open_column=start is not None and start + size == extent and reaches_end(memref, -1),
     )
 
 
