@@ -96,8 +96,9 @@ class BFloat16Codec(Codec):
             return
         source = words(memory, base, piece, 2)
         before = (slice(None),) * piece.pair
-        np.left_shift(source, 16, out=wide[(*before, 0)])
-        np.bitwise_and(source, _HIGH, out=wide[(*before, 1)])
+        # The ellipsis keeps a single pair an array.
+        np.left_shift(source, 16, out=wide[(*before, 0, ...)])
+        np.bitwise_and(source, _HIGH, out=wide[(*before, 1, ...)])
 
     def encode(
         self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None

@@ -34,13 +34,17 @@ def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
     alike = [layout for layout in layouts if _same_axes(layout, leader)]
     row = _meet([layout.row for layout in alike], rows)
     column = _meet([layout.column for layout in alike], columns)
-    if len(alike) < len(layouts):
-        # Somebody has other dimensions on these axes and may vary where the leader does not.
-        row, column = (
-            0 if place is None and extent > 1 else place
-            for place, extent in ((row, rows), (column, columns))
-        )
-    return VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
+    layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
+    # Somebody with other dimensions on these axes may vary where the leader does not.
+    return spelled_out(layout, shape) if len(alike) < len(layouts) else layout
+
+
+def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
+    """`layout` without replication along dimensions of more than one element."""
+    rows, columns = layout.extents(shape)
+    row = 0 if layout.row is None and rows > 1 else layout.row
+    column = 0 if layout.column is None and columns > 1 else layout.column
+    return layout.with_offsets(row, column)
 
 
 def _same_axes(layout: VectorLayout, other: VectorLayout) -> bool:
@@ -98,7 +102,10 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         )
     width = bits.pop()
     alike = [v for v in vectors if v.layout.bits == width]
-    lower_in_layout(op, agree(alike, width), c)
+    layout = agree(alike, width)
+    if len(alike) < len(vectors):
+        layout = spelled_out(layout, vectors[0].shape)
+    lower_in_layout(op, layout, c)
 
 
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
