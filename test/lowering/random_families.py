@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
-from typing import cast
 
 from .random_kernels import (
     BITS,
@@ -17,7 +16,6 @@ from .random_kernels import (
     Shape,
     Value,
     is_float,
-    memref,
     vector,
 )
 
@@ -174,9 +172,7 @@ def bitcast(b: Builder) -> None:
         return
     shape = (*x.shape[:-2], rows // BITS[wanted], x.shape[-1])
     bound = 2.0 ** (BITS[wanted] - 1)
-    b.define(
-        f"tpu.bitcast {x.name} : {x.type} -> $T", x, element=wanted, shape=shape, bound=bound
-    )
+    b.define(f"tpu.bitcast {x.name} : {x.type} -> $T", x, element=wanted, shape=shape, bound=bound)
 
 
 # Shapes.
@@ -581,6 +577,3 @@ def store_all(b: Builder) -> None:
             value = b.define(f"arith.extui {value.name} : {value.type} to $T", value, element="i32")
         ref = b.output(value)
         _store(b, ref, value, ", ".join([b.index(0)] * len(value.shape)))
-
-
-__all__ = ["FAMILIES", "store_all", "cast", "memref"]

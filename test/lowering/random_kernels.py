@@ -239,7 +239,8 @@ def tolerance(argument: Argument) -> float:
     """Narrow types keep 8 bits, f8 two; the scale is the largest number on the way."""
     if not argument.scale:
         return 0.0
-    return argument.scale * (0.25 if "f8" in argument.element else 0.04 if argument.coarse else 1e-4)
+    relative = 0.25 if "f8" in argument.element else 0.04 if argument.coarse else 1e-4
+    return argument.scale * relative
 
 
 def finish(b: Builder, grid: Shape) -> Case:
@@ -263,7 +264,7 @@ def finish(b: Builder, grid: Shape) -> Case:
     ]
     operands = ", ".join([f"tensor<{DYNAMIC_SCALARS}xi32>", *tensors[: len(b.inputs)]])
     call = (
-        f"tpu.call = {{operands = [{operands}], results = [{', '.join(tensors[len(b.inputs):])}], "
+        f"tpu.call = {{operands = [{operands}], results = [{', '.join(tensors[len(b.inputs) :])}], "
         f'aliases = array<i64>, settings = "{{}}"}}'
     )
     steps = [f"%i{d}: i32" for d in range(len(grid))]
@@ -282,9 +283,7 @@ def finish(b: Builder, grid: Shape) -> Case:
             for a in arguments
         ]
         attributes += f"window_params = [{', '.join(windows)}]"
-        maps = "".join(
-            _index_map(a, grid, cut) for a, cut in zip(arguments, divided, strict=True)
-        )
+        maps = "".join(_index_map(a, grid, cut) for a, cut in zip(arguments, divided, strict=True))
     else:
         attributes += ", dimension_semantics = []"
     body = "\n".join(f"    {line}" for line in b.lines)
