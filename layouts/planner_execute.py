@@ -90,6 +90,11 @@ def _at(have: Array, want: Array) -> Array:
     return np.searchsorted(have, want)
 
 
+def _keep(x: Array, have: Array, want: Array) -> Array:
+    """The lanes `want` of a value that carries the lanes `have`."""
+    return x if have.size == want.size else x[..., _at(have, want), :]
+
+
 def _step(
     step: Step, value: Value, operands: list[Array], before: list[Array], lanes: Array
 ) -> Array:
@@ -100,27 +105,26 @@ def _step(
         return _gather(operands[0], index, -2)
     if isinstance(step, TransposeBlocks):
         return _transpose_blocks(operands[0], value)[..., lanes, :]
-    # Everything else keeps lanes where they are.
-    operands = [a[..., _at(b, lanes), :] for a, b in zip(operands, before, strict=True)]
+    # Everything else keeps lanes where they are. Registers first: few may be wanted of many.
+    if isinstance(step, GridTake):
+        table = np.array(step.indices)
+        taken = _keep(operands[0].reshape(-1, *operands[0].shape[-3:])[table], before[0], lanes)
+        if (table < 0).any():
+            taken[table < 0] = UNDEFINED
+        return taken.reshape(*step.shape, *taken.shape[1:])
+    if isinstance(step, GridSlice):
+        boxes = zip(step.offsets, step.sizes, step.strides, strict=True)
+        box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
+        return _keep(operands[0][box], before[0], lanes)
+    operands = [_keep(a, b, lanes) for a, b in zip(operands, before, strict=True)]
     first = operands[0]
     inner = first.shape[-3:]
     grid = len(first.shape) - 3
     match step:
         case Words() | Elements():
             return first
-        case GridReshape() | GridTake():
-            flat = first.reshape(-1, *inner)
-            if isinstance(step, GridTake):
-                table = np.array(step.indices)
-                flat = np.where((table < 0)[:, None, None, None], UNDEFINED, flat[table])
-            return flat.reshape(*step.shape, *inner)
-        case GridSlice():
-            return first[
-                tuple(
-                    slice(o, o + (n - 1) * s + 1, s)
-                    for o, n, s in zip(step.offsets, step.sizes, step.strides, strict=True)
-                )
-            ]
+        case GridReshape():
+            return first.reshape(*step.shape, *inner)
         case GridTranspose():
             return first.transpose(*step.permutation, *range(grid, grid + 3))
         case GridBroadcast():

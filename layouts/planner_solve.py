@@ -9,7 +9,6 @@ import numpy as np
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program, cheapest
 from pallasite.layouts.planner_words import WordMove
-from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.strategies_exchange import exchange
 from pallasite.layouts.strategies_lanes import (
     gather_columns,
@@ -22,8 +21,8 @@ from pallasite.layouts.strategies_rows import move_rows
 
 _FEW_SEGMENTS = 3
 _MOST_ROTATIONS = 32
-_MANY_REGISTERS = 2048
-"""Beyond this, no strategy looks at single words."""
+_FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
+"""Beyond these, no strategy looks at single rows, at single words."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
 """Source rows per destination row that a lane gather is tried with, at first and as a last way."""
 
@@ -62,7 +61,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         attempts.append(lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
         if len(move.register) <= _MANY_REGISTERS:
             attempts.append(lambda p: gather_columns(p, x, move, costs))
-        if len(move.register) * SUBLANES <= _MANY_REGISTERS:
+        if len(move.register) <= _FEW_REGISTERS:
             attempts.append(lambda p: gather_rows_apart(p, x, move, costs))
     made = cheapest(program, attempts, costs)
     if made is None and thorough:
