@@ -74,11 +74,13 @@ def execute(
     driver: Driver = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
+    poison: int = 0,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
     `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
     transfers land as late as their waits allow; any other seed makes their order random, by seed.
+    `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
     """
     kernel = find_kernel(module)
     if len(inputs) != devices:
@@ -94,8 +96,9 @@ def execute(
         seed=seed,
         policy="random" if seed else "on_wait",
         checks=tuple(checks),
+        poison=poison,
     )
-    program = _program(driver, module, target, Budget(max_steps or DEFAULT_STEPS))
+    program = _program(driver, module, Facts(target, poison), Budget(max_steps or DEFAULT_STEPS))
     began = time.perf_counter()
     with values.quiet():
         cores = [device.cores[0] for device in machine.devices]
@@ -112,13 +115,13 @@ def execute(
     )  # fmt: skip
 
 
-def _program(driver: Driver, module: ModuleOp, target: Target, budget: Budget) -> Program:
+def _program(driver: Driver, module: ModuleOp, facts: Facts, budget: Budget) -> Program:
     if driver == "compiled":
-        return compiled.Program(module, Facts(target), budget)
+        return compiled.Program(module, facts, budget)
     # Imported when asked for: xDSL's interpreter takes a while to load.
     from pallasite.interpreter import reference
 
-    return reference.Program(module, Facts(target), budget)
+    return reference.Program(module, facts, budget)
 
 
 def find_kernel(module: ModuleOp) -> Kernel:

@@ -13,7 +13,7 @@ sublanes) of the two; this was found by asking the compiler, on every generation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,6 +36,8 @@ from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 
 QUARTER = SUBLANES // 2
+
+Admits = Callable[[str, Operation], bool]
 
 
 def is_legal(pattern: Sequence[int]) -> bool:
@@ -158,11 +160,17 @@ class LegalizeShufflesPass(ModulePass):
     """Taken like every lowering step's; the rule is the same on every target so far."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.apply_admitted(ctx, op, None)
+
+    def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
+        """`apply` with only the splits that `admits` lets through; for finding a wrong one."""
         masks = _Masks()
         for shuffle in list(op.walk()):
             if not isinstance(shuffle, tpu.SublaneShuffleOp) or shuffle.lhs is shuffle.rhs:
                 continue
             pattern = [int(p) for p in cast(DenseArrayBase[Any], shuffle.pattern).get_values()]
-            if len(pattern) == SUBLANES and not is_legal(pattern):
+            if len(pattern) != SUBLANES or is_legal(pattern):
+                continue
+            if admits is None or admits("split", shuffle):
                 _expand(shuffle, masks)
         cse(op)

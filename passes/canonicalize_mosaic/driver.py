@@ -38,6 +38,8 @@ from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.targets import Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
+Admits = Callable[[str, Operation], bool]
+"""Whether the rule of that name may look at that operation; for finding a wrong rule."""
 
 _RULES: dict[type[Operation], list[Rule]] = {}
 
@@ -81,8 +83,10 @@ def is_float(kind: Attribute) -> bool:
 class Legalizer:
     """Applies the rules to one function; rules create operations through it."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, admits: Admits | None = None) -> None:
+        """`admits(rule, op)` is asked before `rule` looks at `op`."""
         self.target = target
+        self._admits = admits
         self._anchor: Operation | None = None
         self._made: list[Operation] = []
 
@@ -103,6 +107,8 @@ class Legalizer:
         """True if `rule` replaced `op`, or `op` is gone."""
         if op.parent is None:
             return True
+        if self._admits is not None and not self._admits(rule.__name__, op):
+            return False
         outer = (self._anchor, self._made)
         self._anchor, self._made = op, []
         replacement = rule(op, self)
@@ -243,10 +249,14 @@ class CanonicalizeMosaicPass(ModulePass):
     target: str = "v5e"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.apply_admitted(ctx, op, None)
+
+    def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
+        """`apply` with only the rewrites that `admits` lets through; the others are left out."""
         from pallasite.passes.canonicalize_mosaic import rules
 
         rules.load()
-        legalizer = Legalizer(get_target(self.target))
+        legalizer = Legalizer(get_target(self.target), admits)
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp):
                 for block in function.body.blocks:

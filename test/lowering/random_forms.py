@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import ModuleOp
 import pallasite
 from pallasite.diagnostics import Diagnostic, ExecutionError
 from pallasite.interpreter import run as running
-from pallasite.interpreter.facts import Facts
-from pallasite.interpreter.machine.core import Machine
 
 from .random_kernels import Array, Case
 
@@ -36,9 +34,8 @@ class Verdict:
 @contextmanager
 def poison(pattern: int) -> Iterator[None]:
     """Fills undefined memory and undefined registers with `pattern`."""
-    machine = functools.partial(Machine, poison=pattern)
-    facts = functools.partial(Facts, poison=pattern)
-    with mock.patch.object(running, "Machine", machine), mock.patch.object(running, "Facts", facts):
+    poisoned = functools.partial(running.execute, poison=pattern)
+    with mock.patch.object(running, "execute", poisoned):
         yield
 
 

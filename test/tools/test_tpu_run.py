@@ -227,11 +227,17 @@ def test_standard_input_and_help_of_the_script() -> None:
 def test_differences_between_answers() -> None:
     a = np.linspace(-1, 1, 64, dtype=np.float32)
     assert difference(a, a + np.float32(1e-6)) is None
-    assert difference(a, a + np.float32(1e-2)) == "relative error 0.01"
+    changed = difference(a, a + np.float32(1e-2))
+    assert changed == "relative error 0.0197, first at [0]: -1.0 became -0.9900000095367432"
     assert difference(a, a[:32]) == "float32[64] became float32[32]"
     nan = np.where(a > 0.9, np.nan, a)
-    assert difference(a, nan.astype(np.float32)) == "NaN or infinity in different places"
-    assert difference(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ"
+    changed = difference(a, nan.astype(np.float32))
+    assert changed is not None and changed.startswith("NaN or infinity in different places")
+    changed = difference(np.array([1, 2]), np.array([1, 3]))
+    assert changed == "1 of 2 elements differ, first at [1]: 2 became 3"
+    assert difference(np.array([1, 2]), np.array([1, 3]), np.array([True, False])) is None
+    infinite = np.array([np.inf, 1], np.float32)
+    assert difference(infinite, -infinite) is not None
 
 
 def test_bool_results_of_a_program_are_bools(run: Any, tmp_path: Path) -> None:
