@@ -73,4 +73,15 @@ def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
     value = constants.pop() if len(constants) == 1 else None
     if value is not None:
         return r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], result.type), value)))
-    return _through_i32(op, r) if element_of(result) == i1 else None
+    if element_of(result) != i1 or _only_unit_dims(op):
+        return None
+    return _through_i32(op, r)
+
+
+def _only_unit_dims(op: Operation) -> bool:
+    """Whether a shape cast only inserts and drops dimensions of extent 1: no register changes."""
+    if not isinstance(op, vector.ShapeCastOp | tpu.ReshapeOp):
+        return False
+    kinds = [cast(VectorType[Attribute], v.type) for v in (op.operands[0], op.results[0])]
+    old, new = ([n for n in kind.get_shape() if n != 1] for kind in kinds)
+    return old == new

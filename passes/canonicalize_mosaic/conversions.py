@@ -80,6 +80,15 @@ def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
     """Through i32 and f32, scalars too; 32-bit unsigned numbers are converted as such."""
     source, result = op.operands[0], op.results[0]
     signed = isinstance(op, arith.SIToFPOp)
+    pair = (str(element_of(source)), str(element_of(result)))
+    if signed and is_vector(result) and pair in r.target.direct_casts:
+        return r.emit(
+            tpu.SitofpOp.create(
+                operands=[source],
+                result_types=[result.type],
+                properties={"rounding_mode": NEAREST},
+            )
+        )
     narrow = bit_width(element_of(source)) < 32
     wide = r.to_i32(source, signed)
     kind = tpu.SitofpOp if signed or narrow else tpu.UitofpOp
