@@ -1,0 +1,165 @@
+"""A kernel inside a JAX program: lowered once, then run whenever the program reaches it.
+
+JAX calls back once per device. Kernels that talk to other devices meet: the last device to arrive
+runs the kernel on all of them, in one machine; the others wait for its results.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite.api import lower, parse, target_named
+from pallasite.diagnostics import ExecutionError, Note, UsageError
+from pallasite.dialects.kernel import call_of
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import DeviceIdOp
+from pallasite.interpreter.arrays import dtype_of
+from pallasite.interpreter.run import execute, find_kernel
+from pallasite.jax.settings import Settings
+
+Array = NDArray[Any]
+PATIENCE = 120.0
+"""Seconds that a device waits for the others while none of them does anything."""
+
+
+class KernelCall:
+    """One custom call of a program, ready to run; may be called from several threads."""
+
+    def __init__(self, text: str, name: str, settings: Settings, devices: int) -> None:
+        self.settings = settings
+        self.name = name
+        module, self.lowered = _lowered(text, name, settings)
+        call = call_of(module)
+        if call is None:
+            raise UsageError("no-kernel", f"the call of {name} carries no kernel")
+        self.operands = [_array_type(type) for type in call.operands]
+        self.results = [_array_type(type) for type in call.results]
+        self.module = module
+        config: dict[str, Any] = call.settings.get("custom_call_config", {})
+        talks = bool(config.get("has_communication")) or config.get("collective_id") is not None
+        self.collective = devices > 1 and (talks or _knows_its_device(module))
+        self.devices = devices
+        self.meeting = Meeting(self)
+        self.executing = threading.Lock()
+        self.failure: Exception | None = None
+
+    def __call__(self, device: int, inputs: Sequence[Array]) -> list[Array]:
+        """The results on one device; collective kernels return when all devices have called."""
+        if self.collective:
+            return self.meeting.join(device, inputs)
+        return self.run([inputs])[0]
+
+    def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """Runs the kernel on as many devices as there are lists of inputs."""
+        outcome = execute(
+            self.lowered,
+            inputs,
+            target=target_named(self.settings.target),
+            seed=self.settings.seed,
+            checks=self.settings.checks,
+            devices=len(inputs),
+        )
+        if outcome.findings:
+            raise outcome.findings[0]
+        return outcome.outputs
+
+    def nothing(self) -> list[Array]:
+        """Results of a call that failed, so that the program around it can end."""
+        return [np.zeros(shape, dtype) for shape, dtype in self.results]
+
+
+class Meeting:
+    """Gathers the calls of all devices, round by round, and runs each round once."""
+
+    def __init__(self, call: KernelCall) -> None:
+        self.call = call
+        self.changed = threading.Condition()
+        self.arrived: Counter[int] = Counter()
+        self.rounds: dict[int, _Round] = {}
+
+    def join(self, device: int, inputs: Sequence[Array]) -> list[Array]:
+        """The results on `device` of its next round."""
+        with self.changed:
+            number = self.arrived[device]
+            self.arrived[device] += 1
+            round = self.rounds.setdefault(number, _Round())
+            round.inputs[device] = inputs
+            if len(round.inputs) < self.call.devices:
+                self._wait(round)
+                return round.take(device)
+            del self.rounds[number]
+        round.run(self.call)
+        with self.changed:
+            round.done = True
+            self.changed.notify_all()
+        return round.take(device)
+
+    def restart(self) -> None:
+        """Forgets who has come; a program that ended early leaves devices of different counts."""
+        with self.changed:
+            self.arrived.clear()
+            self.rounds.clear()
+
+    def _wait(self, round: _Round) -> None:
+        present = len(round.inputs)
+        while not round.done:
+            if self.changed.wait(PATIENCE) or round.done or len(round.inputs) > present:
+                present = len(round.inputs)
+                continue
+            if present == self.call.devices:
+                continue
+            missing = sorted(set(range(self.call.devices)) - set(round.inputs))
+            raise ExecutionError(
+                "collective-incomplete",
+                f"kernel {self.call.name} talks to other devices, but devices "
+                f"{', '.join(map(str, missing))} do not call it",
+                source_location(find_kernel(self.call.module).func),
+                [Note("every device of the mesh must run a kernel that communicates")],
+            )
+
+
+class _Round:
+    """One execution of a collective kernel."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[int, Sequence[Array]] = {}
+        self.outputs: list[list[Array]] = []
+        self.error: Exception | None = None
+        self.done = False
+
+    def run(self, call: KernelCall) -> None:
+        try:
+            self.outputs = call.run([self.inputs[device] for device in range(call.devices)])
+        except Exception as error:
+            self.error = error
+
+    def take(self, device: int) -> list[Array]:
+        if self.error is not None:
+            raise self.error
+        return self.outputs[device]
+
+
+def _lowered(text: str, name: str, settings: Settings) -> tuple[ModuleOp, ModuleOp]:
+    """The kernel in the call as JAX wrote it, and in the form that is executed."""
+    known = settings.kernels.modules.get(text)
+    if known is None:
+        module = parse(text, name=name)
+        # The `pallas` form of what JAX has lowered already would be its `mosaic` form.
+        form = "mosaic" if settings.form == "pallas" else settings.form
+        known = settings.kernels.modules[text] = module, lower(module, form, settings.target)
+    return known
+
+
+def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return tuple(type.get_shape()), np.dtype(dtype_of(type.element_type))
+
+
+def _knows_its_device(module: ModuleOp) -> bool:
+    return any(isinstance(op, DeviceIdOp) for op in module.walk())

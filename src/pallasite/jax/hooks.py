@@ -1,0 +1,309 @@
+"""Where Pallasite meets JAX's internals; every use of JAX's private interface is in this file.
+
+A kernel call made inside a simulation carries `Simulated` settings in its `interpret` parameter.
+When JAX lowers such a call for the CPU, we have JAX's own TPU rule lower it, take the
+`tpu_custom_call` that comes out, and put a call back to Python in its place. Programs that contain
+such callbacks are executed to their end before they return, so that a kernel's diagnostic is what
+the caller catches. Outside of simulations every hook does what JAX did before.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import jax
+import numpy as np
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.jax.calls import KernelCall
+from pallasite.jax.settings import Settings, Simulated
+from pallasite.targets import TARGETS
+
+JAX_VERSION = "0.10.2"
+DEVICE_KINDS = {
+    "v4": "TPU v4",
+    "v5e": "TPU v5 lite",
+    "v5p": "TPU v5",
+    "v6e": "TPU v6 lite",
+    "v7x": "TPU7x",
+}
+"""What JAX's devices of each target call themselves."""
+
+
+def check_version(version: str = jax.__version__) -> None:
+    """Raises `Unsupported` for a JAX whose internals we have not seen."""
+    if version != JAX_VERSION:
+        raise Unsupported(
+            "jax-version",
+            f"expected JAX {JAX_VERSION}, got {version}",
+            notes=[Note(f"pip install jax=={JAX_VERSION} jaxlib=={JAX_VERSION}")],
+        )
+
+
+check_version()
+
+from jax._src import callback as jax_callback  # noqa: E402
+from jax._src import dispatch  # noqa: E402
+from jax._src.interpreters import mlir, pxla  # noqa: E402
+from jax._src.lib.mlir import ir  # noqa: E402
+from jax._src.pallas import core as pallas_core  # noqa: E402
+from jax._src.pallas import mpmd, pallas_call  # noqa: E402
+from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402
+from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules  # noqa: E402
+from jax._src.pallas.mosaic import tpu_info  # noqa: E402
+from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+# Part of the key under which JAX keeps traced and compiled programs; local to the thread.
+_context: Any = jax.make_user_context(None)
+_installing = threading.Lock()
+_installed = threading.Event()
+
+
+def scope(settings: Settings) -> AbstractContextManager[None]:
+    """Inside, this thread simulates with `settings`."""
+    return _context(settings)
+
+
+def set_default(settings: Settings) -> None:
+    """Threads outside of every scope simulate with `settings`."""
+    _context.set_global(settings)
+
+
+def current() -> Settings | None:
+    """The settings under which this thread simulates."""
+    return _context.value
+
+
+def install() -> None:
+    """Puts the hooks in place, once per process; without a simulation they change nothing."""
+    with _installing:
+        if _installed.is_set():
+            return
+        for primitive in (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p):
+            _mark_calls(primitive)
+        mlir.register_lowering(
+            pallas_call.pallas_call_p,
+            _lowering_rule(pallas_call._pallas_call_lowering, _lower_pallas_call),
+            platform="cpu",
+        )
+        mlir.register_lowering(
+            mpmd.mpmd_map_p,
+            _lowering_rule(mpmd._mpmd_map_lowering, tpu_rules.mpmd_map_tpu_lowering_rule),
+            platform="cpu",
+        )
+        _answer_for_target()
+        setattr(
+            pxla.ExecuteReplicated,
+            "__call__",
+            _surfacing_diagnostics(pxla.ExecuteReplicated.__call__),
+        )
+        _installed.set()
+
+
+def _mark_calls(primitive: Any) -> None:
+    """Calls of `primitive` traced inside a simulation carry its settings."""
+    bind = primitive.bind
+
+    def marked(*args: Any, **params: Any) -> Any:
+        settings = current()
+        if settings is not None and params.get("interpret") is False:
+            params["interpret"] = Simulated(settings)
+        return bind(*args, **params)
+
+    primitive.bind = marked
+
+
+Rule = Callable[..., Sequence[Any]]
+
+
+def _lowering_rule(original: Rule, for_tpu: Rule) -> Rule:
+    """Lowers a simulated call as `for_tpu` does, to a callback, and any other as before."""
+
+    @functools.wraps(original)
+    def rule(ctx: Any, *operands: Any, interpret: Any, **params: Any) -> Sequence[Any]:
+        if not isinstance(interpret, Simulated):
+            return original(ctx, *operands, interpret=interpret, **params)
+        # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
+        with scope(interpret.settings):
+            results = for_tpu(ctx, *operands, interpret=False, **params)
+        return _replace_calls(ctx, interpret.settings, results)
+
+    return rule
+
+
+def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+    if params["jaxpr"].constvars:
+        raise ValueError("Cannot lower a pallas_call with constants.")
+    kind = params["compiler_params"]
+    rule = pallas_core.get_lowering_rule(type(kind), "tpu") if kind is not None else None
+    return (rule or tpu_rules.pallas_call_tpu_lowering_rule)(ctx, *operands, **params)
+
+
+def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequence[Any]:
+    """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
+    results = list(results)
+    block = ir.InsertionPoint.current.block
+    for op in list(block.operations):
+        if op.operation.name != "stablehlo.custom_call":
+            continue
+        if ir.StringAttr(op.attributes["call_target_name"]).value != "tpu_custom_call":
+            continue
+        old = list(op.operation.results)
+        with ir.InsertionPoint(op), op.operation.location:
+            new = _emit_callback(ctx, settings, op.operation)
+        for before, after in zip(old, new, strict=True):
+            before.replace_all_uses_with(after)
+            results = [after if result == before else result for result in results]
+        op.operation.erase()
+    return results
+
+
+def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
+    devices, position = _position(ctx)
+    name = "kernel"
+    if "kernel_name" in op.attributes:
+        name = ir.StringAttr(op.attributes["kernel_name"]).value
+    call = KernelCall(op.get_asm(), name, settings, devices)
+    if settings.collector is not None:
+        settings.collector.modules.append(call.module)
+    avals_in = [jax.core.ShapedArray((), np.dtype(np.int32))]
+    avals_in += [jax.core.ShapedArray(shape, dtype) for shape, dtype in call.operands]
+    avals_out = [jax.core.ShapedArray(shape, dtype) for shape, dtype in call.results]
+    ctx = ctx.replace(avals_in=avals_in, avals_out=avals_out)
+    effectful = "has_side_effect" in op.attributes and bool(
+        ir.BoolAttr(op.attributes["has_side_effect"]).value
+    )
+    ctx.module_context.add_keepalive(call)
+    values, _, _ = jax_callback.emit_python_callback(
+        ctx,
+        functools.partial(_call_back, call),
+        None,
+        [position, *op.operands],
+        avals_in,
+        avals_out,
+        has_side_effect=effectful or call.collective or not avals_out,
+        returns_token=False,
+        sharding=jax_callback._callback_op_sharding(
+            ctx.module_context.axis_context, None, avals_out
+        )
+        if devices > 1
+        else None,
+    )
+    return mlir.flatten_ir_values(values)
+
+
+def _position(ctx: Any) -> tuple[int, Any]:
+    """How many devices run the program, and the number of the one that executes it, a value."""
+    context = ctx.module_context.axis_context
+    names: tuple[Any, ...] = ()
+    devices = 1
+    if isinstance(context, SPMDAxisContext):
+        names = tuple(context.mesh.axis_names)
+        devices = int(context.mesh.size)
+
+    def position() -> Any:
+        index = jax.lax.axis_index(names) if devices > 1 else 0
+        return jax.numpy.asarray(index, dtype=jax.numpy.int32)
+
+    aval = jax.core.ShapedArray((), np.dtype(np.int32))
+    inner = ctx.replace(avals_in=[], avals_out=[aval], primitive=None)
+    (value,) = mlir.lower_fun(position, multiple_results=False)(inner)
+    return devices, value
+
+
+# What went wrong inside callbacks, by the number that XLA's error message carries. Entries live
+# from the callback until the call of the same program returns.
+_failures: dict[int, Exception] = {}
+_numbers = itertools.count(1)
+_MARK = re.compile(r"pallasite-failure-(\d+);")
+
+
+class _KernelFailure(Exception):
+    """Ends an XLA program; its message names the entry of `_failures`."""
+
+
+def _call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(call(int(np.asarray(device)), [np.asarray(array) for array in inputs]))
+    except Exception as error:
+        if call.devices > 1:
+            # The other devices may wait for this one in a collective of XLA.
+            call.failure = call.failure or error
+            return tuple(call.nothing())
+        number = next(_numbers)
+        _failures[number] = error
+        raise _KernelFailure(f"pallasite-failure-{number};") from None
+
+
+def _surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Executes programs with simulated kernels to their end; raises what went wrong in a kernel."""
+
+    @functools.wraps(execute)
+    def call(self: Any, *args: Any) -> Any:
+        calls = [item for item in self.keepalive or () if isinstance(item, KernelCall)]
+        if not calls:
+            return execute(self, *args)
+        with ExitStack() as stack:
+            if calls[0].devices > 1:
+                # Devices of two executions of one program must not meet each other.
+                stack.enter_context(calls[0].executing)
+                for item in calls:
+                    item.meeting.restart()
+                    item.failure = None
+            try:
+                out = execute(self, *args)
+                jax.block_until_ready(out)
+                for device in self._local_devices:
+                    if token := dispatch.runtime_tokens.output_runtime_tokens.get(device):
+                        token.block_until_ready()
+            except jax.errors.JaxRuntimeError as error:
+                for device in self._local_devices:
+                    dispatch.runtime_tokens.output_runtime_tokens.pop(device, None)
+                numbers = [int(number) for number in _MARK.findall(str(error))]
+                known = [_failures.pop(n) for n in numbers if n in _failures]
+                if not known:
+                    raise
+                raise known[0] from None
+            for item in calls:
+                if item.failure is not None:
+                    raise item.failure from None
+            return out
+
+    return call
+
+
+def _answer_for_target() -> None:
+    """Inside a simulation, questions about the TPU are answered for its target."""
+    kind, cores = tpu_info.get_device_kind, tpu_info.get_num_device_cores
+    create_mesh = tpu_core.create_tensorcore_mesh
+
+    def get_device_kind() -> str:
+        settings = current()
+        return kind() if settings is None else DEVICE_KINDS[settings.target]
+
+    def get_num_device_cores() -> int:
+        settings = current()
+        return cores() if settings is None else TARGETS[settings.target].cores
+
+    @functools.wraps(create_mesh)
+    def create_tensorcore_mesh(
+        axis_name: str, devices: Any = None, num_cores: int | None = None
+    ) -> Any:
+        settings = current()
+        if settings is not None and devices is None and num_cores is None:
+            num_cores = TARGETS[settings.target].cores
+        return create_mesh(axis_name, devices=devices, num_cores=num_cores)
+
+    setattr(tpu_info, "get_device_kind", get_device_kind)
+    setattr(tpu_info, "get_num_device_cores", get_num_device_cores)
+    for module in (tpu_core, pltpu):
+        setattr(module, "create_tensorcore_mesh", create_tensorcore_mesh)

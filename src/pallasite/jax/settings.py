@@ -1,0 +1,70 @@
+"""What a simulation is asked to be; equal settings share JAX's compiled programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite.api import checks_named, target_named
+from pallasite.diagnostics import UsageError
+from pallasite.dialects.kernel import FORMS
+
+
+@dataclass
+class Kernels:
+    """The kernels that a simulation has lowered, by the text of their call; threads share it."""
+
+    modules: dict[str, tuple[ModuleOp, ModuleOp]] = field(
+        default_factory=dict[str, tuple[ModuleOp, ModuleOp]]
+    )
+
+
+@dataclass
+class Collector:
+    """Receives every kernel that is lowered; equal to nothing but itself."""
+
+    modules: list[ModuleOp] = field(default_factory=list[ModuleOp])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Target, form, sanitizers and seed of simulated kernels."""
+
+    target: str
+    form: str
+    checks: tuple[str, ...]
+    seed: int = 0
+    collector: Collector | None = None
+    kernels: Kernels = field(default_factory=Kernels, compare=False)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Stands where a kernel call says `interpret=False` if it was traced inside a simulation.
+
+    It is false, so that JAX goes on treating the call as one for the TPU, and it travels with the
+    call through every transformation.
+    """
+
+    settings: Settings
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def settings_of(
+    target: str, form: str, checks: Iterable[str], seed: int, collector: Collector | None = None
+) -> Settings:
+    """The settings of that names; a `UsageError` for names that nobody knows."""
+    target_named(target)
+    if form not in FORMS:
+        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
+    return Settings(target, form, checks_named(checks), seed, collector)

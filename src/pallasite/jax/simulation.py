@@ -1,0 +1,109 @@
+"""`simulate` switches a JAX program over to the modelled TPU; `trace` shows what it would run."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite.api import DEFAULT_TARGET
+from pallasite.diagnostics import UsageError
+from pallasite.jax import hooks
+from pallasite.jax.settings import Collector, Settings, settings_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class simulate:
+    """Context manager and decorator under which TPU kernels run on the modelled TPU.
+
+    Everything that JAX traces inside runs `pl.pallas_call`, `pl.kernel` and `pl.core_map` on the
+    model, on a machine without TPU; calls with `interpret=` stay what they are. Belongs to the
+    thread that enters it, may be entered again, and leaves nothing behind.
+    """
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        form: str = "tiles",
+        checks: Iterable[str] = (),
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.settings = settings_of(target, form, checks, seed)
+        self._entered = threading.local()
+
+    def __enter__(self) -> simulate:
+        hooks.install()
+        scope = hooks.scope(self.settings)
+        scope.__enter__()
+        self._scopes().append(scope)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._scopes().pop().__exit__(kind, error, traceback)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """`function`, run inside this simulation."""
+
+        @functools.wraps(function)
+        def simulated(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return simulated
+
+    def _scopes(self) -> list[Any]:
+        if not hasattr(self._entered, "scopes"):
+            self._entered.scopes = []
+        return self._entered.scopes
+
+
+def simulate_process(
+    target: str = DEFAULT_TARGET, form: str = "tiles", checks: Iterable[str] = ()
+) -> None:
+    """Switches every thread of this process over, for good."""
+    hooks.install()
+    hooks.set_default(settings_of(target, form, checks, 0))
+
+
+def kernels(f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET) -> list[ModuleOp]:
+    """The kernels of `f` for arguments like `args`, in the order in which JAX lowers them.
+
+    Nothing is executed; `args` may be `jax.ShapeDtypeStruct`s. The modules are in form `mosaic`, as
+    JAX hands them to the TPU compiler, and record their calls.
+    """
+    import jax
+
+    hooks.install()
+    collector = Collector()
+    with hooks.scope(Settings(target, "mosaic", (), collector=collector)):
+        # A function of its own: what JAX keeps for `f` must not learn of this call.
+        jax.jit(lambda *inner: f(*inner)).trace(*args).lower()
+    return collector.modules
+
+
+def trace(
+    f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET, call: int = 0
+) -> ModuleOp:
+    """Kernel number `call` of `f` for arguments like `args`, in form `mosaic`.
+
+    The `pallas` form, traced from the kernel's jaxpr, takes its place when there is one.
+    """
+    modules = kernels(f, *args, target=target)
+    if not 0 <= call < len(modules):
+        raise UsageError(
+            "no-such-call",
+            f"expected the number of one of the {len(modules)} kernels of the function, got {call}",
+        )
+    return modules[call]
