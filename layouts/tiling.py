@@ -103,7 +103,7 @@ def _digits(tiling: Tiling, dim: int) -> list[tuple[int, int]]:
 
 
 def contiguous_strides(shape: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides, in first-level tiles, of an array of `shape` (None entries not allowed)."""
+    """Row-major strides, in first-level tiles, of an array of `shape`."""
     strides: list[int] = []
     running = 1
     for back, size in enumerate(reversed(shape), start=1):

@@ -87,7 +87,7 @@ class Unsupported(Diagnostic):
 
 
 class ExecutionError(Diagnostic):
-    """The kernel did something illegal while running (out of bounds, deadlock, exhausted memory)."""
+    """The kernel did something illegal while running (out of bounds, deadlock, no memory)."""
 
 
 class UsageError(Diagnostic):
