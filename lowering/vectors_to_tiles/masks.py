@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects import tpu
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.types import splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
-from pallasite.lowering.vectors_to_tiles.converter import Converter, element_of, grid_type
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+)
 
 
 def is_mask(value: SSAValue) -> bool:
@@ -27,6 +33,8 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
     held = c.tiled(value)
     if held.layout.bits == layout.bits:
         return c.in_layout(value, layout)
+    if held.layout.bits < layout.bits == 32:
+        return _unpacked(c, held, layout)
     wide = VectorLayout(
         held.layout.bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column
     )
@@ -48,3 +56,19 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
         properties={"positions": DenseArrayBase.from_list(i32, [0, 1])},
     )
     return c.emit(made)
+
+
+def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
+    """A mask of packed elements for words: 1 and 0 in the packed width, widened and compared."""
+    from pallasite.lowering.vectors_to_tiles.casts import widen
+
+    kind = cast(
+        VectorType[Attribute],
+        grid_type(held.layout, held.shape, IntegerType(held.layout.bits)),
+    )
+    one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
+    chosen = c.emit(arith.SelectOp(held.grid, one, zero))
+    number, found = widen(c, Tiled(chosen, held.layout, held.shape), i32)
+    words = c.relayout(Tiled(number, found, held.shape), layout).grid
+    none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 0)))
+    return c.emit(arith.CmpiOp(words, none, "ne"))

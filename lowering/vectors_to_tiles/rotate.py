@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, f32, 
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.move import Move
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
@@ -32,8 +32,8 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
         c.retire(op)
         return
     if amount is not None and not stride:
-        move = Move.roll(held.laid, native, dim, amount % held.shape[dim])
-        c.define(result, c.move(move, [held.grid]), native)
+        grid_value, layout = _by_constant(value, dim, amount % held.shape[dim], c)
+        c.define(result, grid_value, layout)
         c.retire(op)
         return
     source = Tiled(c.in_layout(value, native), native, held.shape)
@@ -48,6 +48,23 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     else:
         c.define(result, _dynamic(op, source, dim, amount, stride, c), native)
     c.retire(op)
+
+
+def _by_constant(
+    value: SSAValue, dim: int, amount: int, c: Converter
+) -> tuple[SSAValue, VectorLayout]:
+    """Renames registers along a leading dimension, moves elements along the others."""
+    held = c.tiled(value)
+    layout, rank = held.layout, len(held.shape)
+    if not amount:
+        return held.grid, layout
+    if dim not in (layout.sublane_dim, layout.lane_dim):
+        place = layout.leading_dims(rank).index(dim)
+        return _roll_registers(held.grid, place, amount, held.shape[dim], c), layout
+    native = VectorLayout.native(rank, layout.bits)
+    if None in (layout.row, layout.column):
+        held = Tiled(c.in_layout(value, native), native, held.shape)
+    return c.move(Move.roll(held.laid, native, dim, amount), [held.grid]), native
 
 
 def _is_replicated(layout: VectorLayout, dim: int) -> bool:
@@ -131,7 +148,9 @@ def _everywhere(bit: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
 
 
 def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Converter) -> SSAValue:
-    shape = list(cast(VectorType[Attribute], value.type).get_shape()[:-2])
+    kind = cast(VectorType[Attribute], value.type)
+    register = register_shape(bit_width(kind.element_type))
+    shape = list(kind.get_shape()[: -len(register)])
     tail, head = list(shape), list(shape)
     tail[dim], head[dim] = shift, count - shift
     begin = [0] * len(shape)
