@@ -20,7 +20,7 @@ from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking
-from pallasite.layouts.strategies_transpose import by_transposing
+from pallasite.layouts.strategies_transpose import by_aligning, by_transposing
 
 __all__ = ["Costs", "plan"]
 
@@ -50,6 +50,9 @@ def plan(move: Move, costs: Costs) -> Plan:
 
 
 def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:
+    aligned = by_aligning(move, costs, plan)
+    if aligned is not None:
+        return [aligned]
     packing = move.destination[0].packing
     turned = by_transposing(move, found, costs, plan)
     # What a transpose can do is seldom worth dozens of gathers: search less if there is one.

@@ -37,6 +37,39 @@ def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Pla
     return min(plans, key=lambda p: p.cost, default=None)
 
 
+def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """A concatenation of sources that lie in different ways: each is turned by itself first.
+
+    None if no source has its lanes along another dimension than the destination has.
+    """
+    layout, _ = move.destination
+    if len(move.sources) == 1 or move.steps or layout.lane_dim is None:
+        return None
+    if all(_lies_along(source, layout.lane_dim) for source in move.sources):
+        return None
+    program = Program(_sources(move), move.bits)
+    values: list[int] = []
+    turned: list[Laid] = []
+    wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
+    try:
+        for number, (source, shape) in enumerate(move.sources):
+            value = number
+            if not _lies_along((source, shape), layout.lane_dim):
+                first = plan(Move.relayout(source, shape, wanted), costs)
+                value, source = append(program, first, [value]), wanted
+            values.append(value)
+            turned.append((source, shape))
+        rest = plan(replace(move, sources=tuple(turned)), costs)
+    except Unsupported:
+        return None
+    return program.plan(append(program, rest, values), costs, f"turn sources, {rest.how}")
+
+
+def _lies_along(source: Laid, dim: int) -> bool:
+    layout, shape = source
+    return layout.lane_dim == dim or (shape[dim] == 1 and layout.extents(shape)[1] == 1)
+
+
 def _walked(move: Move, found: Trace) -> list[int]:
     """The source dimensions that the destination's lanes run along, if not those on lanes."""
     walked = [d for d, slope in enumerate(found.walked) if slope]
