@@ -104,6 +104,9 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     alike = [v for v in vectors if v.layout.bits == width]
     layout = agree(alike, width)
     if len(alike) < len(vectors):
+        # Masks are packed row block by row block, which needs tiles of whole registers.
+        if not layout.is_native:
+            layout = VectorLayout.native(len(vectors[0].shape), width)
         layout = spelled_out(layout, vectors[0].shape)
     lower_in_layout(op, layout, c)
 
