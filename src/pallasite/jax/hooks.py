@@ -97,7 +97,7 @@ def install() -> None:
         )
         mlir.register_lowering(
             mpmd.mpmd_map_p,
-            _lowering_rule(mpmd._mpmd_map_lowering, tpu_rules.mpmd_map_tpu_lowering_rule),
+            _lowering_rule(mpmd._mpmd_map_lowering, mpmd._mpmd_map_tpu_lowering),
             platform="cpu",
         )
         _answer_for_target()
@@ -198,7 +198,7 @@ def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
         if devices > 1
         else None,
     )
-    return mlir.flatten_ir_values(values)
+    return list(values)
 
 
 def _position(ctx: Any) -> tuple[int, Any]:
@@ -265,7 +265,7 @@ def _surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
                 for device in self._local_devices:
                     if token := dispatch.runtime_tokens.output_runtime_tokens.get(device):
                         token.block_until_ready()
-            except jax.errors.JaxRuntimeError as error:
+            except (jax.errors.JaxRuntimeError, ValueError) as error:
                 for device in self._local_devices:
                     dispatch.runtime_tokens.output_runtime_tokens.pop(device, None)
                 numbers = [int(number) for number in _MARK.findall(str(error))]

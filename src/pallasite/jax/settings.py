@@ -43,7 +43,7 @@ class Settings:
     checks: tuple[str, ...]
     seed: int = 0
     collector: Collector | None = None
-    kernels: Kernels = field(default_factory=Kernels, compare=False)
+    kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

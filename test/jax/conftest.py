@@ -1,0 +1,15 @@
+"""Eight CPU devices, as many as the largest mesh of the tests; set before JAX starts its backend."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+if importlib.util.find_spec("jax") is not None:
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)
+
+pytest_plugins = ["pallasite.jax.pytest_plugin"]

@@ -1,0 +1,136 @@
+"""What goes wrong in a simulated kernel reaches the caller as a `pallasite.Diagnostic`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+import pallasite  # noqa: E402
+from pallasite.diagnostics import ExecutionError, Unsupported, UsageError  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+HERE = Path(__file__).name
+
+
+def line_of(mark: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return 1 + next(i for i, line in enumerate(lines) if line.endswith("# " + mark))
+
+
+def at(diagnostic: pallasite.Diagnostic, mark: str) -> bool:
+    location = diagnostic.location
+    return (
+        location is not None
+        and Path(location.file).name == HERE
+        and location.line == line_of(mark)
+    )
+
+
+def read_at(start: Any, x: Any) -> Any:
+    def body(start: Any, x: Any, o: Any) -> None:
+        o[...] = x[pl.ds(start[0], 8), :]  # the load
+
+    return pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype),
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)],
+    )(start, x)
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+def test_out_of_bounds(form: str) -> None:
+    x = jnp.ones((16, 128))
+    with simulate(form=form):
+        f = jax.jit(read_at)
+        np.testing.assert_array_equal(f(jnp.array([8]), x), np.ones((8, 128)))
+        with pytest.raises(ExecutionError) as caught:
+            f(jnp.array([12]), x)
+        assert at(caught.value, "the load")
+        # Nothing needs to be reset.
+        np.testing.assert_array_equal(f(jnp.array([8]), x), np.ones((8, 128)))
+    jax.effects_barrier()
+
+
+def test_error_inside_a_loop_ends_it() -> None:
+    x = jnp.ones((16, 128))
+
+    def step(carry: Any, start: Any) -> Any:
+        return carry, read_at(start[None], x)
+
+    with simulate(), pytest.raises(ExecutionError):
+        jax.lax.scan(step, 0.0, jnp.array([0, 99, 0]))
+
+
+def test_refused_when_lowered() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] + 1.0
+
+    big = jax.ShapeDtypeStruct((8192, 8192), jnp.float32)
+    with simulate(), pytest.raises(Unsupported, match="VMEM"):
+        jax.jit(lambda x: pl.pallas_call(body, out_shape=big)(x)).lower(big)
+
+
+def test_jax_messages_stay() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    block = pl.BlockSpec((1,), lambda i: (i,))
+    x = jnp.ones(8)
+    with simulate(), pytest.raises(ValueError, match="block shape"):
+        pl.pallas_call(body, out_shape=x, grid=(8,), in_specs=[block], out_specs=block)(x)
+
+
+def test_deadlock() -> None:
+    def body(x: Any, o: Any, semaphore: Any) -> None:
+        pl.semaphore_wait(semaphore, 1)  # the wait
+        o[...] = x[...]
+
+    x = jnp.ones((8, 128))
+    with simulate(), pytest.raises(ExecutionError) as caught:
+        pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
+    assert caught.value.code == "deadlock"
+
+
+def test_finding() -> None:
+    def body(x: Any, o: Any, scratch: Any) -> None:
+        o[...] = x[...] + scratch[...]  # the read
+
+    x = jnp.ones((8, 128))
+    f = jax.jit(
+        lambda x: pl.pallas_call(
+            body, out_shape=x, scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)]
+        )(x)
+    )
+    with simulate():
+        f(x)
+    with simulate(checks=("init",)), pytest.raises(pallasite.Diagnostic) as caught:
+        f(x)
+    assert caught.value.severity == "finding"
+    assert at(caught.value, "the read")
+
+
+def test_names() -> None:
+    with pytest.raises(UsageError, match="v5e"):
+        simulate(target="v9")
+    with pytest.raises(UsageError, match="tiles"):
+        simulate(form="llvm")
+    with pytest.raises(UsageError, match="race"):
+        simulate(checks=("speed",))
+
+
+def test_other_jax_versions() -> None:
+    from pallasite.jax import hooks
+
+    with pytest.raises(Unsupported, match=r"expected JAX 0\.10\.2, got 0\.4\.1"):
+        hooks.check_version("0.4.1")

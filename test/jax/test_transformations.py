@@ -1,0 +1,146 @@
+"""vmap, custom derivatives, loops and conditions around simulated kernels (spec section 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+
+def square_body(x: Any, o: Any) -> None:
+    o[...] = x[...] * x[...]
+
+
+def square(x: Any) -> Any:
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return pl.pallas_call(
+        square_body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // 8,),
+        in_specs=[block], out_specs=block,
+    )(x)  # fmt: skip
+
+
+def ramp(*shape: int) -> Any:
+    return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape) % 11
+
+
+def equal(actual: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
+
+
+def test_vmap_nested() -> None:
+    x = ramp(3, 2, 16, 128)
+    with simulate():
+        equal(jax.vmap(jax.vmap(square))(x), x * x)
+        equal(jax.jit(jax.vmap(jax.vmap(square), in_axes=1, out_axes=1))(x), x * x)
+
+
+def test_vmap_of_one_operand() -> None:
+    def scale(x: Any, y: Any) -> Any:
+        def body(x: Any, y: Any, o: Any) -> None:
+            o[...] = x[...] * y[...]
+
+        return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, y)
+
+    x, y = ramp(4, 8, 128), ramp(8, 128)
+    with simulate():
+        equal(jax.vmap(scale, in_axes=(0, None))(x, y), x * y)
+
+
+def test_vmap_of_scalar_prefetch() -> None:
+    def pick(index: Any, x: Any) -> Any:
+        def body(index: Any, x: Any, o: Any) -> None:
+            o[...] = x[...]
+
+        grid = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(1,),
+            in_specs=[pl.BlockSpec((8, 128), lambda i, index: (index[0], 0))],
+            out_specs=pl.BlockSpec((8, 128), lambda i, index: (0, 0)),
+        )
+        shape = jax.ShapeDtypeStruct((8, 128), x.dtype)
+        return pl.pallas_call(body, out_shape=shape, grid_spec=grid)(index, x)
+
+    x = ramp(32, 128)
+    index = jnp.array([[3], [0], [2]], jnp.int32)
+    with simulate():
+        out = jax.vmap(pick, in_axes=(0, None))(index, x)
+    equal(out, np.asarray(x).reshape(4, 8, 128)[[3, 0, 2]])
+
+
+def test_gradient_through_custom_vjp() -> None:
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return square(x)
+
+    def forward(x: Any) -> Any:
+        return square(x), x
+
+    def backward(x: Any, g: Any) -> Any:
+        def body(x: Any, g: Any, o: Any) -> None:
+            o[...] = 2.0 * x[...] * g[...]
+
+        return (pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, g),)
+
+    f.defvjp(forward, backward)
+    x = ramp(8, 128)
+    with simulate():
+        equal(jax.grad(lambda x: f(x).sum())(x), 2 * x)
+        value, gradient = jax.jit(jax.value_and_grad(lambda x: f(x).sum()))(x)
+    equal(value, (x * x).sum())
+    equal(gradient, 2 * x)
+
+
+def test_jvp_and_plain_reverse_mode() -> None:
+    x = ramp(8, 128)
+
+    def f(x: Any) -> Any:
+        return pl.pallas_call(square_body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+    with simulate():
+        out, tangent = jax.jvp(f, (x,), (jnp.ones_like(x),))
+        equal(out, x * x)
+        equal(tangent, 2 * x)
+        with pytest.raises(Exception, match="reverse-mode"):
+            jax.grad(lambda x: f(x).sum())(x)
+
+
+def test_loops_and_conditions() -> None:
+    x = ramp(8, 128) % 2 + 1.0
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        carry, ys = jax.lax.scan(lambda c, _: (square(c), c.sum()), x, None, length=3)
+        carry = jax.lax.cond(ys[0] > 0, square, lambda x: x, carry)
+        return jax.lax.while_loop(lambda c: c[0, 0] < 0, square, carry)
+
+    with simulate():
+        equal(f(x), x**16)
+        equal(jax.lax.fori_loop(0, 2, lambda _, x: square(x), x), x**4)
+        equal(jax.lax.map(square, jnp.stack([x, 2 * x])), jnp.stack([x * x, 4 * x * x]))
+
+
+def test_without_jit_and_with_checks() -> None:
+    x = ramp(16, 128)
+    with simulate(), jax.disable_jit():
+        equal(square(x), x * x)
+    with simulate(checks="all"):
+        equal(jax.checkpoint(square)(x), x * x)
+
+
+def test_ahead_of_time() -> None:
+    x = ramp(16, 128)
+    with simulate():
+        traced = jax.jit(square).trace(x)
+    compiled = traced.lower().compile()
+    equal(compiled(x), x * x)
