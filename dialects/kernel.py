@@ -39,6 +39,9 @@ FORM = "tpu.form"
 UNSPECIFIED = "tpu.unspecified"
 """Unit attribute of a `memref.alloca` that holds blocks which may overrun their array: reading what
 lies outside gives unspecified values, but is no error."""
+WRITTEN_ONCE = "tpu.written_once"
+"""Array attribute of a kernel in later forms: the operands whose blocks are written back once,
+because the steps of one output block must follow each other."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
 

@@ -14,12 +14,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
 from pallasite.dialects.kernel import (
     DYNAMIC,
+    WRITTEN_ONCE,
     Call,
     Kernel,
     call_of,
@@ -34,7 +35,7 @@ from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.machine.core import Core, Machine
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand
+from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
 from pallasite.targets import Target
 
 Array = NDArray[Any]
@@ -258,17 +259,21 @@ def _bind(
     grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
     operands: list[Operand] = []
     for position, array in enumerate(inputs[bounds:]):
-        name = f"input {position + bounds}"
+        name = titled(f"input {position + bounds}", arguments[position])
         operand = _allocate(core, name, arguments[position], array.shape)
         operand.ref.write(arrays.to_carrier(array, operand.ref.element))
         operands.append(operand)
+    written_once = kernel.func.attributes.get(WRITTEN_ONCE)
+    once = written_once.get_values() if isinstance(written_once, DenseArrayBase) else ()
     alias = {result: operand - bounds for operand, result in call.aliases}
     for position, type in enumerate(call.results):
         argument = arguments[len(operands)]
-        name = f"output {position}"
+        name = titled(f"output {position}", argument)
         source = alias.get(position)
         if source is None:
             operand = _allocate(core, name, argument, type.get_shape(), output=True)
+            if len(operands) - len(kernel.prefetch) in once:
+                operand.buffer.buffer.boxes = {}
         else:
             shared = operands[source]
             operand = Operand(name, shared.ref, shared.buffer, True, True)

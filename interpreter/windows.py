@@ -46,6 +46,11 @@ class Operand:
     aliased: bool = False
 
 
+def titled(role: str, argument: BlockArgument) -> str:
+    """What messages call an argument of the kernel: its role, and its name in the module."""
+    return f"{role} (%{argument.name_hint})" if argument.name_hint else role
+
+
 class Block:
     """The on-chip buffers of one operand and the block that they hold now."""
 
@@ -76,12 +81,19 @@ class Block:
             self.slot = (self.slot + 1) % len(self.buffers)
         self.index = index
         inside = self._inside(index, step)
-        if not self.operand.output:
+        again = self.operand.output and index in self.left and not self.operand.aliased
+        if again and not self.window.revisits:
+            raise self._revisited(index, step)
+        fetched = again or not self.operand.output
+        self._forget(written=fetched)
+        if fetched:
             self._copy(inside, store=False)
-        elif index in self.left and not self.operand.aliased:
-            if not self.window.revisits:
-                raise self._revisited(index, step)
-            self._copy(inside, store=False)
+
+    def _forget(self, *, written: bool) -> None:
+        """A fetched block is written, with what lies outside its array; a new result is not."""
+        shadow = self.ref.buffer.shadow
+        if shadow is not None:
+            shadow[:] = 0xFF if written else 0
 
     def leave(self) -> None:
         """Writes the current block of an output back."""
@@ -166,7 +178,7 @@ class Invocation:
             elif not operand.output:
                 copy_whole(operand.ref, block.ref, operand.name)
         self._scratch = [
-            core.allocate(argument.type, f"scratch {n}", location)
+            core.allocate(argument.type, titled(f"scratch {n}", argument), location)
             for n, argument in enumerate(kernel.scratch)
         ]
 

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     IntegerAttr,
     LocationAttr,
     MemRefType,
@@ -56,6 +57,7 @@ from pallasite.dialects import func, memref
 from pallasite.dialects.kernel import (
     DYNAMIC,
     UNSPECIFIED,
+    WRITTEN_ONCE,
     Kernel,
     call_of,
     describe_kernel,
@@ -284,6 +286,13 @@ class _Lowering:
         new.attributes["dimension_semantics"] = ArrayAttr([])
         new.attributes["scalar_prefetch"] = IntegerAttr(bounds + len(kernel.prefetch), i64)
         new.attributes["scratch_operands"] = IntegerAttr(0, i64)
+        once = [
+            position
+            for position, operand in enumerate(self.operands)
+            if operand.role is Role.PIPELINED and operand.output and not operand.window.revisits
+        ]
+        if once:
+            new.attributes[WRITTEN_ONCE] = DenseArrayBase.from_list(i64, once)
         block = self.module.body.block
         block.insert_op_before(new, function)
         maps = {w.transform for w in kernel.windows}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of
@@ -111,10 +112,13 @@ def load_idx(op: tpu.VectorLoadIdxOp, facts: Facts) -> Callable[..., Array]:
         index: list[Array] = [i.astype(np.int64) for i in operands[:rank]]
         if len(operands) == rank:
             offsets = ref.element_offsets(index, at)
+            _observe(core, ref, index, at, write=False)
             return ref.codec.take(ref.buffer.bytes, offsets).astype(ref.codec.carrier)
         mask = np.broadcast_to(operands[rank], poison.shape)
         out = poison.copy()
-        offsets = ref.element_offsets([i[mask] for i in index], at)
+        index = [i[mask] for i in index]
+        offsets = ref.element_offsets(index, at)
+        _observe(core, ref, index, at, write=False)
         out[mask] = ref.codec.take(ref.buffer.bytes, offsets)
         return out
 
@@ -136,9 +140,23 @@ def store_idx(op: tpu.VectorStoreIdxOp, facts: Facts) -> Callable[..., None]:
         offsets = ref.element_offsets(index, at)
         if not add:
             ref.codec.put(ref.buffer.bytes, offsets, value)
-            return
-        # `add.at` adds one element after the other where addresses repeat.
-        cells = ref.buffer.bytes.view(ref.codec.storage)
-        np.add.at(cells, offsets, value)
+        else:
+            # `add.at` adds one element after the other where addresses repeat.
+            cells = ref.buffer.bytes.view(ref.codec.storage)
+            np.add.at(cells, offsets, value)
+        ref.mark(offsets)
+        _observe(core, ref, index, at, write=True)
 
     return fn
+
+
+def _observe(
+    core: Core, ref: Ref, index: list[Array], at: SourceLocation | None, *, write: bool
+) -> None:
+    """Tells the observer of scattered elements, one by one."""
+    if core.observer is None:
+        return
+    tell = core.observer.write if write else core.observer.read
+    one = (1,) * len(index)
+    for place in zip(*(i.reshape(-1).tolist() for i in index), strict=True):
+        tell(core, ref, place, one, None, at)

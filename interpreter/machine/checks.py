@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pallasite.diagnostics import Note, SourceLocation
-from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine import boxes, rows
+from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.race import RaceCheck
+from pallasite.interpreter.machine.regions import rows_region, span_text
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
@@ -39,10 +41,14 @@ class InitCheck(Observer):
         if written is None or written.all():
             return
         first = np.argwhere(~written)[0]
-        steps = strides or (1,) * len(shape)
+        steps = tuple(strides or (1,) * len(shape))
         element = [int(i) + int(f) * s for i, f, s in zip(index, first, steps, strict=True)]
         count = int(written.size - np.count_nonzero(written))
-        self._report(core, ref, f"{count} of {written.size} elements", element, at)
+        starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
+        offsets = boxes.gather(ref.digits, starts, shape, steps)[~written] + ref.base
+        bits = ref.codec.bits
+        span = int(offsets.min()) * bits // 8, -(-(int(offsets.max()) + 1) * bits // 8)
+        self._report(core, ref, f"{count} of {written.size} elements", element, span, at)
 
     def read_rows(
         self,
@@ -59,22 +65,40 @@ class InitCheck(Observer):
         if written is None or written.all():
             return
         count = int(written.size - np.count_nonzero(written))
-        first = np.argwhere(~written)[0]
-        element = [int(i) for i in index]
-        if steps:
-            element = [i + int(f) * s for i, f, s in zip(element, first, steps, strict=True)]
-        self._report(core, ref, f"{count} of {written.size} registers", element, at)
+        empty = [[int(n) for n in register] for register in np.argwhere(~written)]
+        places = [
+            [int(i) + n * s for i, n, s in zip(index, register, steps, strict=True)]
+            if steps else [int(i) for i in index]
+            for register in empty
+        ]  # fmt: skip
+        single = shape[len(steps) :]
+        regions = [
+            rows_region(ref, rows.plan(ref, "load", place, single, (), sublanes, offsets, at))
+            for place in (places[0], places[-1])
+        ]
+        span = min(r.low for r in regions), max(r.high for r in regions)
+        self._report(core, ref, f"{count} of {written.size} registers", places[0], span, at)
 
     def _report(
-        self, core: Core, ref: Ref, what: str, first: list[int], at: SourceLocation | None
+        self,
+        core: Core,
+        ref: Ref,
+        what: str,
+        first: list[int],
+        span: tuple[int, int],
+        at: SourceLocation | None,
     ) -> None:
         buffer = ref.buffer
+        notes = [Note("missing: a store, or a DMA that was waited for, to these bytes", at)]
+        if buffer.location is not None:
+            notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
         self.report(
             "uninitialised-read",
-            f"{core} loads {what} of {buffer.name or buffer.memory.kind} that were never written, "
-            f"the first at {first}",
+            f"{core} loads {what} of {buffer.title} that were never written, the first at {first}, "
+            f"within {span_text(*span)}",
             at,
-            [Note("allocated here", buffer.location)] if buffer.location else (),
+            notes,
+            buffer.title,
         )
 
 
@@ -84,6 +108,7 @@ class SyncCheck(Observer):
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._left: set[Semaphore] = set()
+        self._owners = {str(core): core for core in machine.cores}
 
     def released(self, core: Core, buffer: Buffer) -> None:
         if buffer.memory is core.semaphore_memory:
@@ -95,20 +120,11 @@ class SyncCheck(Observer):
         for transfer in self.machine.engine.flying:
             target = transfer.target.buffer if not transfer.remote else None
             if buffer is target or (buffer is transfer.source.buffer and not transfer.read):
-                self.report(
-                    "unawaited-dma",
-                    f"{transfer.describe()} is still in flight when the scope of "
-                    f"{buffer.name or 'its buffer'} ends",
-                    transfer.location,
-                )
+                self._unawaited(transfer, f"when the scope of {buffer.title} ends", buffer)
 
     def finish(self) -> None:
         for transfer in self.machine.engine.flying:
-            self.report(
-                "unawaited-dma",
-                f"{transfer.describe()} is still in flight at the end of the kernel",
-                transfer.location,
-            )
+            self._unawaited(transfer, "at the end of the kernel", transfer.target.buffer)
         for core in self.machine.cores:
             for semaphore in core.semaphores.values():
                 self._not_zero(semaphore, "kernel")
@@ -119,10 +135,56 @@ class SyncCheck(Observer):
     def _not_zero(self, semaphore: Semaphore, end: str) -> None:
         if semaphore.value and semaphore not in self._left:
             self._left.add(semaphore)
+            notes = [Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it")]
+            if semaphore.location is not None:
+                notes.append(Note("the semaphore is allocated here", semaphore.location))
             self.report(
                 "semaphore-not-zero",
-                f"{semaphore} holds {semaphore.value} at the end of the {end}",
-                semaphore.location,
+                f"{semaphore} holds {semaphore.value} at the end of the {end}; "
+                f"{semaphore.credited_by or 'somebody'} added to it last",
+                semaphore.credited_at or semaphore.location,
+                notes,
+                str(semaphore),
+            )
+
+    def _unawaited(self, transfer: Transfer, when: str, buffer: Buffer) -> None:
+        semaphore = transfer.target_semaphore
+        notes = [
+            Note(
+                f"missing: a wait by {semaphore.owner} for {transfer.target_amount} on {semaphore}"
+            )
+        ]
+        if buffer.location is not None:
+            notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
+        self.report(
+            "unawaited-dma",
+            f"{transfer.describe()} is still in flight {when}",
+            transfer.location,
+            notes,
+        )
+
+    def signal(
+        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        self._too_late(core, semaphore, "signals", at)
+
+    def dma_start(self, transfer: Transfer) -> None:
+        if transfer.remote:
+            at = transfer.location
+            self._too_late(
+                transfer.sender, transfer.target_semaphore, "sends a DMA that signals", at
+            )
+
+    def _too_late(
+        self, core: Core, semaphore: Semaphore, verb: str, at: SourceLocation | None
+    ) -> None:
+        owner = self._owners[semaphore.owner]
+        if owner.finished:
+            self.report(
+                "signal-after-end",
+                f"{core} {verb} {semaphore}, but {owner} has finished",
+                at,
+                [Note(f"missing: a wait on it by {owner} before its end", semaphore.location)],
             )
 
 

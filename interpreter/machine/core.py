@@ -48,6 +48,8 @@ class Core:
         self.log: list[str] = []
         """Lines written by `tpu.log` and its kin."""
         self.observer: Observer | None = None
+        self.finished = False
+        """Whether its program has ended while others of the same run go on."""
         self.prng = Prng(machine.seed, device.index, index)
         self.semaphores: dict[int, Semaphore] = {}
         sizes = machine.sizes
@@ -174,7 +176,7 @@ class Core:
         semaphore = target.semaphore(ref, at)
         if self.observer is not None:
             self.observer.signal(self, semaphore, amount, at)
-        semaphore.credit(amount)
+        semaphore.credit(amount, self, at)
 
     def wait(
         self, ref: Ref, amount: int, at: SourceLocation | None = None

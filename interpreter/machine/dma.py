@@ -17,7 +17,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine import transfer as transfers
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
@@ -50,7 +50,12 @@ class Transfer:
 
     def describe(self) -> str:
         where = f" enqueued at {self.location}" if self.location else ""
-        return f"DMA of {list(self.source.shape)} x {self.source.element} by {self.sender}{where}"
+        source, target = self.source.buffer.title, self.target.buffer.title
+        there = f" of {self.receiver}" if self.remote else ""
+        return (
+            f"the DMA of {list(self.source.shape)} x {self.source.element} from {source} to "
+            f"{target}{there} by {self.sender}{where}"
+        )
 
 
 def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
@@ -67,6 +72,27 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
     transfers.copy(source, target)
 
 
+def _written_once(transfer: Transfer) -> None:
+    """Notes that a block of an output is written back; refuses the second time."""
+    target = transfer.target
+    boxes = target.buffer.boxes
+    if boxes is None or 0 in target.shape:
+        return
+    box = (target.base, target.starts, target.shape)
+    if box in boxes:
+        raise ExecutionError(
+            "block-revisited",
+            f"the block of shape {list(target.shape)} at {list(target.starts)} of "
+            f"{target.buffer.title} is visited again, after other blocks",
+            transfer.location,
+            [
+                Note("it was written back before", boxes[box]),
+                Note("the steps of one output block must follow each other; reorder the grid"),
+            ],
+        )
+    boxes[box] = transfer.location
+
+
 class Engine:
     """All DMA engines of a machine."""
 
@@ -80,6 +106,8 @@ class Engine:
         """Starts `transfer`."""
         if transfer.source.shape != transfer.target.shape:
             copy(transfer.source, transfer.target, transfer.location)
+        if transfer.target.buffer.boxes is not None:
+            _written_once(transfer)
         self.flying[transfer] = None
         transfer.target_semaphore.pending.append(transfer)
         if transfer.source_semaphore is not None:
@@ -147,7 +175,9 @@ class Engine:
             observer.dma_read(transfer)
         if transfer.source_semaphore is not None:
             transfer.source_semaphore.pending.remove(transfer)
-            transfer.source_semaphore.credit(transfer.source_amount)
+            transfer.source_semaphore.credit(
+                transfer.source_amount, transfer.sender, transfer.location
+            )
 
     def finish(self, transfer: Transfer) -> None:
         """Both halves, or the second one: writes the target and credits its semaphore."""
@@ -167,7 +197,7 @@ class Engine:
         if observer is not None:
             observer.dma_done(transfer)
         transfer.target_semaphore.pending.remove(transfer)
-        transfer.target_semaphore.credit(transfer.target_amount)
+        transfer.target_semaphore.credit(transfer.target_amount, transfer.sender, transfer.location)
 
     def drop(self, transfer: Transfer) -> None:
         """Forgets a transfer whose source or target no longer exists."""

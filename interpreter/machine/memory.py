@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ class Buffer:
     freed: bool = False
     shadow: NDArray[np.uint8] | None = None
     """All-ones where a byte was written; None when nobody asks."""
+    boxes: dict[Any, SourceLocation | None] | None = None
+    """Where each box was copied to from, if DMAs may write a box only once (spec 1.7)."""
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
@@ -46,6 +49,11 @@ class Buffer:
     def track(self) -> None:
         """Starts remembering which bytes were written."""
         self.shadow = np.full(-(-self.size // 4) * 4, 0xFF if self.zero else 0, np.uint8)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.name or self.memory.kind
 
     def __str__(self) -> str:
         where = f" ({self.location})" if self.location else ""

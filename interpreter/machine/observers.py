@@ -108,10 +108,15 @@ class Observer:
         """All programs of a run have ended, before transfers left in flight land."""
 
     def report(
-        self, code: str, message: str, at: SourceLocation | None, notes: Sequence[Note] = ()
+        self,
+        code: str,
+        message: str,
+        at: SourceLocation | None,
+        notes: Sequence[Note] = (),
+        subject: str = "",
     ) -> None:
         """Records a finding, once per place and subject."""
-        key = (code, at, message if at is None else "")
+        key = (code, at, message if at is None else subject)
         if key not in self._seen:
             self._seen.add(key)
             self.machine.findings.append(Diagnostic(code, message, at, list(notes), "finding"))

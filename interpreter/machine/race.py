@@ -23,7 +23,7 @@ from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
-from pallasite.interpreter.machine.regions import Region, box_region, rows_region
+from pallasite.interpreter.machine.regions import Region, box_region, rows_region, span_text
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -49,6 +49,10 @@ class Access:
     def before(self, clock: Clock) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
         return any(clock[core] >= time for core, time in self.times)
+
+
+def _verb(access: Access) -> str:
+    return "writes" if access.write else "reads"
 
 
 @dataclass(eq=False)
@@ -176,26 +180,58 @@ class RaceCheck(Observer):
     ) -> None:
         for other in history.flying:
             if other.transfer is not access.transfer or access.transfer is None:
-                self._check(access, other, clock, buffer)
+                self._check(access, other, clock, buffer, core)
         for number, settled in history.settled.items():
             if number != core:
                 for other in settled.values():
-                    self._check(access, other, clock, buffer)
+                    self._check(access, other, clock, buffer, core)
 
-    def _check(self, access: Access, other: Access, clock: Clock, buffer: Buffer) -> None:
+    def _check(
+        self, access: Access, other: Access, clock: Clock, buffer: Buffer, core: int
+    ) -> None:
         if not (access.write or other.write) or other.before(clock):
             return
         if not access.region.overlaps(other.region):
             return
-        notes = [Note(f"nothing orders it after {other.actor}", other.location)]
+        low = max(access.region.low, other.region.low)
+        high = min(access.region.high, other.region.high)
+        name = buffer.title
+        notes = [
+            Note(
+                f"{other.actor} {_verb(other)} {other.region.extent} of {name}, and nothing orders "
+                "the two",
+                other.location,
+            ),
+            Note(f"missing: {self._missing(other, core)}", access.location),
+        ]
         if buffer.location is not None:
-            notes.append(Note("the memory is allocated here", buffer.location))
+            notes.append(Note(f"{name} is allocated here", buffer.location))
         self.report(
             "data-race",
-            f"{access.actor} races with {other.actor} on {buffer.name or buffer.memory.kind}",
+            f"{access.actor}, which {_verb(access)} {access.region.extent} of {name}, races with "
+            f"{other.actor} on {span_text(low, high)}",
             access.location,
             notes,
+            str(other.location),
         )
+
+    def _missing(self, other: Access, core: int) -> str:
+        """The synchronisation that would put `other` into the past of a core."""
+        cores = self.machine.cores
+        transfer = other.transfer
+        if transfer is None or other.times:
+            first = cores[other.times[0][0]]
+            return f"a signal from {first} after its access, and a wait for it by {cores[core]}"
+        semaphore, amount = transfer.target_semaphore, transfer.target_amount
+        if not other.write and transfer.source_semaphore is not None:
+            semaphore, amount = transfer.source_semaphore, transfer.source_amount
+        wait = f"a wait by {semaphore.owner} for {amount} on {semaphore} between the two"
+        if semaphore.owner == str(cores[core]):
+            if other.write and transfer.remote:
+                sender = transfer.sender
+                return f"{wait}, or a signal to {sender}, and a wait for it, before the DMA starts"
+            return wait
+        return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
 
     # --- transfers --------------------------------------------------------------------------
 

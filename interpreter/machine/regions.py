@@ -36,6 +36,11 @@ class Region:
     box: tuple[tuple[int, int], ...] = ()
     """(first, past the last) coordinate in every dimension."""
 
+    @property
+    def extent(self) -> str:
+        """The bytes of the buffer between its first and its last one, in words."""
+        return span_text(self.low, self.high)
+
     def overlaps(self, other: Region) -> bool:
         """Whether some bit belongs to both."""
         low, high = max(self.low, other.low), min(self.high, other.high)
@@ -62,6 +67,11 @@ class Region:
                 where = part.reshape(piece.shape)
             raw.encode(marks, base, piece, np.full(piece.shape, ones, raw.carrier), where)
         return marks
+
+
+def span_text(low: int, high: int) -> str:
+    """The bytes from `low` up to, not including, `high`."""
+    return f"byte {low}" if high == low + 1 else f"bytes {low} to {high - 1}"
 
 
 def box_region(

@@ -3,7 +3,7 @@
 A program runs until it yields a `Wait`. If that is ready the program goes to the back of the queue,
 else it sleeps on its semaphore, whose credit wakes it. The order depends on the seed and nothing
 else. When everybody sleeps, transfers still in flight may land; if that helps nobody, the sleepers
-are deadlocked and every one of them is named.
+are deadlocked: each of them is named, and the cycle in which they wait for each other.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def run(
     queue: deque[Task] = deque()
     tasks = [Task(core, program, queue) for core, program in programs]
     queue.extend(tasks)
+    for task in tasks:
+        task.core.finished = False
     left = len(tasks)
     try:
         while left:
@@ -75,6 +77,7 @@ def _resume(task: Task) -> bool:
         wait = next(task.program)
     except StopIteration as stop:
         task.result = stop.value
+        task.core.finished = True
         return True
     if wait.ready():
         task.queue.append(task)
@@ -85,19 +88,61 @@ def _resume(task: Task) -> bool:
     return False
 
 
+_NAMED = 64
+"""How many stuck cores a deadlock names."""
+
+
 def _deadlock(tasks: Sequence[Task]) -> ExecutionError:
-    stuck = [(task.core, task.wait) for task in tasks if task.wait is not None]
-    notes = [Note(f"{core} {wait.describe()}", _location(wait)) for core, wait in stuck[:64]]
-    if len(stuck) > 64:
-        notes.append(Note(f"and {len(stuck) - 64} more cores"))
-    core, wait = stuck[0]
+    stuck = {task.core: task.wait for task in tasks if task.wait is not None}
+    notes = [Note(f"{core} {wait.describe()}", _location(wait)) for core, wait in stuck.items()]
+    if len(stuck) > _NAMED:
+        notes[_NAMED:] = [Note(f"and {len(stuck) - _NAMED} more cores")]
+    core, wait = next(iter(stuck.items()))
     others = f", and {len(stuck) - 1} more cores wait" if len(stuck) > 1 else ""
     return ExecutionError(
         "deadlock",
         f"deadlock: {core} {wait.describe()}{others}; no DMA in flight",
         _location(wait),
-        notes,
+        [*_missing(tasks, stuck), *notes],
     )
+
+
+def _missing(tasks: Sequence[Task], stuck: dict[Core, Wait]) -> list[Note]:
+    """Why nobody will ever signal: a cycle of waits, or everybody else has finished."""
+    finished = [task.core for task in tasks if task.wait is None]
+    notes: list[Note] = []
+    if len(stuck) > 1:
+        cycle = _cycle(stuck)
+        chain = ", which waits for ".join(str(core) for core in (*cycle[1:], cycle[0])[:_NAMED])
+        notes.append(Note(f"the cycle: {cycle[0]} waits for {chain}", _location(stuck[cycle[0]])))
+    else:
+        core = next(iter(stuck))
+        notes.append(Note(f"missing: a signal or a DMA that {core} could still receive"))
+    if finished:
+        more = f" and {len(finished) - 8} more" if len(finished) > 8 else ""
+        names = ", ".join(map(str, finished[:8]))
+        notes.append(Note(f"{names}{more} finished and will not signal any more"))
+    return notes
+
+
+def _cycle(stuck: dict[Core, Wait]) -> list[Core]:
+    """Cores of which each waits for the next, and the last for the first.
+
+    A core waits for the one that has signalled its semaphore before; if there was none, any that
+    is stuck might have to, and the next one stands for them.
+    """
+    cores = list(stuck)
+    place = {core: number for number, core in enumerate(cores)}
+    path: list[Core] = []
+    core = cores[0]
+    while core not in path:
+        path.append(core)
+        wait = stuck[core]
+        signaller = wait.semaphore.credited_by if isinstance(wait, Count) else None
+        if signaller is None or signaller is core or signaller not in place:
+            signaller = cores[(place[core] + 1) % len(cores)]
+        core = signaller
+    return path[path.index(core) :]
 
 
 def _location(wait: Wait) -> SourceLocation | None:

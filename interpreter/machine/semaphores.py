@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pallasite.diagnostics import SourceLocation
 
 if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
     from pallasite.interpreter.machine.dma import Transfer
     from pallasite.interpreter.machine.scheduler import Task
 
@@ -41,10 +42,14 @@ class Semaphore:
     waiters: list[Task] = field(default_factory=list["Task"])
     pending: list[Transfer] = field(default_factory=list["Transfer"])
     """Transfers in flight that will credit this semaphore, oldest first."""
+    credited_by: Core | None = None
+    credited_at: SourceLocation | None = None
+    """Who added to it last, and where: for diagnostics."""
 
-    def credit(self, amount: int) -> None:
+    def credit(self, amount: int, by: Core | None = None, at: SourceLocation | None = None) -> None:
         """Adds `amount` and wakes the tasks whose wait is now satisfied."""
         self.value += amount
+        self.credited_by, self.credited_at = by, at
         if self.waiters:
             blocked: list[Task] = []
             for task in self.waiters:

@@ -282,6 +282,13 @@ class Ref:
             total = total + boxes.offsets_of(self.digits[d], where + self.starts[d])
         return total
 
+    def mark(self, offsets: NDArray[np.int64]) -> None:
+        """Remembers that the elements at some offsets were written."""
+        shadow = self.buffer.shadow
+        if shadow is not None:
+            raw = raw_codec(self.codec.bits)
+            raw.put(shadow, offsets, np.full(offsets.shape, (1 << raw.bits) - 1, raw.carrier))
+
     # --- errors -----------------------------------------------------------------------------
 
     def alive(self, at: SourceLocation | None) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Operation
 
+from pallasite.diagnostics import ExecutionError, Note
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import dense_array
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
@@ -34,7 +36,26 @@ def constant_value(op: arith.ConstantOp) -> Any:
     raise unsupported(op, f"constant {attribute}")
 
 
-@meaning(tpu.AssumeMultipleOp, tpu.AssumeLayoutOp, tpu.RelayoutOp)
+@meaning(tpu.AssumeLayoutOp, tpu.RelayoutOp)
 def identity(op: Operation, facts: Facts) -> Function:
-    """Promises and layouts do not change the logical value."""
+    """Layouts do not change the logical value."""
     return lambda value: value
+
+
+@meaning(tpu.AssumeMultipleOp)
+def assume_multiple(op: tpu.AssumeMultipleOp, facts: Facts) -> Function:
+    """The value itself, which must be what the kernel promises."""
+    at = source_location(op)
+    multiple = op.multiple.value.data
+
+    def fn(value: int) -> int:
+        if value % multiple:
+            raise ExecutionError(
+                "broken-promise",
+                f"expected a multiple of {multiple}, as tpu.assume_multiple promises, got {value}",
+                at,
+                [Note("the compiler relies on it: with another value it addresses other rows")],
+            )
+        return value
+
+    return fn

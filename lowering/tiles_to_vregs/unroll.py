@@ -101,6 +101,10 @@ class Unroller:
         self._sums.append({})
         new = Block(arg_types=self.expanded_types([a.type for a in old.args]))
         self.define_all(old.args, new.args)
+        if len(new.args) == len(old.args):
+            # Nothing was split: messages go on calling the arguments by their names.
+            for before, after in zip(old.args, new.args, strict=True):
+                after.name_hint = before.name_hint
         for op in list(old.ops):
             op.detach()
             self._operation(op)

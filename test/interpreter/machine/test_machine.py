@@ -158,6 +158,10 @@ def test_deadlock_names_every_stuck_core():
     assert error.code == "deadlock"
     assert str(error.location) == "kernel.py:7"
     assert [n.message for n in error.notes] == [
+        "the cycle: core 0 of device 1 waits for core 0 of device 2, which waits for "
+        "core 0 of device 1",
+        "core 0 of device 0 finished and will not signal any more",
+    ] + [
         f"core 0 of device {d} waits at kernel.py:7 for 2 on %done #0 of core 0 of device {d}, "
         "which has 0"
         for d in (1, 2)

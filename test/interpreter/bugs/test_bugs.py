@@ -1,0 +1,74 @@
+"""Every planted bug is found within 64 seeds, in every form, with both of its lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, cast
+
+import pytest
+
+import pallasite
+from pallasite import api
+from pallasite.diagnostics import Diagnostic
+
+from .cases import BUGS, Bug
+
+SEEDS = 64
+FORMS = ("mosaic", "dma", "tiles", "vreg")
+
+
+def findings(bug: Bug, form: str, seed: int) -> list[Diagnostic]:
+    """What a run with all checks says."""
+    module = pallasite.parse(bug.text(), name="kernel.mlir")
+    operand = bug.operand()
+    inputs: Any = [operand] if bug.devices == 1 else [[operand]] * bug.devices
+    try:
+        outcome = api.simulate(
+            module, inputs, form=form, checks=["all"], seed=seed, devices=bug.devices,
+            results=[bug.result()],
+        )  # fmt: skip
+    except Diagnostic as error:
+        return [error]
+    return outcome.findings
+
+
+def line_of(where: Any) -> int | None:
+    return None if where is None else int(str(where).split(":")[1])
+
+
+def both(finding: Diagnostic, bug: Bug) -> bool:
+    """Whether both lines are named; of a race between devices either side may come first."""
+    shown = finding.as_json()
+    first = line_of(shown["location"])
+    notes = [line_of(note["location"]) for note in cast("list[dict[str, Any]]", shown["notes"])]
+    if first == bug.at and (bug.other is None or bug.other in notes):
+        return True
+    return bug.code == "data-race" and first == bug.other and bug.at in notes
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_found(bug: Bug, form: str) -> None:
+    if form not in bug.forms:
+        pytest.skip(f"form {form} cannot show it")
+    began = time.monotonic()
+    found: list[Diagnostic] = []
+    for seed in range(SEEDS):
+        found = findings(bug, form, seed)
+        if any(finding.code == bug.code for finding in found):
+            break
+    told = "\n".join(str(finding) for finding in found)
+    chosen = [finding for finding in found if finding.code == bug.code and both(finding, bug)]
+    assert chosen, told or "nothing found"
+    finding = max(chosen, key=lambda f: sum(part in str(f) for part in bug.says))
+    for part in bug.says:
+        assert part in str(finding), told
+    shown = json.loads(json.dumps(finding.as_json()))
+    assert shown["code"] == bug.code and both(finding, bug)
+    if bug.code == "deadlock":
+        assert time.monotonic() - began < 5
+
+
+def test_names_are_unique() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 40
