@@ -1,0 +1,153 @@
+"""Wrong rules of `windows-to-dma` and `infer-memref-layout`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from pallasite.dialects import arith
+from pallasite.lowering import (
+    windows_to_dma_scalars,
+    windows_to_dma_schedule,
+    windows_to_dma_transfers,
+)
+from pallasite.passes import infer_memref_layout
+
+from .faults import fault, never
+from .kernels import argument, kernel
+
+# windows-to-dma
+
+PIPELINED = kernel(
+    [argument("x:8x128xf32", (32, 128), "%i, %c0"), argument("o:8x128xf32", (32, 128), "%i, %c0")],
+    """
+    LOAD %a, x
+    %b = arith.addf %a, %a : vector<8x128xf32>
+    STORE %b, o
+    """,
+    grid=(4,),
+)
+EDGE = kernel(
+    [argument("x:8x128xf32", (20, 128), "%i, %c0"), argument("o:8x128xf32", (20, 128), "%i, %c0")],
+    """
+    LOAD %a, x
+    STORE %a, o
+    """,
+    grid=(3,),
+)
+TWO_AXES = kernel(
+    [
+        argument("x:8x128xf32", (16, 256), "%i, %j"),
+        argument("o:8x128xf32", (16, 256), "%i, %j"),
+    ],
+    """
+    LOAD %a, x
+    STORE %a, o
+    """,
+    grid=(2, 2),
+)
+REUSED = kernel(
+    [
+        argument("x:8x128xf32", (16, 128), "%i, %c0"),
+        argument("o:8x128xf32", (16, 256), "%i, %j"),
+    ],
+    """
+    LOAD %a, x
+    STORE %a, o
+    """,
+    grid=(2, 2),
+)
+Pipeline = windows_to_dma_schedule.Pipeline
+
+
+@fault("windows-to-dma", PIPELINED)
+def input_is_not_awaited(patch: MonkeyPatch) -> None:
+    patch.setattr(Pipeline, "_wait_here", never)
+
+
+@fault("windows-to-dma", PIPELINED)
+def output_is_not_awaited(patch: MonkeyPatch) -> None:
+    patch.setattr(Pipeline, "_wait_previous", never)
+
+
+@fault("windows-to-dma", PIPELINED)
+def next_block_lands_in_the_slot_in_use(patch: MonkeyPatch) -> None:
+    def fetch_next(self: Any, turn: Any) -> None:
+        turn.operand.fetch(self.build, turn.following, turn.slot)
+
+    patch.setattr(Pipeline, "_fetch_next", fetch_next)
+
+
+@fault("windows-to-dma", PIPELINED)
+def first_block_is_not_fetched(patch: MonkeyPatch) -> None:
+    patch.setattr(Pipeline, "_prologue", never)
+
+
+@fault("windows-to-dma", REUSED)
+def new_block_is_taken_for_the_one_held(patch: MonkeyPatch) -> None:
+    patch.setattr(Pipeline, "_differ", lambda *_: 0)
+
+
+@fault("windows-to-dma", TWO_AXES)
+def rows_of_the_grid_do_not_wrap(patch: MonkeyPatch) -> None:
+    def after(self: Any, build: Any, point: Any) -> Any:
+        return (*point[:-1], build.add(point[-1], 1))
+
+    patch.setattr(windows_to_dma_schedule.Grid, "after", after)
+
+
+@fault("windows-to-dma", EDGE)
+def edge_block_is_a_tile_short(patch: MonkeyPatch) -> None:
+    def round_up(self: Any, size: int) -> int:
+        return size // self.tile * self.tile or 1
+
+    patch.setattr(windows_to_dma_transfers._Extent, "_round_up", round_up)
+
+
+@fault("windows-to-dma", PIPELINED)
+def scalar_difference_folds_to_a_sum(patch: MonkeyPatch) -> None:
+    patch.setitem(windows_to_dma_scalars.FOLDS, arith.SubiOp, lambda a, b: a + b)
+
+
+# infer-memref-layout
+
+BIG = kernel(
+    [argument("x:16x256xf32"), argument("o:16x256xf32")],
+    """
+    LOAD %a, x
+    STORE %a, o
+    """,
+)
+SQUEEZED = kernel(
+    [
+        argument("x:8x128xf32", (32, 128), "%i, %c0"),
+        argument("o:8x128xf32", (32, 128), "%i, %c0"),
+    ],
+    """
+    LOAD %a, x
+    STORE %a, o
+    """,
+    grid=(4,),
+)
+
+
+@fault("infer-memref-layout", BIG)
+def tiles_of_a_buffer_overlap(patch: MonkeyPatch) -> None:
+    def strides(shape: Any, tile: Any) -> tuple[int, ...]:
+        return tuple(1 for _ in shape)
+
+    patch.setattr(infer_memref_layout, "contiguous_strides", strides)
+
+
+@fault("infer-memref-layout", SQUEEZED)
+def slots_of_a_buffer_overlap(patch: MonkeyPatch) -> None:
+    right = infer_memref_layout.vmem_tiling
+
+    def tiling(shape: tuple[int, ...], *rest: Any) -> Any:
+        made = right(shape, *rest)
+        if len(shape) < 3:
+            return made
+        return type(made)(made.tiles, (0, *made.strides[1:]))
+
+    patch.setattr(infer_memref_layout, "vmem_tiling", tiling)
