@@ -1,0 +1,48 @@
+// RUN: tpu-opt %s -p vectors-to-tiles{target=v5e} | filecheck %s
+
+!f32 = memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>
+!col = memref<16x1xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
+!row = memref<1x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>
+
+// Registers first, then within one register.
+// CHECK-LABEL: func.func @over_rows(
+// CHECK:       grid.reduce %a dim 0 kind "arith.addf" : vector<2x2x8x128xf32> -> vector<1x2x8x128xf32>
+// CHECK-NEXT:  tpu.all_reduce {{.*}} {dim = 2 : i64, kind = #tpu.reduction_kind<sum>}
+func.func @over_rows(%x: !f32, %o: !row) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
+  %zero = arith.constant dense<0.0> : vector<256xf32>
+  %r = vector.multi_reduction <add>, %a, %zero [0] : vector<16x256xf32> to vector<256xf32>
+  %s = vector.shape_cast %r : vector<256xf32> to vector<1x256xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !row, vector<1x256xf32>,
+  func.return
+}
+
+// CHECK-LABEL: func.func @over_lanes(
+// CHECK:       grid.reduce %a dim 1 kind "arith.maximumf"
+// CHECK-NEXT:  tpu.all_reduce {{.*}} {dim = 3 : i64, kind = #tpu.reduction_kind<max>}
+func.func @over_lanes(%x: !f32, %o: !col) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
+  %low = arith.constant dense<0xFF800000> : vector<16xf32>
+  %r = vector.multi_reduction <maximumf>, %a, %low [1] : vector<16x256xf32> to vector<16xf32>
+  %s = vector.shape_cast %r : vector<16xf32> to vector<16x1xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !col, vector<16x1xf32>,
+  func.return
+}
+
+// Only the registers that have padding are masked.
+// CHECK-LABEL: func.func @padding_is_neutral(
+// CHECK:       tpu.create_mask
+// CHECK:       arith.select {{.*}} : vector<1x2x8x128xi1>, vector<1x2x8x128xf32>
+// CHECK:       grid.concat {{.*}} -> vector<2x2x8x128xf32>
+// CHECK:       grid.reduce
+func.func @padding_is_neutral(%x: !f32, %o: !row) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<13x256xf32>
+  %zero = arith.constant dense<0.0> : vector<256xf32>
+  %r = vector.multi_reduction <add>, %a, %zero [0] : vector<13x256xf32> to vector<256xf32>
+  %s = vector.shape_cast %r : vector<256xf32> to vector<1x256xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !row, vector<1x256xf32>,
+  func.return
+}

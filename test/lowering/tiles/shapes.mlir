@@ -1,0 +1,67 @@
+// RUN: tpu-opt %s -p vectors-to-tiles{target=v5e} | filecheck %s
+
+!f32 = memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>
+
+// CHECK-LABEL: func.func @unit_dimension_is_free(
+// CHECK:       %a = tpu.load
+// CHECK-NEXT:  %b = grid.reshape %a
+// CHECK-NEXT:  %s = grid.reshape %b
+// CHECK-NEXT:  tpu.store
+func.func @unit_dimension_is_free(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
+  %b = vector.shape_cast %a : vector<16x256xf32> to vector<1x16x256xf32>
+  %s = vector.shape_cast %b : vector<1x16x256xf32> to vector<16x256xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<16x256xf32>,
+  func.return
+}
+
+// CHECK-LABEL: func.func @whole_blocks_are_renamed(
+// CHECK:       %s = grid.slice %a [1, 1] [1, 1] [1, 1] : vector<2x2x8x128xf32> -> vector<1x1x8x128xf32>
+// CHECK-NEXT:  tpu.store
+func.func @whole_blocks_are_renamed(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
+  %s = vector.extract_strided_slice %a {offsets = [8, 128], sizes = [8, 128], strides = [1, 1]} : vector<16x256xf32> to vector<8x128xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<8x128xf32>,
+  func.return
+}
+
+// CHECK-LABEL: func.func @concatenate(
+// CHECK:       grid.concat {{.*}} dim 0
+// CHECK:       %s = grid.reshape {{.*}} -> vector<2x1x8x128xf32>
+func.func @concatenate(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<8x128xf32>
+  %c8 = arith.constant 8 : index
+  %b = vector.load %x[%c8, %c0] : !f32, vector<8x128xf32>
+  %s = tpu.concatenate %b, %a in 0 : vector<8x128xf32>, vector<8x128xf32> -> vector<16x128xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<16x128xf32>,
+  func.return
+}
+
+// Blocks of 128 by 128 go through the cross-lane unit.
+// CHECK-LABEL: func.func @transpose(
+// CHECK:       %b = grid.transpose_blocks
+// CHECK:       grid.transpose_blocks %b
+// CHECK:       %s = grid.reshape {{.*}} -> vector<1x1x8x128xf32>
+func.func @transpose(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<8x128xf32>
+  %b = tpu.transpose %a, [1, 0] : vector<8x128xf32> -> vector<128x8xf32>
+  %s = tpu.transpose %b, [1, 0] : vector<128x8xf32> -> vector<8x128xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<8x128xf32>,
+  func.return
+}
+
+// CHECK-LABEL: func.func @extract(
+// CHECK:       grid.slice %a [0, 0] [1, 1]
+// CHECK:       %e = vector.extract {{.*}}[0, 0] : f32 from vector<8x128xf32>
+func.func @extract(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
+  %e = vector.extract %a[0, 0] : f32 from vector<16x256xf32>
+  %s = vector.broadcast %e : f32 to vector<16x256xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<16x256xf32>,
+  func.return
+}
