@@ -31,6 +31,8 @@ ruff: $(VENV)/$(EXTRAS).stamp
 
 pyright: $(VENV)/$(EXTRAS).stamp
 	$(RUN) pyright --pythonpath $(BIN)/python
+	@if $(BIN)/python -c 'import jax' 2>/dev/null; then \
+	  $(RUN) pyright --pythonpath $(BIN)/python -p pyrightconfig.jax.json; fi
 
 lit: $(VENV)/$(EXTRAS).stamp
 	$(RUN) lit -q test
