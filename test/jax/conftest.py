@@ -1,4 +1,4 @@
-"""Eight CPU devices, as many as the largest mesh of the tests; set before JAX starts its backend."""
+"""Eight CPU devices, the largest mesh of the tests; asked for before JAX starts its backend."""
 
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ def line_of(mark: str) -> int:
 def at(diagnostic: pallasite.Diagnostic, mark: str) -> bool:
     location = diagnostic.location
     return (
-        location is not None
-        and Path(location.file).name == HERE
-        and location.line == line_of(mark)
+        location is not None and Path(location.file).name == HERE and location.line == line_of(mark)
     )
 
 

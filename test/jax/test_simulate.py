@@ -293,6 +293,13 @@ def test_emit_pipeline() -> None:
             mesh=pltpu.create_tensorcore_mesh("core"),
         )(x, y)
         equal(by_mesh, expected)
+        interpreted = pl.kernel(
+            matmul_pipelined,
+            out_type=jax.ShapeDtypeStruct((256, 128), jnp.float32),
+            mesh=pltpu.create_tensorcore_mesh("core"),
+            interpret=pltpu.InterpretParams(),
+        )(x, y)
+        equal(interpreted, expected)
 
 
 def test_core_map() -> None:

@@ -53,13 +53,14 @@ check_version()
 from jax._src import callback as jax_callback  # noqa: E402
 from jax._src import dispatch  # noqa: E402
 from jax._src.interpreters import mlir, pxla  # noqa: E402
-from jax._src.lib.mlir import ir  # noqa: E402
+from jax._src.lib.mlir import ir  # noqa: E402  # pyright: ignore[reportPrivateImportUsage]
 from jax._src.pallas import core as pallas_core  # noqa: E402
 from jax._src.pallas import mpmd, pallas_call  # noqa: E402
 from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules  # noqa: E402
 from jax._src.pallas.mosaic import tpu_info  # noqa: E402
 from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
+from jax.core import ShapedArray  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -90,22 +91,11 @@ def install() -> None:
             return
         for primitive in (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p):
             _mark_calls(primitive)
-        mlir.register_lowering(
-            pallas_call.pallas_call_p,
-            _lowering_rule(pallas_call._pallas_call_lowering, _lower_pallas_call),
-            platform="cpu",
-        )
-        mlir.register_lowering(
-            mpmd.mpmd_map_p,
-            _lowering_rule(mpmd._mpmd_map_lowering, mpmd._mpmd_map_tpu_lowering),
-            platform="cpu",
-        )
+        _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
+        _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
         _answer_for_target()
-        setattr(
-            pxla.ExecuteReplicated,
-            "__call__",
-            _surfacing_diagnostics(pxla.ExecuteReplicated.__call__),
-        )
+        executor: Any = pxla.ExecuteReplicated
+        executor.__call__ = _surfacing_diagnostics(executor.__call__)
         _installed.set()
 
 
@@ -125,8 +115,9 @@ def _mark_calls(primitive: Any) -> None:
 Rule = Callable[..., Sequence[Any]]
 
 
-def _lowering_rule(original: Rule, for_tpu: Rule) -> Rule:
-    """Lowers a simulated call as `for_tpu` does, to a callback, and any other as before."""
+def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
+    """On the CPU, simulated calls lower as `for_tpu` does, to a callback, others as before."""
+    original: Rule = mlir._lowerings[primitive].rule
 
     @functools.wraps(original)
     def rule(ctx: Any, *operands: Any, interpret: Any, **params: Any) -> Sequence[Any]:
@@ -137,7 +128,7 @@ def _lowering_rule(original: Rule, for_tpu: Rule) -> Rule:
             results = for_tpu(ctx, *operands, interpret=False, **params)
         return _replace_calls(ctx, interpret.settings, results)
 
-    return rule
+    mlir.register_lowering(primitive, rule, platform="cpu")
 
 
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
@@ -151,7 +142,8 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
 def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequence[Any]:
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
-    block = ir.InsertionPoint.current.block
+    point: Any = ir.InsertionPoint.current
+    block = point.block
     for op in list(block.operations):
         if op.operation.name != "stablehlo.custom_call":
             continue
@@ -175,9 +167,9 @@ def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
     call = KernelCall(op.get_asm(), name, settings, devices)
     if settings.collector is not None:
         settings.collector.modules.append(call.module)
-    avals_in = [jax.core.ShapedArray((), np.dtype(np.int32))]
-    avals_in += [jax.core.ShapedArray(shape, dtype) for shape, dtype in call.operands]
-    avals_out = [jax.core.ShapedArray(shape, dtype) for shape, dtype in call.results]
+    avals_in = [ShapedArray((), np.dtype(np.int32))]
+    avals_in += [ShapedArray(shape, dtype) for shape, dtype in call.operands]
+    avals_out = [ShapedArray(shape, dtype) for shape, dtype in call.results]
     ctx = ctx.replace(avals_in=avals_in, avals_out=avals_out)
     effectful = "has_side_effect" in op.attributes and bool(
         ir.BoolAttr(op.attributes["has_side_effect"]).value
@@ -214,7 +206,7 @@ def _position(ctx: Any) -> tuple[int, Any]:
         index = jax.lax.axis_index(names) if devices > 1 else 0
         return jax.numpy.asarray(index, dtype=jax.numpy.int32)
 
-    aval = jax.core.ShapedArray((), np.dtype(np.int32))
+    aval = ShapedArray((), np.dtype(np.int32))
     inner = ctx.replace(avals_in=[], avals_out=[aval], primitive=None)
     (value,) = mlir.lower_fun(position, multiple_results=False)(inner)
     return devices, value
@@ -252,6 +244,7 @@ def _surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
         calls = [item for item in self.keepalive or () if isinstance(item, KernelCall)]
         if not calls:
             return execute(self, *args)
+        self.has_unordered_effects = True  # keeps JAX from going past us when called again
         with ExitStack() as stack:
             if calls[0].devices > 1:
                 # Devices of two executions of one program must not meet each other.
@@ -303,7 +296,7 @@ def _answer_for_target() -> None:
             num_cores = TARGETS[settings.target].cores
         return create_mesh(axis_name, devices=devices, num_cores=num_cores)
 
-    setattr(tpu_info, "get_device_kind", get_device_kind)
-    setattr(tpu_info, "get_num_device_cores", get_num_device_cores)
-    for module in (tpu_core, pltpu):
-        setattr(module, "create_tensorcore_mesh", create_tensorcore_mesh)
+    tpu_info.get_device_kind = get_device_kind
+    tpu_info.get_num_device_cores = get_num_device_cores
+    tpu_core.create_tensorcore_mesh = create_tensorcore_mesh
+    pltpu.create_tensorcore_mesh = create_tensorcore_mesh

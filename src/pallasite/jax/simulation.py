@@ -88,8 +88,7 @@ def kernels(f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET) -> 
     hooks.install()
     collector = Collector()
     with hooks.scope(Settings(target, "mosaic", (), collector=collector)):
-        # A function of its own: what JAX keeps for `f` must not learn of this call.
-        jax.jit(lambda *inner: f(*inner)).trace(*args).lower()
+        jax.jit(functools.partial(f)).trace(*args).lower()
     return collector.modules
 
 

@@ -1,0 +1,119 @@
+"""Whole processes: `PALLASITE_SIMULATE`, `python -m pallasite.jax`, the pytest fixture."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+pytestmark = pytest.mark.jax
+
+PROGRAM = """
+import sys, threading
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def body(x, o):
+    o[...] = x[pl.ds(int(sys.argv[1]), 8), :] + 1.0
+
+def run():
+    x = jnp.zeros((8, 128))
+    out = pl.pallas_call(body, out_shape=x)(x)
+    print(pltpu.get_tpu_info().chip_version, float(out.sum()), flush=True)
+
+run()
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+TEST = """
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def body(x, o):
+    o[...] = x[...] + 1.0
+
+def test_kernel():
+    x = jnp.zeros((8, 128))
+    assert pl.pallas_call(body, out_shape=x)(x).sum() == 1024
+    assert pltpu.get_tpu_info().generation == 6
+"""
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_module_runs_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = python("-m", "pallasite.jax", str(program), "0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "v5e 1024.0\nv5e 1024.0\n"
+    done = python("-m", "pallasite.jax", str(program), "0", PALLASITE_SIMULATE="v6e:vreg")
+    assert done.stdout == "v6e 1024.0\nv6e 1024.0\n", done.stderr
+
+
+def test_diagnostics_of_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("int(sys.argv[1])", "pl.program_id(0) + 4").replace(
+        "out_shape=x", "out_shape=x, grid=(1,)"))  # fmt: skip
+    done = python("-m", "pallasite.jax", str(program))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{program}:8:"), done.stderr
+    assert "Traceback" not in done.stderr
+    done = python("-m", "pallasite.jax", str(program), PALLASITE_SIMULATE="v9")
+    assert done.returncode == 1
+    assert "expected a target" in done.stderr
+
+
+def test_usage() -> None:
+    assert python("-m", "pallasite.jax").returncode == 2
+    assert python("-m", "pallasite.jax", "--help").stdout.startswith("usage:")
+
+
+def test_environment_switches_pytest_over(tmp_path: Path) -> None:
+    test = tmp_path / "test_kernel.py"
+    test.write_text(TEST)
+    plugin = ("-p", "pallasite.jax.pytest_plugin", "-p", "no:cacheprovider")
+    done = python("-m", "pytest", "-q", *plugin, str(test), PALLASITE_SIMULATE="v6e")
+    assert done.returncode == 0, done.stdout
+    assert python("-m", "pytest", "-q", *plugin, str(test)).returncode == 1
+
+
+def double(x: Any) -> Any:
+    from jax.experimental import pallas as pl
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2.0
+
+    return pl.pallas_call(body, out_shape=x)(x)
+
+
+def test_fixture(tpu_simulator: Any) -> None:
+    x = jax.numpy.ones((8, 128))
+    np.testing.assert_array_equal(double(x), 2 * x)
+    assert tpu_simulator.settings.target == "v5e"
+
+
+@pytest.mark.parametrize("tpu_simulator", ["v6e", {"target": "v6e"}], indirect=True)
+def test_fixture_with_target(tpu_simulator: Any) -> None:
+    from jax.experimental.pallas import tpu as pltpu
+
+    assert pltpu.get_tpu_info().generation == 6

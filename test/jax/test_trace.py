@@ -1,0 +1,69 @@
+"""`pallasite.jax.trace` and `kernels`: what a JAX function hands to the TPU compiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+
+import pallasite  # noqa: E402
+from pallasite.diagnostics import UsageError  # noqa: E402
+from pallasite.dialects.kernel import call_of, form_of  # noqa: E402
+from pallasite.jax import kernels, trace  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+
+def scale_body(x: Any, o: Any, *, by: float) -> None:
+    o[...] = x[...] * by
+
+
+def scale(x: Any, by: float) -> Any:
+    import functools
+
+    body = functools.partial(scale_body, by=by)
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), name="scale")(x)
+
+
+def twice(x: Any) -> Any:
+    return scale(scale(x, 2.0), 3.0)
+
+
+def test_trace_is_the_kernel_and_its_call() -> None:
+    shape = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    module = trace(lambda x: scale(x, 2.0), shape)
+    assert form_of(module) == "mosaic"
+    call = call_of(module)
+    assert call is not None
+    assert [str(type) for type in call.operands] == ["tensor<8x128xf32>"]
+    assert call.settings["kernel_name"] == "scale"
+    x = np.ones((8, 128), np.float32)
+    (out,) = pallasite.run(module, [x], form="vreg")
+    np.testing.assert_array_equal(out, 2 * x)
+
+
+def test_kernels_in_order() -> None:
+    x = jnp.ones((8, 128))
+    values = [pallasite.run(m, [np.asarray(x)])[0][0, 0] for m in kernels(twice, x)]
+    assert values == [2.0, 3.0]
+    second = trace(twice, x, call=1, target="v6e")
+    assert pallasite.run(second, [np.asarray(x)])[0][0, 0] == 3.0
+
+
+def test_no_such_kernel() -> None:
+    with pytest.raises(UsageError, match="0 kernels"):
+        trace(lambda x: x + 1, jnp.ones(3))
+
+
+def test_trace_leaves_nothing_behind() -> None:
+    x = jnp.ones((8, 128))
+    f = jax.jit(twice)
+    trace(f, x)
+    with pytest.raises(ValueError, match="Only interpret mode"):
+        f(x)
