@@ -269,7 +269,12 @@ class Converter:
 
     def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
         """Emits the cheapest plan of `move` on the grids `sources`."""
-        return emit(plan(move, self._costs), sources, self.emit)
+        try:
+            planned = plan(move, self._costs)
+        except Unsupported as error:
+            error.location = error.location or source_location(self.anchor)
+            raise
+        return emit(planned, sources, self.emit)
 
     # Operations.
 

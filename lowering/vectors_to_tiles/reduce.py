@@ -28,7 +28,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import agree
+from pallasite.lowering.vectors_to_tiles.elementwise import agree, spelled_out
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
     "add": (arith.AddfOp, "sum"),
@@ -224,6 +224,9 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     """argmax and argmin: the extremum, then the least coordinate that attains it."""
     result = op.results[0]
     held = native_operand(c, op.operands[0])
+    # Positions vary even where all values are equal.
+    placed = spelled_out(held.layout, held.shape)
+    held = Tiled(c.in_layout(op.operands[0], placed), placed, held.shape)
     axis = op.axis.value.data
     if held.layout.bits != 32:
         raise c.unsupported(

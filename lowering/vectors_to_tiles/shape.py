@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
@@ -16,6 +17,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     Tiled,
     element_of,
     grid_type,
+    is_one_value,
     rule,
     shape_of,
 )
@@ -25,6 +27,8 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
     renaming,
     transposed,
 )
+
+Laid = tuple[VectorLayout, tuple[int, ...]]
 
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
@@ -79,6 +83,30 @@ def move_to_native(op: Operation, move: Move, sources: Sequence[SSAValue], c: Co
     c.retire(op)
 
 
+def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> None:
+    """Emits the move that `make` builds for the vector operand of `op`.
+
+    One value stays one register, and replication is spelled out where the planner needs that.
+    """
+    value, result = op.operands[0], op.results[0]
+    held, shape = c.tiled(value), shape_of(result)
+    if is_one_value(held):
+        layout = VectorLayout.replicated(len(shape), held.layout.bits)
+        one = VectorType(held.element, layout.register_shape())
+        register = c.emit(grid.ReshapeOp(held.grid, one))
+        kind = grid_type(layout, shape, held.element)
+        c.define(result, c.emit(grid.BroadcastOp(register, kind)), layout)
+        c.retire(op)
+        return
+    placed = concrete_layout(held)
+    try:
+        move_to_native(op, make(held.laid), [held.grid], c)
+    except Unsupported:
+        if placed == held.layout:
+            raise
+        move_to_native(op, make((placed, held.shape)), [c.in_layout(value, placed)], c)
+
+
 @rule(vector.ShapeCastOp, tpu.ReshapeOp)
 def lower_shape_cast(op: Operation, c: Converter) -> None:
     """Reshapes at borders of registers are free; others are moves."""
@@ -95,7 +123,7 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
     target = VectorLayout.native(len(shape), held.layout.bits)
     if len(shape) == 1:
         target = VectorLayout(held.layout.bits, None, 0, 0, 0, 1)
-    move_to_native(op, Move.reshape(held.laid, target, shape), [held.grid], c)
+    move_operand(op, lambda laid: Move.reshape(laid, target, shape), c)
 
 
 def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bool:
@@ -171,8 +199,7 @@ def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
     strides = [int(a.value.data) for a in op.strides]
     if any(s != 1 for s in strides):
         target = VectorLayout.native(len(shape), held.layout.bits)
-        move = Move.slice(held.laid, target, offsets, shape, strides)
-        move_to_native(op, move, [held.grid], c)
+        move_operand(op, lambda laid: Move.slice(laid, target, offsets, shape, strides), c)
         return
     layout = held.layout
     block = layout.block
@@ -198,8 +225,7 @@ def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> N
     if rename(op, permutation, c):
         return
     target = VectorLayout.native(len(permutation), held.layout.bits)
-    move = Move.transpose(held.laid, target, permutation)
-    move_to_native(op, move, [held.grid], c)
+    move_operand(op, lambda laid: Move.transpose(laid, target, permutation), c)
 
 
 @rule(tpu.ConcatenateOp)
@@ -236,8 +262,9 @@ def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
     held = c.tiled(op.operands[0])
     times, dim = op.times.value.data, op.dimension.value.data
     target = VectorLayout.native(len(held.shape), held.layout.bits)
-    move = Move.concat([held.laid] * times, target, dim)
-    move_to_native(op, move, [held.grid] * times, c)
+    laid = (concrete_layout(held), held.shape)
+    move = Move.concat([laid] * times, target, dim)
+    move_to_native(op, move, [c.in_layout(op.operands[0], laid[0])] * times, c)
 
 
 @rule(vector.ExtractOp)
