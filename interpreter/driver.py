@@ -27,6 +27,7 @@ from pallasite.dialects.scf import (
 )
 from pallasite.dialects.tpu import RegionOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
+from pallasite.interpreter.limits import op_steps
 from pallasite.interpreter.meanings import Facts, lookup
 from pallasite.interpreter.values import width, wrap
 
@@ -39,6 +40,9 @@ Run = Generator[Any, None, tuple[Any, ...]]
 
 class Program(Protocol):
     """A module made executable by a driver; lives for one run and belongs to it alone."""
+
+    budget: Budget
+    functions: dict[str, FuncOp]
 
     def function(self, name: str) -> Callable[..., Run]:
         """The function of that symbol, to be called with (core, *arguments)."""
@@ -115,8 +119,8 @@ def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, b
 
 
 def steps_of(block: Block) -> int:
-    """What entering `block` costs: one step per op; the end of a branch is free, of a loop not."""
-    steps = sum(1 for _ in block.ops)
+    """What entering `block` costs (`limits`); the end of a branch is free, of a loop not."""
+    steps = sum(op_steps(op) for op in block.ops)
     return steps if isinstance(block.parent_op(), ForOp | WhileOp | FuncOp) else max(steps - 1, 0)
 
 

@@ -68,6 +68,8 @@ class State:
     meanings: dict[Operation, tuple[Callable[..., Any], bool, bool]] = field(
         default_factory=dict[Operation, tuple[Callable[..., Any], bool, bool]]
     )
+    steps: dict[Block, int] = field(default_factory=dict[Block, int])
+    """What entering a block costs."""
     suspend: Callable[[Any], None] | None = None
     """Called with each wait; None where nothing may block."""
 
@@ -143,7 +145,10 @@ class StructureFunctions(InterpreterFunctions):
             raise ValueError("cannot run a detached block")
         state = state_of(interpreter)
         try:
-            state.budget.spend(driver.steps_of(block), owner)
+            steps = state.steps.get(block)
+            if steps is None:
+                steps = state.steps[block] = driver.steps_of(block)
+            state.budget.spend(steps, owner)
         except Diagnostic as error:
             raise Stop(error) from error
         return interpreter.run_ssacfg_region(region, args, owner.name)
@@ -273,7 +278,7 @@ class Program:
         outside = greenlet.getcurrent().parent
         interpreter = Interpreter(self.module)
         suspend = cast("Callable[[Any], None]", outside.switch) if outside is not None else None
-        install(interpreter, State(core, self.facts, self.budget, self._meanings, suspend))
+        install(interpreter, State(core, self.facts, self.budget, self._meanings, suspend=suspend))
         try:
             return interpreter.call_op(func, arguments)
         except Stop as stop:

@@ -33,7 +33,9 @@ from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program
 from pallasite.interpreter.facts import Facts
+from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
 from pallasite.targets import Target
@@ -41,8 +43,6 @@ from pallasite.targets import Target
 Array = NDArray[Any]
 Driver = Literal["compiled", "reference"]
 CHECKS = ("race", "init", "bounds", "sync")
-DEFAULT_MEMORY = 8 << 30
-"""Bytes of arrays that a run may hold in simulated HBM, all devices together."""
 
 
 @dataclass
@@ -90,7 +90,8 @@ def execute(
         )
     call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
-    _check_memory(call, devices, max_memory or DEFAULT_MEMORY)
+    limit = default_memory() if max_memory is None else max_memory
+    _check_memory(call, devices, limit)
     machine = Machine(
         target,
         devices=devices,
@@ -98,8 +99,11 @@ def execute(
         policy="random" if seed else "on_wait",
         checks=tuple(checks),
         poison=poison,
+        max_memory=limit,
     )
-    program = _program(driver, module, Facts(target, poison), Budget(max_steps or DEFAULT_STEPS))
+    budget = Budget(DEFAULT_STEPS if max_steps is None else max_steps)
+    program = _program(driver, module, Facts(target, poison), budget)
+    check_functions(program.functions, kernel.func.sym_name.data, limit)
     began = time.perf_counter()
     with values.quiet():
         cores = [device.cores[0] for device in machine.devices]
@@ -220,7 +224,7 @@ def _check_memory(call: Call, devices: int, limit: int) -> None:
         raise ExecutionError(
             "memory-limit",
             f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
-            notes=[Note("a larger run needs a larger limit (--max-memory)")],
+            notes=[MEMORY_NOTE],
         )
 
 

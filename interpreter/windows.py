@@ -10,9 +10,8 @@ operands are whole HBM refs and nothing is left to do here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from xdsl.ir import BlockArgument
 
@@ -21,6 +20,7 @@ from pallasite.dialects.kernel import Kernel, Window
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter.driver import Program, Run
+from pallasite.interpreter.limits import GRID_POINT_STEPS
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
@@ -156,6 +156,8 @@ class Invocation:
         self.core = core
         self.grid = grid
         self._token = core.mark()
+        self._budget = program.budget
+        self._func = kernel.func
         self._body = program.function(kernel.func.sym_name.data)
         location = source_location(kernel.func)
         self._prefetch: list[Ref] = []
@@ -185,7 +187,8 @@ class Invocation:
     def steps(self) -> Run:
         """Runs every grid point in order."""
         self.core.bounds = self.grid
-        for point in product(*map(range, self.grid)):
+        for point in points(self.grid):
+            self._budget.spend(GRID_POINT_STEPS, self._func)
             yield from self._move(point)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
             yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
@@ -208,6 +211,16 @@ class Invocation:
         for position, index in wanted.items():
             self._blocks[position].enter(index, point)
         return ()
+
+
+def points(grid: tuple[int, ...]) -> Iterator[Index]:
+    """The points of a grid, last dimension fastest; grids may be far larger than memory."""
+    if not grid:
+        yield ()
+        return
+    for first in range(grid[0]):
+        for rest in points(grid[1:]):
+            yield (first, *rest)
 
 
 def copy_whole(source: Ref, target: Ref, name: str) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pallasite.diagnostics import ExecutionError
+from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.dialects import cf, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
+
+
+MOST_LOGGED = 64 << 20
+"""Characters that all cores of a run may log."""
 
 
 def _text(value: Any) -> str:
@@ -27,6 +31,7 @@ def _text(value: Any) -> str:
 @effect(tpu.LogOp)
 def log(op: tpu.LogOp, facts: Facts) -> Callable[..., None]:
     """Adds a line to the core's log: the tag with `$n` filled in, or followed by the inputs."""
+    at = source_location(op)
     tag = op.tag.data
     formatted = bool(op.formatted.value.data)
 
@@ -40,9 +45,17 @@ def log(op: tpu.LogOp, facts: Facts) -> Callable[..., None]:
             )
         else:
             line = _joined(tag, texts)
-        core.log.append(line)
+        _write(core, line, at)
 
     return fn
+
+
+def _write(core: Core, line: str, at: SourceLocation | None) -> None:
+    machine = core.machine
+    machine.logged += len(line) + 1
+    if machine.logged > MOST_LOGGED:
+        raise ExecutionError("log-limit", f"the kernel logs more than {MOST_LOGGED} characters", at)
+    core.log.append(line)
 
 
 def _joined(tag: str, texts: list[str]) -> str:
@@ -58,7 +71,7 @@ def log_buffer(op: tpu.LogBufferOp, facts: Facts) -> Callable[[Core, Ref], None]
     shape = tuple(int(n) for n in op.shape.get_values())
 
     def fn(core: Core, ref: Ref) -> None:
-        core.log.append(_joined(tag, [_text(ref.load((0,) * len(shape), shape, None, at))]))
+        _write(core, _joined(tag, [_text(ref.load((0,) * len(shape), shape, None, at))]), at)
 
     return fn
 

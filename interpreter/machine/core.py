@@ -19,7 +19,7 @@ from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.checks import CHECKS
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
-from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.interpreter.machine.memory import Buffer, HostMemory, Memory
 from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
@@ -105,6 +105,10 @@ class Core:
         """
         memref = cast(MemRefType[Attribute], type)
         sizes = tuple(memref.get_shape() if shape is None else shape)
+        if any(size < 0 for size in sizes):
+            raise ExecutionError(
+                "negative-size", f"expected sizes of at least 0, got {list(sizes)}", location
+            )
         element = memref.element_type
         tiling = tiling_of(type) or self.tiling(sizes, element, argument=argument)
         size = -(-tiling.elements(sizes) * codec(element).bits // 8)
@@ -174,6 +178,8 @@ class Core:
     def signal(self, target: Core, ref: Ref, amount: int, at: SourceLocation | None = None) -> None:
         """Adds `amount` to the semaphore that `ref` names on `target`."""
         semaphore = target.semaphore(ref, at)
+        if amount < 0:
+            raise _negative(amount, semaphore, at)
         if self.observer is not None:
             self.observer.signal(self, semaphore, amount, at)
         semaphore.credit(amount, self, at)
@@ -183,6 +189,8 @@ class Core:
     ) -> Generator[Wait, None, None]:
         """Blocks until the semaphore holds `amount`, then takes it."""
         semaphore = self.semaphore(ref, at)
+        if amount < 0:
+            raise _negative(amount, semaphore, at)
         if semaphore.value < amount:
             self.machine.engine.hurry(semaphore, amount)
         while semaphore.value < amount:
@@ -237,6 +245,12 @@ class Core:
         return transfer
 
 
+def _negative(amount: int, semaphore: Semaphore, at: SourceLocation | None) -> ExecutionError:
+    return ExecutionError(
+        "semaphore-amount", f"expected an amount of at least 0 for {semaphore}, got {amount}", at
+    )
+
+
 def amount_of(semaphore: Ref, ref: Ref) -> int:
     """What one transfer of `ref` adds to a semaphore: its bytes, or one to a regular one."""
     return ref.byte_count if semaphore.element.name == "tpu.dma_semaphore" else 1
@@ -264,13 +278,20 @@ class Machine:
         checks: Iterable[str] = (),
         poison: int = 0,
         sizes: dict[str, int] | None = None,
+        max_memory: int | None = None,
     ) -> None:
-        """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...)."""
+        """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
+
+        `max_memory` limits the bytes of this computer that simulated memories may take.
+        """
+        self.host = HostMemory(max_memory)
         self.target = target
         self.seed = seed
         self.poison = poison
         self.checks = frozenset(checks)
         self.findings: list[Diagnostic] = []
+        self.logged = 0
+        """Characters that its cores have logged."""
         self.sizes = {
             "vmem": target.vmem_bytes,
             "smem": target.smem_bytes,
@@ -280,7 +301,7 @@ class Machine:
         }
         self.random = random.Random(seed)
         self.policy: Policy = policy
-        self.engine = Engine(policy, self.random)
+        self.engine = Engine(policy, self.random, devices * cores)
         self.device_count = devices
         self.devices: list[Device] = []
         for index in range(devices):
@@ -298,7 +319,7 @@ class Machine:
 
     def new_memory(self, kind: str, capacity: int, owner: str) -> Memory:
         """A memory with this machine's poison and tracking."""
-        return Memory(kind, capacity, owner, self.poison, "init" in self.checks)
+        return Memory(kind, capacity, owner, self.poison, "init" in self.checks, host=self.host)
 
     def device(self, index: int, at: SourceLocation | None = None) -> Device:
         """The device with logical id `index`."""

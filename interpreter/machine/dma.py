@@ -25,6 +25,10 @@ from pallasite.interpreter.machine.views import Ref
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
 
+STIRRED = 32
+"""How many transfers in flight one event may move on: enough for any order to occur."""
+MOST_IN_FLIGHT = 4096
+"""Transfers in flight for each core of the machine; hardware queues are far shorter."""
 Policy = Literal["eager", "on_wait", "random"]
 
 
@@ -96,7 +100,8 @@ def _written_once(transfer: Transfer) -> None:
 class Engine:
     """All DMA engines of a machine."""
 
-    def __init__(self, policy: Policy, order: random.Random) -> None:
+    def __init__(self, policy: Policy, order: random.Random, cores: int = 1) -> None:
+        self.limit = cores * MOST_IN_FLIGHT
         self.policy: Policy = policy
         self.order = order
         self.flying: dict[Transfer, None] = {}
@@ -106,6 +111,12 @@ class Engine:
         """Starts `transfer`."""
         if transfer.source.shape != transfer.target.shape:
             copy(transfer.source, transfer.target, transfer.location)
+        if len(self.flying) >= self.limit:
+            raise ExecutionError(
+                "too-many-dmas",
+                f"{len(self.flying)} DMAs are in flight that nobody has waited for",
+                transfer.location,
+            )
         if transfer.target.buffer.boxes is not None:
             _written_once(transfer)
         self.flying[transfer] = None
@@ -145,7 +156,10 @@ class Engine:
 
     def stir(self) -> None:
         """Moves a random choice of the transfers in flight on by a random number of halves."""
-        for transfer in list(self.flying):
+        flying = list(self.flying)
+        if len(flying) > STIRRED:
+            flying = self.order.sample(flying, STIRRED)
+        for transfer in flying:
             choice = self.order.random()
             if choice < 0.25:
                 self.finish(transfer)
@@ -191,7 +205,9 @@ class Engine:
         if not transfer.read:
             self._was_read(transfer)
         transfer.done = True
-        transfer.data = None
+        if transfer.data is not None:
+            transfer.data.buffer.forget()
+            transfer.data = None
         del self.flying[transfer]
         observer = transfer.sender.observer
         if observer is not None:

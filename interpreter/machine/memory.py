@@ -7,6 +7,7 @@ scopes (`pinned`) comes from the high end.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,8 +18,42 @@ from numpy.typing import NDArray
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.values import POISON_WORDS
 
+MEMORY_NOTE = Note("a larger run needs a larger limit (--max-memory)")
 ALIGNMENT = 512
 """Bytes: one sublane of 128 words, the unit in which registers address memory."""
+
+
+def default_memory() -> int:
+    """8 GiB, or half of this computer's memory if that is less."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 8 << 30
+    return min(8 << 30, physical // 2)
+
+
+class HostMemory:
+    """The bytes of this computer that the machine of one run may still touch."""
+
+    def __init__(self, limit: int | None = None):
+        self.limit = default_memory() if limit is None else limit
+        self.used = 0
+
+    def take(self, size: int, name: str, location: SourceLocation | None = None) -> None:
+        """Counts `size` bytes more; raises if that exceeds the limit."""
+        if self.used + size > self.limit:
+            raise ExecutionError(
+                "memory-limit",
+                f"simulated memory takes {self.used + size} bytes with {name}, more than the limit "
+                f"of {self.limit}",
+                location,
+                [MEMORY_NOTE],
+            )
+        self.used += size
+
+    def give(self, size: int) -> None:
+        """Counts `size` bytes less."""
+        self.used -= size
 
 
 @dataclass(eq=False)
@@ -33,6 +68,8 @@ class Buffer:
     zero: bool = False
     pinned: bool = False
     freed: bool = False
+    taken: int = 0
+    """Bytes of this computer that it counts for."""
     shadow: NDArray[np.uint8] | None = None
     """All-ones where a byte was written; None when nobody asks."""
     boxes: dict[Any, SourceLocation | None] | None = None
@@ -42,13 +79,26 @@ class Buffer:
     def bytes(self) -> NDArray[np.uint8]:
         """The contents, zero if asked for, else poison: whole words, to be viewed as such."""
         count = -(-self.size // 4)
+        self._take(count * 4)
         if self.zero:
             return np.zeros(count * 4, np.uint8)
         return np.full(count, POISON_WORDS[self.memory.poison], np.uint32).view(np.uint8)
 
     def track(self) -> None:
         """Starts remembering which bytes were written."""
+        self._take(-(-self.size // 4) * 4)
         self.shadow = np.full(-(-self.size // 4) * 4, 0xFF if self.zero else 0, np.uint8)
+
+    def _take(self, size: int) -> None:
+        if self.memory.host is not None:
+            self.memory.host.take(size, self.title, self.location)
+            self.taken += size
+
+    def forget(self) -> None:
+        """Gives back what this computer holds of the buffer, whose life has ended."""
+        if self.memory.host is not None:
+            self.memory.host.give(self.taken)
+            self.taken = 0
 
     @property
     def title(self) -> str:
@@ -70,6 +120,7 @@ class Memory:
     poison: int = 0
     tracked: bool = False
     """Whether buffers remember which of their bytes were written."""
+    host: HostMemory | None = None
     peak_bytes: int = 0
     _stack: list[Buffer] = field(default_factory=list[Buffer])
     _pinned: list[Buffer] = field(default_factory=list[Buffer])
@@ -129,6 +180,7 @@ class Memory:
     def free(self, buffer: Buffer) -> None:
         """Ends the life of `buffer`; its addresses return once nothing newer lies above them."""
         buffer.freed = True
+        buffer.forget()
         del self._live[buffer.address]
         if buffer.pinned:
             self._pinned.remove(buffer)

@@ -22,6 +22,8 @@ from pallasite.interpreter.machine.views import Ref
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
+MOST_FINDINGS = 1000
+"""Findings that one check reports; a kernel without source lines may have any number."""
 Mask = NDArray[np.bool_] | None
 
 
@@ -117,7 +119,7 @@ class Observer:
     ) -> None:
         """Records a finding, once per place and subject."""
         key = (code, at, message if at is None else subject)
-        if key not in self._seen:
+        if key not in self._seen and len(self._seen) < MOST_FINDINGS:
             self._seen.add(key)
             self.machine.findings.append(Diagnostic(code, message, at, list(notes), "finding"))
 

@@ -1,0 +1,163 @@
+"""What a run may cost, and refusals of modules that would cost more: any module is safe to run.
+
+* *Steps* (`--max-steps`): every op costs one step, and one more for each `ELEMENTS_PER_STEP` elements
+  of the vectors or memory that it works on; every grid point costs `GRID_POINT_STEPS`. A run of steps
+  without end meets the limit within minutes, whatever its ops are.
+* *Memory* (`--max-memory`): the arrays of the call, every byte of simulated memory that is touched,
+  and the vectors that are live at once, which is known before the run.
+* Calls do not recurse, which Mosaic has no use for.
+"""
+
+from __future__ import annotations
+
+from math import isqrt, prod
+from typing import Any
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from pallasite.diagnostics import ExecutionError, Note, Unsupported
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.func import CallOp, FuncOp
+from pallasite.dialects.locations import source_location
+from pallasite.interpreter.machine.memory import MEMORY_NOTE
+
+ELEMENTS_PER_STEP = 256
+PRODUCTS_PER_STEP = 1 << 14
+GRID_POINT_STEPS = 100
+BYTES_PER_ELEMENT = 4
+"""Carriers of narrow floats are wider than their types."""
+
+_PRODUCTS = ("tpu.matmul", "vector.contract", "grid.matmul")
+_MOVES = (memref.CopyOp, tpu.EnqueueDmaOp, tpu.LogBufferOp)
+
+
+# Steps
+
+
+def op_steps(op: Operation) -> int:
+    """What one execution of `op` costs, its regions left out."""
+    if op.has_trait(IsTerminator):
+        return 1
+    sizes = [_elements(value) for value in (*op.results, *op.operands)]
+    largest = max(sizes, default=0)
+    steps = 1 + largest // ELEMENTS_PER_STEP
+    if op.name in _PRODUCTS and len(sizes) > 2:
+        # Rows times columns times depth is the root of the product of the three areas.
+        steps += isqrt(prod(max(size, 1) for size in sizes[:3])) // PRODUCTS_PER_STEP
+    if isinstance(op, _MOVES):
+        moved = max((_memory_elements(value) for value in op.operands), default=0)
+        steps += moved // ELEMENTS_PER_STEP
+    return steps
+
+
+def _elements(value: SSAValue) -> int:
+    return prod(value.type.get_shape()) if isinstance(value.type, VectorType) else 0
+
+
+def _memory_elements(value: SSAValue) -> int:
+    if not isinstance(value.type, MemRefType):
+        return 0
+    shape: tuple[int, ...] = value.type.get_shape()
+    return prod(size for size in shape if size != DYNAMIC_INDEX)
+
+
+# Memory
+
+
+def check_functions(functions: dict[str, FuncOp], name: str, limit: int) -> None:
+    """Raises if function `name` calls itself, or holds vectors of more than `limit` bytes at once."""
+    peak, op = _Vectors(functions).function(name)
+    if peak > limit:
+        raise ExecutionError(
+            "memory-limit",
+            f"the vectors that are live here take {peak} bytes, more than the limit of {limit}",
+            source_location(op) if op is not None else None,
+            [MEMORY_NOTE],
+        )
+
+
+class _Vectors:
+    """The most bytes of vectors that are live at once, and the op at which they are."""
+
+    def __init__(self, functions: dict[str, FuncOp]):
+        self.functions = functions
+        self.known: dict[str, tuple[int, Operation | None]] = {}
+        self.active: list[str] = []
+
+    def function(self, name: str, user: Operation | None = None) -> tuple[int, Operation | None]:
+        if name in self.active:
+            raise Unsupported(
+                "recursive-call",
+                f"function @{name} calls itself, directly or through others",
+                source_location(user) if user is not None else None,
+                [Note("a kernel's calls are inlined; write a loop")],
+            )
+        func = self.functions.get(name)
+        if func is None or not func.body.blocks:
+            return 0, None
+        if name not in self.known:
+            self.active.append(name)
+            last = _last_uses(func)
+            self.known[name] = max(
+                (self._block(block, last) for block in func.body.blocks), key=lambda found: found[0]
+            )
+            self.active.pop()
+        return self.known[name]
+
+    def _block(self, top: Block, last: dict[Operation, int]) -> tuple[int, Operation | None]:
+        """Walks without recursion: modules may nest as deeply as they like."""
+        peak, where = 0, None
+        live = sum(_bytes(argument) for argument in top.args)
+        waiting: list[Any] = [iter(top.ops)]
+        ends: list[Operation | None] = [None]
+        while waiting:
+            op = next(waiting[-1], None)
+            if op is None:
+                waiting.pop()
+                closing = ends.pop()
+                if closing is not None:
+                    live -= last.get(closing, 0)
+                continue
+            live += sum(_bytes(result) for result in op.results)
+            inner = [block for region in op.regions for block in region.blocks]
+            live += sum(_bytes(argument) for block in inner for argument in block.args)
+            called = 0
+            if isinstance(op, CallOp):
+                called, _ = self.function(op.callee.root_reference.data, op)
+            if live + called > peak:
+                peak, where = live + called, op
+            if not inner:
+                live -= last.get(op, 0)
+                continue
+            waiting.append(inner_op for block in inner for inner_op in block.ops)
+            ends.append(op)
+        return peak, where
+
+
+def _bytes(value: SSAValue) -> int:
+    return _elements(value) * BYTES_PER_ELEMENT
+
+
+def _last_uses(func: FuncOp) -> dict[Operation, int]:
+    """For each op the bytes of the vectors that no later op uses."""
+    last: dict[SSAValue, Operation] = {}
+    for op in func.walk():
+        for value in op.results:
+            if _elements(value):
+                last[value] = op
+        for value in op.operands:
+            if _elements(value):
+                home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+                user = op
+                while user.parent is not home:
+                    parent = user.parent_op()
+                    if parent is None:
+                        break
+                    user = parent
+                last[value] = user
+    freed: dict[Operation, int] = {}
+    for value, op in last.items():
+        freed[op] = freed.get(op, 0) + _bytes(value)
+    return freed
