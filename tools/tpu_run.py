@@ -299,6 +299,10 @@ def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> No
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console script."""
     session = Session(parser().parse_args(arguments))
+    # Not at the top: NumPy is slow to import, and --help does not need it.
+    from pallasite.interpreter.process import tune
+
+    tune()
     status, code = session.run()
     session.report(status)
     sys.stdout.flush()

@@ -15,7 +15,6 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 
-
 MOST_LOGGED = 64 << 20
 """Characters that all cores of a run may log."""
 
