@@ -27,8 +27,8 @@ from pallasite.interpreter.values import wrap
 class Program:
     """The functions of a module as Python functions, compiled when first asked for.
 
-    Belongs to one run: the budget and the generated code's globals are its own. `module` must not
-    change meanwhile.
+    Belongs to one run at a time: the budget and the generated code's globals are its own. `module`
+    must not change meanwhile.
     """
 
     def __init__(self, module: ModuleOp, facts: Facts, budget: Budget | None = None):

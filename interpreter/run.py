@@ -76,12 +76,14 @@ def execute(
     max_steps: int | None = None,
     max_memory: int | None = None,
     poison: int = 0,
+    program: Program | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
     `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
     transfers land as late as their waits allow; any other seed makes their order random, by seed.
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
+    `program` is what `prepare` made of the same arguments, and is not running.
     """
     kernel = find_kernel(module)
     if len(inputs) != devices:
@@ -101,9 +103,11 @@ def execute(
         poison=poison,
         max_memory=limit,
     )
-    budget = Budget(DEFAULT_STEPS if max_steps is None else max_steps)
-    program = _program(driver, module, Facts(target, poison), budget)
-    check_functions(program.functions, kernel.func.sym_name.data, limit)
+    if program is None:
+        program = prepare(
+            module, target=target, driver=driver, max_memory=max_memory, poison=poison
+        )
+    program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     with values.quiet():
         cores = [device.cores[0] for device in machine.devices]
@@ -118,6 +122,21 @@ def execute(
         list(machine.findings),
         [line for core in cores for line in core.log],
     )  # fmt: skip
+
+
+def prepare(
+    module: ModuleOp,
+    *,
+    target: Target,
+    driver: Driver = "compiled",
+    max_memory: int | None = None,
+    poison: int = 0,
+) -> Program:
+    """The kernel of `module` made executable, for any number of runs one after another."""
+    program = _program(driver, module, Facts(target, poison), Budget())
+    limit = default_memory() if max_memory is None else max_memory
+    check_functions(program.functions, find_kernel(module).func.sym_name.data, limit)
+    return program
 
 
 def _program(driver: Driver, module: ModuleOp, facts: Facts, budget: Budget) -> Program:

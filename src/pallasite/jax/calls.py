@@ -21,7 +21,8 @@ from pallasite.dialects.kernel import call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.interpreter.arrays import dtype_of
-from pallasite.interpreter.run import execute, find_kernel
+from pallasite.interpreter.driver import Program
+from pallasite.interpreter.run import execute, find_kernel, prepare
 from pallasite.jax.settings import Settings
 
 Array = NDArray[Any]
@@ -46,6 +47,8 @@ class KernelCall:
         talks = bool(config.get("has_communication")) or config.get("collective_id") is not None
         self.collective = devices > 1 and (talks or _knows_its_device(module))
         self.devices = devices
+        self.programs: list[Program] = []
+        """Executable copies of the kernel that no thread is running."""
         self.meeting = Meeting(self)
         self.executing = threading.Lock()
         self.failure: Exception | None = None
@@ -58,14 +61,23 @@ class KernelCall:
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
+        target = target_named(self.settings.target)
+        try:
+            program = self.programs.pop()
+        except IndexError:
+            program = prepare(self.lowered, target=target)
         outcome = execute(
             self.lowered,
             inputs,
-            target=target_named(self.settings.target),
+            target=target,
             seed=self.settings.seed,
             checks=self.settings.checks,
             devices=len(inputs),
+            program=program,
         )
+        self.programs.append(program)
+        for line in outcome.log:
+            print(line, flush=True)
         if outcome.findings:
             raise outcome.findings[0]
         return outcome.outputs
