@@ -6,7 +6,7 @@ The compiler's register form takes a matmul or a 2-D transpose on a matrix that
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, i64
@@ -183,6 +183,10 @@ def _combine(
 ) -> SSAValue | None:
     if left is None or right is None:
         return right if left is None else left
-    made = cast(Any, kind)(left, right)
-    made.location = op.location
+    made = kind.create(
+        operands=(left, right),
+        result_types=(left.type,),
+        properties=arith.default_properties(kind),
+        location=op.location,
+    )
     return u.emit(made).results[0]

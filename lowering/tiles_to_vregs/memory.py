@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -22,11 +22,20 @@ def _steps(op: Operation, rank: int) -> list[int]:
     return [int(s) for s in cast(DenseArrayBase[Any], steps).get_values()]
 
 
-def _indices(
-    base: Sequence[SSAValue], steps: list[int], position: tuple[int, ...], u: Unroller
-) -> list[SSAValue]:
-    moves = [p * s for p, s in zip(position, steps, strict=True)] if position else [0] * len(base)
-    return [u.offset(b, m) for b, m in zip(base, moves, strict=True)]
+def _places(
+    base: Sequence[SSAValue], steps: list[int], shape: tuple[int, ...], u: Unroller
+) -> Iterator[tuple[tuple[int, ...], list[SSAValue]]]:
+    """The positions of a grid of `shape`, each with its indices."""
+    # Each index depends on the position along one dimension only.
+    known = [
+        [u.offset(b, p * s) for p in range(n)]
+        for b, s, n in zip(base, steps, shape or [1] * len(base), strict=True)
+    ]
+    if not shape:
+        yield (), [one[0] for one in known]
+        return
+    for position in np.ndindex(*shape):
+        yield position, [one[p] for one, p in zip(known, position, strict=True)]
 
 
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
@@ -38,9 +47,9 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     steps = _steps(op, len(base))
     memory = u.scalar(op.base)
     loaded: list[SSAValue | None] = []
-    for position in np.ndindex(*grid):
+    for _, indices in _places(base, steps, grid, u):
         made = type(op).create(
-            operands=[memory, *_indices(base, steps, position, u)],
+            operands=[memory, *indices],
             result_types=(kind,),
             properties=op.properties,
             location=op.location,
@@ -59,11 +68,11 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     mask = getattr(op, "mask", None)
     masks = u.registers(mask) if mask is not None else None
     memory = u.scalar(op.base)
-    for position in np.ndindex(*values.shape):
+    for position, indices in _places(base, steps, values.shape, u):
         value = cast(SSAValue | None, values[position])
         if value is None:
             continue
-        operands = [value, memory, *_indices(base, steps, position, u)]
+        operands = [value, memory, *indices]
         if masks is not None:
             operands.append(cast(SSAValue, masks[position]))
         u.emit(type(op).create(operands=operands, properties=op.properties, location=op.location))

@@ -30,6 +30,7 @@ from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import split_shape
+from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
 Registers = NDArray[Any]
@@ -39,6 +40,7 @@ Rule = Callable[[Any, "Unroller"], None]
 """Takes an operation of the kind it is registered for."""
 
 _RULES: dict[type[Operation], Rule] = {}
+_ADDI = arith.default_properties(arith.AddiOp)
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
@@ -211,7 +213,10 @@ class Unroller:
         for known in self._sums:
             if (base, amount) in known:
                 return known[base, amount]
-        total = self.emit(arith.AddiOp(base, self.index(amount))).results[0]
+        made = arith.AddiOp.create(
+            operands=(base, self.index(amount)), result_types=(base.type,), properties=_ADDI
+        )
+        total = self.emit(made).results[0]
         self._sums[-1][base, amount] = total
         return total
 
@@ -267,7 +272,8 @@ class TilesToVregsPass(ModulePass):
         from pallasite.lowering.tiles_to_vregs import rules
 
         rules.load()
-        for function in list(op.body.block.ops):
-            if isinstance(function, func.FuncOp):
-                Unroller().run(function)
+        with collection.paused():
+            for function in list(op.body.block.ops):
+                if isinstance(function, func.FuncOp):
+                    Unroller().run(function)
         set_form(op, "vreg")

@@ -1,0 +1,176 @@
+"""What lowering costs: by block size, by kernel of the corpus, and per register operation.
+
+    python benchmarks/compile_cost.py --corpus PATH
+
+Writes docs/compile_cost.md. Modules are not verified between passes. Times are processor times of
+one run on one computer; what must hold anywhere are operation counts and ratios between sizes.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from corpus import Kernel, arguments, kernels, machine, publish, register_kinds, table
+from templates import TEMPLATES, square
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite import api
+from pallasite.diagnostics import Diagnostic
+from pallasite.dialects import make_context
+from pallasite.dialects.kernel import form_of, set_form
+from pallasite.lowering.pipelines import steps
+
+TARGET = "v5e"
+SIZES = (128, 512, 2048)
+REPEATS = 3
+
+
+@dataclass
+class Cost:
+    """Seconds by pass of one lowering, and the operations of its forms."""
+
+    seconds: dict[str, float]
+    tiles_ops: int
+    register_ops: int
+
+    @property
+    def to_tiles(self) -> float:
+        return sum(s for name, s in self.seconds.items() if name != "tiles-to-vregs")
+
+    @property
+    def to_vregs(self) -> float:
+        return self.seconds.get("tiles-to-vregs", 0.0)
+
+
+def lower(module: ModuleOp, goal: str) -> Cost:
+    """Lowers a copy of `module`, timing every pass."""
+    lowered, context = module.clone(), make_context()
+    cost = Cost({}, 0, 0)
+    gc.collect()
+    for leaves, step in steps(form_of(module), goal, TARGET):
+        if leaves == "vreg":
+            cost.tiles_ops = operations(lowered)
+        began = time.process_time()
+        step.apply(context, lowered)
+        cost.seconds[step.name] = time.process_time() - began
+        set_form(lowered, leaves)
+    if goal == "vreg":
+        cost.register_ops = register_kinds(lowered).total()
+    else:
+        cost.tiles_ops = operations(lowered)
+    return cost
+
+
+def operations(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
+
+
+def repeated(module: ModuleOp, goal: str) -> tuple[Cost, Cost]:
+    """The first lowering, whose movements are not planned yet, and the fastest of the next."""
+    first = lower(module, goal)
+    return first, min((lower(module, goal) for _ in range(REPEATS)), key=lambda c: c.to_tiles)
+
+
+def by_size() -> str:
+    rows = []
+    for name in TEMPLATES:
+        costs = [repeated(api.parse(square(name, n)), "tiles") for n in SIZES]
+        counts = [first.tiles_ops for first, _ in costs]
+        later = [second.to_tiles for _, second in costs]
+        rows.append((
+            name, *counts, *(round(first.to_tiles * 1e3, 1) for first, _ in costs),
+            *(round(s * 1e3, 1) for s in later), later[-1] / later[0],
+        ))  # fmt: skip
+    header = (
+        "kernel",
+        *(f"ops at {n}" for n in SIZES),
+        *(f"first ms at {n}" for n in SIZES),
+        *(f"ms at {n}" for n in SIZES),
+        f"time {SIZES[-1]} / {SIZES[0]}",
+    )
+    return table(header, rows)
+
+
+def measured(found: Iterator[Kernel]) -> dict[str, tuple[Cost, Cost]]:
+    """The costs of every kernel that we lower."""
+    lower(api.parse(square("elementwise", 128)), "vreg")  # imports
+    costs: dict[str, tuple[Cost, Cost]] = {}
+    for kernel in found:
+        if not kernel.accepted(TARGET):
+            continue
+        try:
+            costs[kernel.name] = repeated(kernel.parse(), "vreg")
+        except Diagnostic as error:
+            print(f"{kernel.name}: {error.message}")
+    return costs
+
+
+def rate(costs: list[Cost]) -> int:
+    seconds = sum(c.to_vregs for c in costs)
+    return round(sum(c.register_ops for c in costs) / seconds) if seconds else 0
+
+
+def shares(costs: list[Cost]) -> str:
+    """How the time to `vreg` divides among passes."""
+    total: dict[str, float] = {}
+    for cost in costs:
+        for name, seconds in cost.seconds.items():
+            total[name] = total.get(name, 0.0) + seconds
+    whole = sum(total.values())
+    rows = [(name, round(s * 1e3), round(100 * s / whole)) for name, s in total.items()]
+    return table(("pass", "ms, all kernels", "%"), rows)
+
+
+def page(costs: dict[str, tuple[Cost, Cost]], sizes: str) -> str:
+    slowest = sorted(costs.items(), key=lambda item: -item[1][0].to_tiles)
+    rows = [
+        (name, round(first.to_tiles * 1e3, 1), round(later.to_tiles * 1e3, 1),
+         round(later.to_vregs * 1e3, 1), later.register_ops, rate([later]))
+        for name, (first, later) in slowest
+    ]  # fmt: skip
+    first, later = zip(*costs.values(), strict=True)
+    large = [c for c in later if c.register_ops >= 200]
+    header = (
+        "kernel", "first ms to tiles", "ms to tiles", "ms to vreg", "register ops", "ops per s",
+    )  # fmt: skip
+    over = sum(c.to_tiles >= 0.1 for c in first)
+    return f"""# What lowering costs
+
+Written by `benchmarks/compile_cost.py` on one computer
+({machine()}), target {TARGET}, without
+verification between passes. Times are processor times of one run: they mean little elsewhere,
+counts and ratios do.
+
+## Independent of the block
+
+One n x n block of f32. *First* includes planning the movement of data, which later lowerings of
+the same movement find in a cache.
+
+{sizes}
+
+## The corpus
+
+{len(costs)} kernels; {over} take 100 ms or more from parsed module to `tiles` the first time, none
+of the passes having run on them before; the slowest takes
+{max(c.to_tiles for c in first) * 1e3:.0f} ms, the slowest lowered again
+{max(c.to_tiles for c in later) * 1e3:.0f} ms. `tiles-to-vregs` makes {rate(list(later)):,} register
+operations per second over all kernels, {rate(large):,} over those with at least 200 (small kernels
+pay mostly for their scalar operations).
+
+{shares(list(later))}
+
+{table(header, rows)}
+"""
+
+
+def main() -> None:
+    options = arguments("Measures the cost of lowering.")
+    costs = measured(kernels(options))
+    publish(options, "compile_cost.md", page(costs, by_size()))
+
+
+if __name__ == "__main__":
+    main()

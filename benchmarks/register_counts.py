@@ -1,0 +1,149 @@
+"""Register operations of our `vreg` form against those of the old C++ passes.
+
+    python benchmarks/register_counts.py --corpus PATH
+
+Writes docs/register_counts.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from corpus import (
+    MOVEMENT,
+    Kernel,
+    arguments,
+    geometric_mean,
+    kernels,
+    publish,
+    register_kinds,
+    table,
+)
+
+from pallasite import api
+from pallasite.diagnostics import Diagnostic
+
+TARGETS = ("v5e", "v6e")
+HIGHEST = 1.10
+
+
+@dataclass(frozen=True)
+class Count:
+    """A kernel on a target."""
+
+    kernel: Kernel
+    target: str
+    ours: Counter[str]
+    theirs: int
+
+    @property
+    def ratio(self) -> float:
+        return self.ours.total() / self.theirs
+
+    def reason(self) -> str:
+        """Which kinds of operation make the difference, as far as theirs are known by kind."""
+        path = self.kernel.folder / "cpp_vreg.mlir"
+        old = register_kinds(api.parse(path.read_text())) if path.exists() else Counter[str]()
+        if old.total() != self.theirs:
+            most = ", ".join(f"{n} {kind}" for kind, n in self.ours.most_common(4))
+            return f"ours are {most}"
+        more = self.ours - old
+        fewer = old - self.ours
+        parts = [", ".join(f"{n} {kind}" for kind, n in c.most_common(4)) for c in (more, fewer)]
+        return f"more: {parts[0] or 'nothing'}; fewer: {parts[1] or 'nothing'}"
+
+
+def count(kernel: Kernel, target: str) -> Count | str | None:
+    """The count, why there is none, or None if the kernel does not belong to the comparison."""
+    theirs = kernel.register_ops(target)
+    if not theirs or not kernel.accepted(target):
+        return None
+    try:
+        lowered = api.lower(kernel.parse(), "vreg", target)
+    except Diagnostic as error:
+        return f"{kernel.name} on {target}: {error.message}"
+    return Count(kernel, target, register_kinds(lowered), theirs)
+
+
+def averages(counts: list[Count]) -> str:
+    rows = []
+    for target in TARGETS:
+        here = [c for c in counts if c.target == target]
+        moving = [c for c in here if c.kernel.group in MOVEMENT]
+        rows.append((
+            target, len(here), geometric_mean(c.ratio for c in here), len(moving),
+            geometric_mean(c.ratio for c in moving), sum(c.ratio > HIGHEST for c in here),
+        ))  # fmt: skip
+    header = ("target", "kernels", "ratio", "movement kernels", "ratio", f"above {HIGHEST:.2f}")
+    return table(header, rows)
+
+
+def group_averages(counts: list[Count]) -> str:
+    groups = sorted({c.kernel.group for c in counts})
+    rows = []
+    for group in groups:
+        means = [
+            geometric_mean(c.ratio for c in counts if (c.kernel.group, c.target) == (group, t))
+            for t in TARGETS
+        ]
+        rows.append((group, *means))
+    return table(("group", *TARGETS), rows)
+
+
+def worst(counts: list[Count]) -> str:
+    ranked: dict[str, Count] = {}
+    for c in sorted(counts, key=lambda c: -c.ratio):
+        ranked.setdefault(c.kernel.name, c)
+    rows = [(c.kernel.name, c.target, c.ratio, c.reason()) for c in list(ranked.values())[:5]]
+    return table(("kernel", "target", "ratio", "difference in operations"), rows)
+
+
+def page(counts: list[Count], failures: list[str]) -> str:
+    rows = [
+        (c.kernel.name, c.kernel.group, c.target, c.ours.total(), c.theirs, c.ratio) for c in counts
+    ]
+    missing = "".join(f"- {line}\n" for line in failures) or "None.\n"
+    return f"""# Register operations
+
+Written by `benchmarks/register_counts.py`. A register operation is an operation of the `vreg` form
+outside `func` and `scf` that has a vector operand or result; operations that only take registers
+apart or put them together count for both sides. *Theirs* are the passes that Mosaic had in C++
+until they were closed. Ratios are ours / theirs, averages geometric; the movement groups are
+{", ".join(MOVEMENT)}.
+
+{averages(counts)}
+
+## By group
+
+{group_averages(counts)}
+
+## The worst five
+
+{worst(counts)}
+
+## Not compared: we refuse
+
+{missing}
+## Every kernel
+
+{table(("kernel", "group", "target", "ours", "theirs", "ratio"), rows)}
+"""
+
+
+def main() -> None:
+    options = arguments("Counts register operations.")
+    counts: list[Count] = []
+    failures: list[str] = []
+    for kernel in kernels(options):
+        for target in TARGETS:
+            result = count(kernel, target)
+            if isinstance(result, Count):
+                counts.append(result)
+            elif result is not None:
+                failures.append(result)
+    publish(options, "register_counts.md", page(counts, failures))
+
+
+if __name__ == "__main__":
+    main()
