@@ -1,0 +1,141 @@
+// RUN: tpu-opt %s -p canonicalize-mosaic{target=v5e} | filecheck %s
+// RUN: tpu-opt %s -p canonicalize-mosaic{target=v6e} | filecheck %s --check-prefix V6E
+
+// v5e adds f32 only; the result is rounded once.
+// CHECK-LABEL: func.func @bf16_arithmetic(
+// CHECK:       [[X:%[0-9]+]] = tpu.extf %a
+// CHECK-NEXT:  [[Y:%[0-9]+]] = tpu.extf %b
+// CHECK-NEXT:  [[S:%[0-9]+]] = arith.addf [[X]], [[Y]] : vector<16x128xf32>
+// CHECK-NEXT:  tpu.truncf [[S]] {rounding_mode = #tpu.rounding_mode<to_nearest_even>}
+// V6E-LABEL:   func.func @bf16_arithmetic(
+// V6E-NEXT:    arith.addf %a, %b : vector<16x128xbf16>
+func.func @bf16_arithmetic(%a: vector<16x128xbf16>, %b: vector<16x128xbf16>) -> vector<16x128xbf16> {
+  %0 = arith.addf %a, %b : vector<16x128xbf16>
+  func.return %0 : vector<16x128xbf16>
+}
+
+// CHECK-LABEL: func.func @narrow_integers(
+// CHECK:       arith.extsi %a
+// CHECK-NEXT:  arith.extsi %b
+// CHECK-NEXT:  arith.muli {{.*}} : vector<32x128xi32>
+// CHECK-NEXT:  arith.trunci
+func.func @narrow_integers(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vector<32x128xi8> {
+  %0 = arith.muli %a, %b : vector<32x128xi8>
+  func.return %0 : vector<32x128xi8>
+}
+
+// Unsigned operations extend with zeros.
+// CHECK-LABEL: func.func @unsigned_shift(
+// CHECK:       arith.extui %a
+// CHECK-NEXT:  arith.extui %b
+// CHECK-NEXT:  arith.shrui {{.*}} : vector<32x128xi32>
+func.func @unsigned_shift(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vector<32x128xi8> {
+  %0 = arith.shrui %a, %b : vector<32x128xi8>
+  func.return %0 : vector<32x128xi8>
+}
+
+// JAX saturates.
+// CHECK-LABEL: func.func @float_to_narrow_integer(
+// CHECK:       dense<-1.280000e+02>
+// CHECK-NEXT:  arith.maximumf
+// CHECK:       dense<1.270000e+02>
+// CHECK-NEXT:  arith.minimumf
+// CHECK-NEXT:  tpu.fptosi {{.*}} : vector<8x128xf32> -> vector<8x128xi32>
+// CHECK-NEXT:  arith.trunci
+func.func @float_to_narrow_integer(%a: vector<8x128xf32>) -> vector<8x128xi8> {
+  %0 = arith.fptosi %a : vector<8x128xf32> to vector<8x128xi8>
+  func.return %0 : vector<8x128xi8>
+}
+
+// CHECK-LABEL: func.func @float8(
+// CHECK:       tpu.extf %a : vector<8x128xf8E5M2> -> vector<8x128xf32>
+// CHECK-NEXT:  tpu.truncf {{.*}} -> vector<8x128xbf16>
+func.func @float8(%a: vector<8x128xf8E5M2>) -> vector<8x128xbf16> {
+  %0 = arith.extf %a : vector<8x128xf8E5M2> to vector<8x128xbf16>
+  func.return %0 : vector<8x128xbf16>
+}
+
+// CHECK-LABEL: func.func @constant_scalar(
+// CHECK:       arith.constant dense<2.000000e+00> : vector<8x128xf32>
+// CHECK-NEXT:  func.return
+func.func @constant_scalar() -> vector<8x128xf32> {
+  %two = arith.constant 2.0 : f32
+  %0 = vector.broadcast %two : f32 to vector<8x128xf32>
+  func.return %0 : vector<8x128xf32>
+}
+
+// CHECK-LABEL: func.func @narrow_scalar(
+// CHECK:       arith.extf %a : bf16 to f32
+// CHECK-NEXT:  vector.broadcast {{.*}} : f32 to vector<16x128xf32>
+// CHECK-NEXT:  tpu.truncf
+func.func @narrow_scalar(%a: bf16) -> vector<16x128xbf16> {
+  %0 = vector.broadcast %a : bf16 to vector<16x128xbf16>
+  func.return %0 : vector<16x128xbf16>
+}
+
+// CHECK-LABEL: func.func @scalar_condition(
+// CHECK:       arith.extui %c : i1 to i32
+// CHECK-NEXT:  vector.broadcast
+// CHECK:       arith.cmpi ne
+// CHECK-NEXT:  arith.select {{.*}}, %a, %b : vector<8x128xi1>, vector<8x128xf32>
+func.func @scalar_condition(%c: i1, %a: vector<8x128xf32>, %b: vector<8x128xf32>) -> vector<8x128xf32> {
+  %0 = arith.select %c, %a, %b : vector<8x128xf32>
+  func.return %0 : vector<8x128xf32>
+}
+
+// CHECK-LABEL: func.func @select_of_masks(
+// CHECK:       arith.andi %c, %a
+// CHECK:       arith.xori %c
+// CHECK-NEXT:  arith.andi {{.*}}, %b
+// CHECK-NEXT:  arith.ori
+func.func @select_of_masks(%c: vector<8x128xi1>, %a: vector<8x128xi1>, %b: vector<8x128xi1>) -> vector<8x128xi1> {
+  %0 = arith.select %c, %a, %b : vector<8x128xi1>, vector<8x128xi1>
+  func.return %0 : vector<8x128xi1>
+}
+
+// CHECK-LABEL: func.func @bf16_reduction(
+// CHECK:       tpu.extf %a
+// CHECK-NEXT:  tpu.extf %b
+// CHECK-NEXT:  vector.multi_reduction <add>, {{.*}} : vector<16x128xf32> to vector<16xf32>
+// CHECK-NEXT:  tpu.truncf
+func.func @bf16_reduction(%a: vector<16x128xbf16>, %b: vector<16xbf16>) -> vector<16xbf16> {
+  %0 = vector.multi_reduction <add>, %a, %b [1] : vector<16x128xbf16> to vector<16xbf16>
+  func.return %0 : vector<16xbf16>
+}
+
+// CHECK-LABEL: func.func @accumulator_folds_in(
+// CHECK:       tpu.matmul %a, %b, %c
+// CHECK-NEXT:  func.return
+func.func @accumulator_folds_in(%a: vector<16x128xf32>, %b: vector<128x128xf32>, %c: vector<16x128xf32>) -> vector<16x128xf32> {
+  %zero = arith.constant dense<0.0> : vector<16x128xf32>
+  %0 = tpu.matmul %a, %b, %zero {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<16x128xf32>, vector<128x128xf32>, vector<16x128xf32> -> vector<16x128xf32>
+  %1 = arith.addf %0, %c : vector<16x128xf32>
+  func.return %1 : vector<16x128xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_lhs(
+// CHECK:       tpu.transpose %a, [1, 0]
+// CHECK:       tpu.matmul {{.*}}<[1], [0], [0], [1]
+func.func @transposed_lhs(%a: vector<128x16xf32>, %b: vector<128x128xf32>, %c: vector<16x128xf32>) -> vector<16x128xf32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[0], [0], [1], [1], [0, 1, 1, 1], [], []>, transpose_lhs_hint = false} : vector<128x16xf32>, vector<128x128xf32>, vector<16x128xf32> -> vector<16x128xf32>
+  func.return %0 : vector<16x128xf32>
+}
+
+// A batch is a list of products.
+// CHECK-LABEL: func.func @batch(
+// CHECK:       tpu.matmul {{.*}} -> vector<16x128xf32>
+// CHECK:       tpu.matmul {{.*}} -> vector<16x128xf32>
+// CHECK:       tpu.concatenate {{.*}} in 0
+func.func @batch(%a: vector<2x16x128xf32>, %b: vector<2x128x128xf32>, %c: vector<2x16x128xf32>) -> vector<2x16x128xf32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[2], [1], [1], [2], [0, 0, 0, 1, 1, 2], [0], [0]>, transpose_lhs_hint = false} : vector<2x16x128xf32>, vector<2x128x128xf32>, vector<2x16x128xf32> -> vector<2x16x128xf32>
+  func.return %0 : vector<2x16x128xf32>
+}
+
+// CHECK-LABEL: func.func @integer_product(
+// CHECK:       tpu.matmul %a, %b, %c
+// V6E-LABEL:   func.func @integer_product(
+// V6E-NEXT:    tpu.matmul %a, %b, %c
+func.func @integer_product(%a: vector<32x128xi8>, %b: vector<128x128xi8>, %c: vector<32x128xi32>) -> vector<32x128xi32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<32x128xi8>, vector<128x128xi8>, vector<32x128xi32> -> vector<32x128xi32>
+  func.return %0 : vector<32x128xi32>
+}
