@@ -24,27 +24,44 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling
-from pallasite.passes.check_vectors import COMPUTE_RULES, Rule, check_element, refusal
+from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_vectors import (
+    COMPUTE_RULES,
+    REFERENCE_RULES,
+    Rule,
+    check_element,
+    refusal,
+)
 from pallasite.passes.divisibility import remainder
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
 
 
-def check_kernel(module: ModuleOp, target: Target) -> None:
-    """Raises `Unsupported`, at the source line, for the first operation that breaks a rule."""
+def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
+    """Raises `Unsupported`, at the source line, for the first operation that breaks a rule.
+
+    `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
+    """
     func = kernel_function(module)
     if func is None:
         return
     check_memory(module, target)
     # Later forms hold register operations, which their own verifiers check.
-    rules = _RULES if form_of(module) in ("mosaic", "dma") else {}
+    if form_of(module) not in ("mosaic", "dma"):
+        rules: list[dict[type[Operation], tuple[Rule, ...]]] = []
+    elif allow_beyond_reference:
+        rules = [_RULES]
+    else:
+        rules = [_RULES, _REFERENCE]
+        check_columns(func, target)
     for op in func.walk():
         for result in op.results:
             if isinstance(result.type, VectorType):
                 check_element(op, result.type.element_type)
-        for rule in rules.get(type(op), ()):
-            rule(op, target)
+        for table in rules:
+            for rule in table.get(type(op), ()):
+                rule(op, target)
 
 
 # Memory
@@ -59,6 +76,37 @@ def _vector_access(op: Operation, target: Target) -> None:
         raise refusal(
             op, "memory-space", f"vectors cannot be {verb} {space}, only VMEM",
             "access SMEM one scalar at a time" if space == "smem" else "copy it to VMEM with a DMA",
+        )  # fmt: skip
+
+
+def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None:
+    """Strided accesses step over the rows of an array of one column of tiles, never over lanes."""
+    strides = op.strides.get_values()
+    shape = cast(_MEMREF, _base_of(op).type).get_shape()
+    if strides[-1] == 1 and (all(s == 1 for s in strides) or shape[-1] == LANES):
+        return
+    raise refusal(
+        op, "strided-access",
+        f"strides {list(strides)} of an array whose rows have {shape[-1]} elements are not "
+        "supported",
+        f"a strided access needs rows of exactly {LANES} elements and a stride of 1 along them",
+        "load the whole block and slice its value, or reshape the ref to 128 columns",
+    )  # fmt: skip
+
+
+def _byte_masks(op: Operation, target: Target) -> None:
+    """A store of part of the rows of a one-dimensional register of bytes masks within words."""
+    type = cast("VectorType[Attribute]", op.operands[0].type)
+    bits, shape = bit_width(type), type.get_shape()
+    if len(shape) != 1 or bits > 8 or 32 // bits <= target.max_mask_subelements:
+        return
+    whole = LANES * packing(bits)
+    if shape[0] % whole:
+        raise refusal(
+            op, "byte-mask", f"{target.name} cannot store {shape[0]} elements of "
+            f"{type.element_type} of a one-dimensional array",
+            f"that masks single bytes of words, which {target.name} does not have",
+            f"store multiples of {whole} elements, or use a two-dimensional array",
         )  # fmt: skip
 
 
@@ -183,6 +231,13 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     (_vector_access, _alignment),
 )
 _RULES = {**COMPUTE_RULES, **_ACCESSES}
+_REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
+    **REFERENCE_RULES,
+    tpu.StridedLoadOp: (_strided,),
+    tpu.StridedStoreOp: (_strided,),
+    tpu.VectorStoreOp: (_byte_masks,),
+    vector.StoreOp: (_byte_masks,),
+}
 
 
 @dataclass(frozen=True)
@@ -192,6 +247,7 @@ class CheckKernelPass(ModulePass):
     name: ClassVar[str] = "check-kernel"
 
     target: str = "v5e"
+    allow_beyond_reference: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        check_kernel(op, TARGETS[self.target])
+        check_kernel(op, TARGETS[self.target], allow_beyond_reference=self.allow_beyond_reference)

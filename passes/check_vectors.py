@@ -7,18 +7,27 @@ of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.targets import Target
 
-LANES = 128
 Rule = Callable[[Any, Target], None]
 Vector = VectorType[Attribute]
 
@@ -147,7 +156,9 @@ def _matmul(op: tpu.MatmulOp, target: Target) -> None:
         return
     integers = [isinstance(element, IntegerType) for element in (left, right)]
     if all(integers):
-        widened = left == right and target.generation >= 5
+        narrow_enough = max(bit_width(left), bit_width(right)) <= 8
+        alike = left == right and target.generation >= 5
+        widened = narrow_enough and (alike or target.generation >= 7)
     else:
         narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
         widened = target.generation >= 5 or not any(narrow)
@@ -166,10 +177,36 @@ def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
             op, "sublane-gather", f"{target.name} has no gather along sublanes",
             "gather along the last dimension, or index a ref row by row",
         )  # fmt: skip
+    bits = bit_width(op.source.type)
+    known = (32,) if (rank - 2) in op.dimensions.get_values() else (8, 32)
+    if target.generation < 6 and bits not in known:
+        raise refusal(
+            op, "gather-width",
+            f"{target.name} gathers {' or '.join(map(str, known))}-bit elements along this "
+            f"dimension, got {bits}-bit ones",
+            "cast the operand to a 32-bit type first, and the result back",
+        )  # fmt: skip
+
+
+def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
+    """The gather unit reads one register at a time, so the dimension must lie within one."""
+    source = cast(Vector, op.source.type)
+    shape, rows = source.get_shape(), SUBLANES * packing(bit_width(source))
+    for dim in op.dimensions.get_values():
+        limit = LANES if dim == len(shape) - 1 else rows
+        if dim >= len(shape) - 2 and shape[dim] > limit:
+            raise refusal(
+                op, "gather-extent",
+                f"a gather of {source.element_type} reaches {limit} elements of dimension {dim}, "
+                f"got {shape[dim]}",
+                "the gather unit reads a single register",
+                f"gather from pieces of {limit} and select between the results",
+            )  # fmt: skip
 
 
 def _reshape(op: Operation, target: Target) -> None:
-    """Between ranks of 2 and more anything goes; to and from rank 1 only whole lanes and ones."""
+    """Between ranks of 2 and more anything goes; to and from rank 1 whole lanes, ones, and what
+    fits a single row of lanes."""
     source = cast(Vector, op.operands[0].type)
     result = cast(Vector, op.results[0].type)
     old, new = source.get_shape(), result.get_shape()
@@ -178,15 +215,94 @@ def _reshape(op: Operation, target: Target) -> None:
     if [n for n in old if n != 1] == [n for n in new if n != 1]:
         # Lanes become sublanes; packed types do that within one register only.
         spreads = len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]
-        if not (spreads and bit_width(source) < 32 and old[-1] > LANES):
+        packed = bit_width(source) < 32 and target.generation < 6
+        if not (spreads and packed and old[-1] > LANES) or _undone(op, source):
             return
     elif min(len(old), len(new)) > 1 or (old[-1] % LANES == 0 and new[-1] % LANES == 0):
+        return
+    elif prod(old) <= LANES:
         return
     raise refusal(
         op, "reshape", f"cannot reshape {list(old)} to {list(new)} of {source.element_type}",
         "the last dimension of a one-dimensional array changes only between multiples of 128",
     )  # fmt: skip
 
+
+_COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
+"""Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
+
+
+def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
+    """The compiler turns `a > b ? a : b` into a maximum, which narrow integers do not have."""
+    condition, type = op.operands[0].owner, op.results[0].type
+    if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
+        return
+    if condition.predicate.value.data not in _COMPARISONS or bit_width(type) == 32:
+        return
+    compared = [_known(v) for v in condition.operands]
+    chosen = [_known(v) for v in op.operands[1:]]
+    if compared in (chosen, chosen[::-1]):
+        element = cast(Vector, type).element_type
+        raise refusal(
+            op, "narrow-integer",
+            f"a choice of the larger or smaller of two vectors of {element} is not supported",
+            "the compiler makes it a maximum or minimum, which the vector unit has for i32 only",
+            "cast the operands to int32 first",
+        )  # fmt: skip
+
+
+def _known(value: SSAValue) -> object:
+    """What a splat is made of, so that equal constants compare equal; else the value itself."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp | arith.TruncIOp):
+        return _known(owner.operands[0])
+    if isinstance(owner, arith.ConstantOp):
+        constant = owner.value
+        if isinstance(constant, IntegerAttr):
+            return cast("IntegerAttr[IntegerType]", constant).value.data
+        if isinstance(constant, DenseIntOrFPElementsAttr) and constant.is_splat():
+            return next(iter(constant.get_values()))
+    return value
+
+
+def _scalars(op: Operation, target: Target) -> None:
+    """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
+    type = op.results[0].type
+    if isinstance(type, IntegerType):
+        narrow = type.width.data not in (1, 32)
+    else:
+        narrow = isinstance(type, BFloat16Type | Float16Type)
+    if narrow:
+        wide = "int32" if isinstance(type, IntegerType) else "float32"
+        raise refusal(
+            op, "scalar-type", f"{op.name} of scalars of {type} is not supported",
+            "the scalar unit computes with 32-bit words only",
+            f"cast the operands to {wide} first, and the result back",
+        )  # fmt: skip
+
+
+def _undone(op: Operation, source: Vector) -> bool:
+    """Whether every use of a change of shape only takes it back, so that both fold away."""
+    users = [use.operation for use in op.results[0].uses]
+    return bool(users) and all(
+        isinstance(user, vector.ShapeCastOp) and user.results[0].type == source for user in users
+    )
+
+
+REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys(
+        (
+            arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp,
+            arith.RemUIOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp,
+            arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp,
+            arith.MinimumfOp,
+        ),
+        (_scalars,),
+    ),
+    arith.SelectOp: (_narrow_extremum,),
+    tpu.DynamicGatherOp: (_gather_extent,),
+}  # fmt: skip
+"""What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 
 COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_INTEGER_WIDTHS, (_integers,)),

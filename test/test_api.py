@@ -185,7 +185,7 @@ def test_random_inputs_depend_on_the_seed_only() -> None:
 def test_defects_of_passes_come_out_as_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
     from pallasite.passes import check_kernel
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("oops")
 
     monkeypatch.setattr(check_kernel, "check_kernel", broken)

@@ -35,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--topology", default="v5e:2x2", help="chips to compile for; selects the target")
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+    p.add_argument(
+        "--allow-beyond-reference",
+        action="store_true",
+        help="accept kernels that the TPU compiler refuses but this one can lower",
+    )
     p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait for the compiler")
     p.add_argument("--format", choices=("text", "json"), default="text")
     return p
@@ -58,7 +63,12 @@ def judge(options: argparse.Namespace) -> Verdict:
     target, topology = target_of(options.topology)
     module = read_module(options)
     try:
-        lowered = api.lower(module, options.form, target)
+        lowered = api.lower(
+            module,
+            options.form,
+            target,
+            allow_beyond_reference=options.allow_beyond_reference,
+        )
     except UsageError:
         raise
     except Diagnostic as error:

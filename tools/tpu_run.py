@@ -76,6 +76,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="execute after every pass; name the first that changes the answer",
     )
+    p.add_argument(
+        "--allow-beyond-reference",
+        action="store_true",
+        help="accept kernels that the TPU compiler refuses but this one can lower",
+    )
     p.add_argument("--driver", choices=("compiled", "reference"), default="compiled")
     p.add_argument("--max-steps", type=int, metavar="N", help="operations a run may execute")
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
@@ -133,7 +138,10 @@ class Session:
             # The passes behind the first of a form prepare the next one.
             self.ops.setdefault(form, count_ops(lowered))
 
-        lowered = api.lower(module, executable(o.form), o.target, after_pass=after)
+        lowered = api.lower(
+            module, executable(o.form), o.target, after_pass=after,
+            allow_beyond_reference=o.allow_beyond_reference,
+        )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
         return self._finish(self._simulate(lowered, self._inputs(lowered)))
 
@@ -194,7 +202,10 @@ class Session:
 
         began = time.perf_counter()
         form = executable(self.options.form)
-        last = verify_each(module, form, self.options.target, simulate, after_pass=after)
+        last = verify_each(
+            module, form, self.options.target, simulate, after_pass=after,
+            allow_beyond_reference=self.options.allow_beyond_reference,
+        )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
         return last
 

@@ -68,6 +68,7 @@ def verify_each(
     run: Run,
     *,
     after_pass: AfterPass | None = None,
+    allow_beyond_reference: bool = False,
 ) -> Outcome:
     """Lowers `module` to `form`, running it before and after every pass.
 
@@ -76,7 +77,9 @@ def verify_each(
     """
     if form_of(module) == "pallas":
         # It means what its next form spells out, which is the first that runs.
-        module = api.lower(module, "mosaic", target)
+        module = api.lower(
+            module, "mosaic", target, allow_beyond_reference=allow_beyond_reference
+        )
     answers = _Answers.of(module, run)
     last = answers.expected[0]
     before = module.clone()
@@ -95,7 +98,9 @@ def verify_each(
             raise problem
         before = lowered.clone()
 
-    api.lower(module, form, target, after_pass=after)
+    api.lower(
+        module, form, target, after_pass=after, allow_beyond_reference=allow_beyond_reference
+    )
     return last
 
 

@@ -104,15 +104,19 @@ def lower(
     target: str = DEFAULT_TARGET,
     *,
     after_pass: AfterPass | None = None,
+    allow_beyond_reference: bool = False,
 ) -> ModuleOp:
-    """A copy of `module` in `form`; the module itself if it is in that form already."""
+    """A copy of `module` in `form`; the module itself if it is in that form already.
+
+    `allow_beyond_reference` admits kernels that the TPU compiler refuses but we can lower.
+    """
     model = target_named(target)
     present = check_form(module, form)
     from pallasite.passes.check_kernel import check_kernel
 
     if present != "pallas":
         with diagnosed("check-kernel"):
-            check_kernel(module, model)
+            check_kernel(module, model, allow_beyond_reference=allow_beyond_reference)
     if present == form:
         return module
     from pallasite.dialects import make_context
@@ -126,7 +130,7 @@ def lower(
             step.apply(context, lowered)
         set_form(lowered, leaves)
         if leaves == "mosaic":
-            check_kernel(lowered, model)
+            check_kernel(lowered, model, allow_beyond_reference=allow_beyond_reference)
         if after_pass is not None:
             after_pass(step.name, leaves, lowered)
     return lowered
@@ -166,6 +170,7 @@ def run(
     driver: Literal["compiled", "reference"] = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
+    allow_beyond_reference: bool = False,
 ) -> Any:
     """Lowers `module` to `form`, runs it on the modelled TPU, and returns its outputs.
 
@@ -176,7 +181,7 @@ def run(
     outcome = simulate(
         module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,
         results=results, aliases=aliases, driver=driver, max_steps=max_steps,
-        max_memory=max_memory,
+        max_memory=max_memory, allow_beyond_reference=allow_beyond_reference,
     )  # fmt: skip
     if outcome.findings:
         raise outcome.findings[0]
@@ -197,6 +202,7 @@ def simulate(
     driver: Driver = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
+    allow_beyond_reference: bool = False,
 ) -> Outcome:
     """`run`, returning everything the run tells: outputs, findings, memory peaks, log."""
     model = target_named(target)
@@ -211,7 +217,8 @@ def simulate(
     check_form(module, form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
     # The `pallas` form means what its body and its windows mean, which the next form spells out.
-    lowered = lower(module, "mosaic" if form == "pallas" else form, target)
+    form = "mosaic" if form == "pallas" else form
+    lowered = lower(module, form, target, allow_beyond_reference=allow_beyond_reference)
     with diagnosed("executing the module"):
         return execute(
             lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,

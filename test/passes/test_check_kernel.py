@@ -249,3 +249,152 @@ def test_memory_that_is_too_small() -> None:
     check(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1), "v5e")
     refused(kernel(f"%a: {memref('8x128xf32')}, %s: {memref('300000xi32', SMEM)}", "", 1),
             "smem-exhausted")  # fmt: skip
+
+
+# What only the reference refuses; `allow_beyond_reference` lets it pass.
+
+
+def beyond(text: str, code: str, target: str = "v5e") -> None:
+    refused(text, code, target)
+    check_kernel(read(text), get_target(target), allow_beyond_reference=True)
+
+
+def row_sum(after: str, result: str = "16") -> str:
+    """Sums over the last dimension, which leaves the result along sublanes."""
+    return kernel(
+        f"%x: {memref('16x128xf32')}, %y: {memref('16xf32')}, %o: {memref(f'{result}xf32')}",
+        load("a", "x", "16x128xf32")
+        + "%zero = arith.constant dense<0.0> : vector<16xf32>\n"
+        + "%two = arith.constant dense<2.0> : vector<16xf32>\n"
+        + "%r = vector.multi_reduction <add>, %a, %zero [1] : vector<16x128xf32> to vector<16xf32>"
+        + "\n%s = arith.mulf %r, %two : vector<16xf32>\n"
+        + after,
+    )
+
+
+STORED = (
+    f"tpu.vector_store %o[%c0], %s {{strides = array<i32>}} : {memref('16xf32')}, vector<16xf32>,"
+)
+KEPT = f"""%k = vector.shape_cast %s : vector<16xf32> to vector<16x1xf32>
+    tpu.vector_store %o[%c0, %c0], %k {{strides = array<i32>}} : {memref("16x1xf32")},
+        vector<16x1xf32>,"""
+MIXED = load("b", "y", "16xf32", "%c0") + "%m = arith.addf %s, %b : vector<16xf32>"
+
+
+def test_columns_stay_columns_without_a_sublane_gather() -> None:
+    for body in (STORED, MIXED):
+        check(row_sum(body), "v5e")
+        beyond(row_sum(body), "sublane-gather", "v4")
+    check(row_sum(KEPT, "16x1"), "v4")
+
+
+def test_a_change_of_shape_and_back_moves_nothing() -> None:
+    body = load("a", "x", "16x128xf32") + (
+        "%b = vector.shape_cast %a : vector<16x128xf32> to vector<16x128x1xf32>\n"
+        "%d = vector.shape_cast %b : vector<16x128x1xf32> to vector<16x128xf32>\n"
+        f"vector.store %d, %o[%c0, %c0] : {memref('16x128xf32')}, vector<16x128xf32>"
+    )
+    check(kernel(f"%x: {memref('16x128xf32')}, %o: {memref('16x128xf32')}", body), "v4")
+
+
+@pytest.mark.parametrize(("element", "good"), [("i32", True), ("f32", True), ("i8", False),
+                                               ("i16", False), ("bf16", False)])  # fmt: skip
+def test_scalars_compute_in_words(element: str, good: bool) -> None:
+    ref = memref(f"4x{element}", SMEM)
+    op = "addi" if element[0] == "i" else "addf"
+    text = kernel(
+        f"%x: {ref}",
+        f"%a = memref.load %x[%c0] : {ref}\n%b = arith.{op} %a, %a : {element}\n"
+        f"memref.store %b, %x[%c0] : {ref}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "scalar-type")
+
+
+def gather(shape: str, dim: int, index: str) -> str:
+    dims = shape.rpartition("x")[0]
+    indices = f"{dims}x{index}"
+    return kernel(
+        f"%x: {memref(shape)}, %i: {memref(indices)}",
+        load("a", "x", shape)
+        + load("b", "i", indices)
+        + f"%g = tpu.dynamic_gather %a[%b] in [{dim}] : vector<{shape}>, vector<{indices}> -> "
+        f"vector<{shape}>",
+    )
+
+
+def test_gathers_read_one_register() -> None:
+    check(gather("16x128xf32", 1, "i32"))
+    check(gather("8x256xf32", 0, "i32"))
+    beyond(gather("16x128xf32", 0, "i32"), "gather-extent")
+    beyond(gather("8x256xf32", 1, "i32"), "gather-extent", "v6e")
+
+
+def test_narrow_gathers_by_generation() -> None:
+    check(gather("16x128xi8", 1, "i8"), "v5e")
+    refused(gather("16x128xbf16", 1, "i16"), "gather-width", "v5e")
+    refused(gather("16x128xbf16", 0, "i16"), "gather-width", "v5e")
+    check(gather("16x128xbf16", 0, "i16"), "v6e")
+
+
+def test_choosing_the_larger_of_narrow_integers() -> None:
+    def choose(element: str, other: str) -> str:
+        kind = f"vector<32x128x{element}>"
+        return kernel(
+            f"%x: {memref(f'32x128x{element}')}",
+            load("a", "x", f"32x128x{element}") + f"%z = arith.constant dense<0> : {kind}\n"
+            f"%w = arith.constant dense<{other}> : {kind}\n"
+            f"%m = arith.cmpi sgt, %a, %z : {kind}\n"
+            f"%s = arith.select %m, %a, %w : vector<32x128xi1>, {kind}",
+        )
+
+    beyond(choose("i8", "0"), "narrow-integer")
+    check(choose("i8", "1"))
+    check(choose("i32", "0"))
+
+
+def test_byte_masks() -> None:
+    def stored(size: int, element: str) -> str:
+        shape = f"{size}x{element}"
+        return kernel(
+            f"%x: {memref(shape)}, %o: {memref(shape)}",
+            load("a", "x", shape, "%c0")
+            + f"vector.store %a, %o[%c0] : {memref(shape)}, vector<{shape}>",
+        )
+
+    beyond(stored(128, "i8"), "byte-mask", "v4")
+    for size, element in ((512, "i8"), (100, "bf16"), (100, "f32")):
+        check(stored(size, element), "v4")
+    check(stored(128, "i8"), "v5e")
+
+
+def test_strided_accesses_step_over_rows_of_one_tile() -> None:
+    def strided(columns: int, strides: str) -> str:
+        ref = memref(f"32x{columns}xf32")
+        return kernel(
+            f"%x: {ref}",
+            f"%a = tpu.strided_load %x[%c0, %c0] {{strides = array<i32: {strides}>}} : {ref}, "
+            "vector<8x64xf32>",
+        )
+
+    check(strided(128, "2, 1"))
+    beyond(strided(256, "2, 1"), "strided-access")
+    beyond(strided(128, "1, 2"), "strided-access")
+
+
+def test_small_vectors_change_shape_within_one_row_of_lanes() -> None:
+    def cast(old: str, new: str) -> str:
+        indices = ", ".join(["%c0"] * old.count("x"))
+        return kernel(
+            f"%x: {memref(old)}",
+            load("a", "x", old, indices)
+            + f"%b = vector.shape_cast %a : vector<{old}> to vector<{new}>",
+        )
+
+    check(cast("2x64xf32", "128xf32"))
+    check(cast("100xbf16", "10x10xbf16"))
+    refused(cast("8x32xf32", "256xf32"), "reshape")
+    refused(cast("1000xbf16", "1000x1xbf16"), "reshape", "v5e")
+    check(cast("1000xbf16", "1000x1xbf16"), "v6e")
