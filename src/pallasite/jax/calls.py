@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.api import lower, parse, target_named
-from pallasite.diagnostics import ExecutionError, Note, UsageError
+from pallasite.diagnostics import ExecutionError, Note, Unsupported, UsageError
 from pallasite.dialects.kernel import call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import DeviceIdOp
@@ -160,12 +160,20 @@ class _Round:
 
 def _lowered(text: str, name: str, settings: Settings) -> tuple[ModuleOp, ModuleOp]:
     """The kernel in the call as JAX wrote it, and in the form that is executed."""
-    known = settings.kernels.modules.get(text)
+    known = settings.kernels.find(text)
     if known is None:
         module = parse(text, name=name)
+        call = call_of(module)
+        if call is not None and "sparse_core_config" in call.settings:
+            raise Unsupported(
+                "sparse-core",
+                f"kernel {name} runs on the SparseCore, which is not modelled",
+                notes=[Note("use a TensorCoreMesh, or interpret=True")],
+            )
         # The `pallas` form of what JAX has lowered already would be its `mosaic` form.
         form = "mosaic" if settings.form == "pallas" else settings.form
-        known = settings.kernels.modules[text] = module, lower(module, form, settings.target)
+        known = module, lower(module, form, settings.target)
+        settings.kernels.keep(text, known)
     return known
 
 

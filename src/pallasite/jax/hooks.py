@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-import jax
 import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
@@ -36,6 +35,16 @@ DEVICE_KINDS = {
     "v7x": "TPU7x",
 }
 """What JAX's devices of each target call themselves."""
+
+
+try:
+    import jax
+except ImportError as missing:
+    raise Unsupported(
+        "jax-version",
+        f"pallasite.jax needs JAX {JAX_VERSION}, which is not installed",
+        notes=[Note("pip install 'pallasite[jax]'")],
+    ) from missing
 
 
 def check_version(version: str = jax.__version__) -> None:
@@ -105,7 +114,9 @@ def _mark_calls(primitive: Any) -> None:
 
     def marked(*args: Any, **params: Any) -> Any:
         settings = current()
-        if settings is not None and params.get("interpret") is False:
+        kind = params["compiler_params"]
+        for_tpu = kind is None or isinstance(kind, tpu_core.CompilerParams)
+        if settings is not None and for_tpu and not params["interpret"]:
             params["interpret"] = Simulated(settings)
         return bind(*args, **params)
 
@@ -134,9 +145,7 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
-    kind = params["compiler_params"]
-    rule = pallas_core.get_lowering_rule(type(kind), "tpu") if kind is not None else None
-    return (rule or tpu_rules.pallas_call_tpu_lowering_rule)(ctx, *operands, **params)
+    return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
 
 
 def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequence[Any]:

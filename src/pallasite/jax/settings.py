@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -11,14 +12,27 @@ from pallasite.api import checks_named, target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 
+KEPT_KERNELS = 128
 
-@dataclass
+
 class Kernels:
-    """The kernels that a simulation has lowered, by the text of their call; threads share it."""
+    """The kernels that a simulation lowered last, by the text of their call; threads share it."""
 
-    modules: dict[str, tuple[ModuleOp, ModuleOp]] = field(
-        default_factory=dict[str, tuple[ModuleOp, ModuleOp]]
-    )
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[ModuleOp, ModuleOp]] = {}
+        self._lock = threading.Lock()
+
+    def find(self, text: str) -> tuple[ModuleOp, ModuleOp] | None:
+        """The kernel as JAX wrote it and in the form that is executed, if it is known."""
+        with self._lock:
+            return self._kept.get(text)
+
+    def keep(self, text: str, kernel: tuple[ModuleOp, ModuleOp]) -> None:
+        """Remembers `kernel` in place of the oldest one."""
+        with self._lock:
+            self._kept[text] = kernel
+            if len(self._kept) > KEPT_KERNELS:
+                del self._kept[next(iter(self._kept))]
 
 
 @dataclass
