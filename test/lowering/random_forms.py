@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-from unittest import mock
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
 from pallasite.diagnostics import Diagnostic, ExecutionError
-from pallasite.interpreter import run as running
+from pallasite.interpreter.run import execute
+from pallasite.targets import get_target
 
 from .random_kernels import Array, Case
 
@@ -31,17 +27,11 @@ class Verdict:
     """The code of the diagnostic, if a form refuses the kernel."""
 
 
-@contextmanager
-def poison(pattern: int) -> Iterator[None]:
-    """Fills undefined memory and undefined registers with `pattern`."""
-    poisoned = functools.partial(running.execute, poison=pattern)
-    with mock.patch.object(running, "execute", poisoned):
-        yield
-
-
 def outputs(module: ModuleOp, case: Case, form: str, target: str, pattern: int) -> list[Array]:
-    with poison(pattern):
-        return pallasite.run(module, list(case.inputs), form=form, target=target)
+    """The answers in `form`, with undefined memory and registers filled with `pattern`."""
+    lowered = pallasite.lower(module, form=form, target=target)
+    inputs = [list(case.inputs)]
+    return execute(lowered, inputs, target=get_target(target), poison=pattern).outputs[0]
 
 
 def differs(actual: Array, expected: Array, allowed: float) -> str:
@@ -99,13 +89,3 @@ def check(case: Case, target: str, forms: tuple[str, ...] = ("dma", "tiles", "vr
         if verdict.problems:
             return verdict
     return verdict
-
-
-def sweep(seeds: range, targets: tuple[str, ...], **options: Any) -> Iterator[tuple[int, str, Any]]:
-    """(seed, target, verdict) of generated kernels."""
-    from .random_kernels import generate
-
-    for seed in seeds:
-        case = generate(seed, **options)
-        for target in targets:
-            yield seed, target, check(case, target)

@@ -162,9 +162,9 @@ class Builder:
 
     def shape(self, rank: int | None = None) -> Shape:
         """A ragged shape of a modest number of elements."""
-        rank = rank or self.pick((1, 2, 2, 2, 2, 3, 3, 4))
+        dimensions = rank or self.pick((1, 2, 2, 2, 2, 3, 3, 4))
         while True:
-            pools = ([LEADING_SIZES] * rank + [ROW_SIZES, LANE_SIZES])[-rank:]
+            pools = ([LEADING_SIZES] * dimensions + [ROW_SIZES, LANE_SIZES])[-dimensions:]
             shape = tuple(self.pick(pool) for pool in pools)
             if prod(shape) <= MAX_ELEMENTS:
                 return shape
