@@ -1,8 +1,9 @@
 """What a run may cost, and refusals of modules that would cost more: any module is safe to run.
 
-* *Steps* (`--max-steps`): every op costs one step, and one more for each `ELEMENTS_PER_STEP` elements
-  of the vectors or memory that it works on; every grid point costs `GRID_POINT_STEPS`. A run of steps
-  without end meets the limit within minutes, whatever its ops are.
+* *Steps* (`--max-steps`): a scalar op costs one step, other ops what they take compared with that,
+  with one step more for each `ELEMENTS_PER_STEP` elements of the vectors or memory that they work
+  on; every grid point costs `GRID_POINT_STEPS`. A run without end meets the limit within minutes,
+  whatever its ops are.
 * *Memory* (`--max-memory`): the arrays of the call, every byte of simulated memory that is touched,
   and the vectors that are live at once, which is known before the run.
 * Calls do not recurse, which Mosaic has no use for.
@@ -22,10 +23,12 @@ from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import CallOp, FuncOp
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.machine.memory import MEMORY_NOTE
+from pallasite.interpreter.meanings import lookup
 
 ELEMENTS_PER_STEP = 256
 PRODUCTS_PER_STEP = 1 << 14
 GRID_POINT_STEPS = 100
+VECTOR_STEPS, EFFECT_STEPS, BLOCKING_STEPS = 10, 20, 50
 BYTES_PER_ELEMENT = 4
 """Carriers of narrow floats are wider than their types."""
 
@@ -42,7 +45,12 @@ def op_steps(op: Operation) -> int:
         return 1
     sizes = [_elements(value) for value in (*op.results, *op.operands)]
     largest = max(sizes, default=0)
+    entry = lookup(op)
     steps = 1 + largest // ELEMENTS_PER_STEP
+    if largest:
+        steps += VECTOR_STEPS
+    if entry is not None and entry.effect:
+        steps += BLOCKING_STEPS if entry.blocking else EFFECT_STEPS
     if op.name in _PRODUCTS and len(sizes) > 2:
         # Rows times columns times depth is the root of the product of the three areas.
         steps += isqrt(prod(max(size, 1) for size in sizes[:3])) // PRODUCTS_PER_STEP
@@ -67,7 +75,7 @@ def _memory_elements(value: SSAValue) -> int:
 
 
 def check_functions(functions: dict[str, FuncOp], name: str, limit: int) -> None:
-    """Raises if function `name` calls itself, or holds vectors of more than `limit` bytes at once."""
+    """Raises if `name` calls itself, or holds vectors of more than `limit` bytes at once."""
     peak, op = _Vectors(functions).function(name)
     if peak > limit:
         raise ExecutionError(
