@@ -90,7 +90,7 @@ _BF16_V6 = _BF16_V4 | {
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB,
-    matmul_pairs=frozenset({(a, b) for a in ("f32", "bf16") for b in ("f32", "bf16", "i8")}),
+    matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1050e6, hbm_bytes_per_second=615e9,

@@ -118,17 +118,24 @@ def _unpack(
     c: Converter, packed: SSAValue, part: int, kind: VectorType[Attribute], signed: bool
 ) -> SSAValue:
     source = element_of(packed)
+    unsigned = isinstance(source, IntegerType) and not signed
+    # Chips before v5 extend bytes and nibbles with their sign only.
+    by_mask = unsigned and bit_width(source) < 16 and c.target.generation < 5
     properties: dict[str, Attribute] = {
         "index": IntegerAttr(part, i32),
         "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
         "integer_extended": BoolAttr.from_bool(True),
-        "unsigned_integers": BoolAttr.from_bool(isinstance(source, IntegerType) and not signed),
+        "unsigned_integers": BoolAttr.from_bool(unsigned and not by_mask),
     }
-    return c.emit(
+    wide = c.emit(
         tpu.UnpackSubelementsOp.create(
             operands=[packed], result_types=[kind], properties=properties
         )
     )
+    if not by_mask:
+        return wide
+    low = c.emit(arith.ConstantOp(splat(kind, (1 << bit_width(source)) - 1)))
+    return c.emit(arith.AndIOp(wide, low))
 
 
 def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
