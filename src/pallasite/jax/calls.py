@@ -6,6 +6,7 @@ runs the kernel on all of them, in one machine; the others wait for its results.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ class KernelCall:
         )
         self.programs.append(program)
         for line in outcome.log:
-            print(line, flush=True)
+            print(line, file=sys.stderr, flush=True)
         if outcome.findings:
             raise outcome.findings[0]
         return outcome.outputs

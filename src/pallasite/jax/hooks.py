@@ -103,6 +103,8 @@ def install() -> None:
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
         _answer_for_target()
+        compiler: Any = pxla.UnloadedMeshExecutable
+        compiler.from_hlo = staticmethod(_without_tpu_options(compiler.from_hlo))
         executor: Any = pxla.ExecuteReplicated
         executor.__call__ = _surfacing_diagnostics(executor.__call__)
         _installed.set()
@@ -281,6 +283,24 @@ def _surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
             return out
 
     return call
+
+
+def _without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Programs with simulated kernels may carry options of the TPU compiler (`xla_tpu_...`)."""
+
+    @functools.wraps(compile)
+    def without(*args: Any, compiler_options_kvs: Any, keepalive: Any, **rest: Any) -> Any:
+        if any(isinstance(item, KernelCall) for item in keepalive or ()):
+            compiler_options_kvs = tuple(
+                (name, value)
+                for name, value in compiler_options_kvs
+                if not name.startswith("xla_tpu_")
+            )
+        return compile(
+            *args, compiler_options_kvs=compiler_options_kvs, keepalive=keepalive, **rest
+        )
+
+    return without
 
 
 def _answer_for_target() -> None:
