@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import Window, describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
@@ -47,6 +48,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     if func is None:
         return
     check_memory(module, target)
+    check_index_maps(module)
     # Later forms hold register operations, which their own verifiers check.
     if form_of(module) not in ("mosaic", "dma"):
         rules: list[dict[type[Operation], tuple[Rule, ...]]] = []
@@ -178,6 +180,33 @@ def block_bytes(type: Attribute, target: Target) -> int:
         shape, bits, target.generation, argument=False
     )
     return -(-tiling.elements(shape) * bits // 8)
+
+
+def check_index_maps(module: ModuleOp) -> None:
+    """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
+    func = kernel_function(module)
+    if func is None:
+        return
+    kernel = describe_kernel(func)
+    expected = [a.type for a in (*kernel.indices, *kernel.prefetch)]
+    maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    for window in kernel.windows:
+        if window.transform is None:
+            continue
+        found = maps.get(window.transform)
+        if found is None:
+            raise VerifyError(
+                "index-map", f"index map @{window.transform} does not exist", source_location(func)
+            )
+        indices = [i32] * len(window.bounds or ())
+        given, returned = found.function_type.inputs.data, found.function_type.outputs.data
+        if list(given) != expected or list(returned) != indices:
+            raise VerifyError(
+                "index-map",
+                f"index map @{window.transform} must take ({', '.join(map(str, expected))}) and "
+                f"return ({', '.join(map(str, indices))}), got {found.function_type}",
+                source_location(found),
+            )
 
 
 def check_memory(module: ModuleOp, target: Target) -> None:

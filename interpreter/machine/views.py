@@ -8,6 +8,7 @@ touching memory. Logical accesses must stay within the ref's shape; register acc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,7 @@ from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import Codec, codec, raw_codec
 from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling
 
 Array = NDArray[Any]
@@ -35,7 +37,11 @@ def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
 
 @lru_cache(maxsize=4096)
 def blocks_of(tiling: Tiling) -> tuple[int, ...]:
-    """The size of a whole first-level tile in every dimension."""
+    """What a slice must begin at a multiple of in every dimension: whole first-level tiles, or rows
+    of 128 words of the tiles of a one-dimensional array, which follow each other anyway."""
+    if len(tiling.strides) == 1 and tiling.first:
+        packed = tiling.tiles[-1][0] if len(tiling.tiles) > 1 else 1
+        return (math.gcd(tiling.first[0], LANES * packed),)
     return tuple(tiling.tile_of(d) for d in range(len(tiling.strides)))
 
 

@@ -1,0 +1,144 @@
+"""Any module is safe to run: whatever it asks for, the answer is a diagnostic, and soon."""
+
+# ruff: noqa: E501 (MLIR)
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import pallasite
+from pallasite import Diagnostic
+
+VMEM = "#tpu.memory_space<vmem>"
+BLOCK = f"memref<8x128xf32, {VMEM}>"
+SEMAPHORE = "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"
+DMA = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>"
+WINDOW = "{transform_indices = @t, window_bounds = array<i64: 8, 128>}"
+MAP = "func.func @t(%i: i32) -> (i32, i32) {\n %z = arith.constant 0 : i32\n return %z, %z : i32, i32\n}"
+FOREVER = "scf.while () : () -> () {\n %t = arith.constant true\n scf.condition(%t)\n} do {\n"
+END = "\n scf.yield\n}"
+
+
+def module(body: str, *, grid: str = "", functions: str = "", output: str = BLOCK) -> str:
+    steps = grid.count(",") + 1 if grid else 0
+    points = "".join(f"%i{d}: i32, " for d in range(steps))
+    semantics = ", ".join(["#tpu.dimension_semantics<arbitrary>"] * steps)
+    windows = f"iteration_bounds = array<i64: {grid}>, window_params = [{WINDOW}, {WINDOW}]," if grid else ""
+    return f"""module {{
+      func.func @kernel({points}%x: {BLOCK}, %o: {output}) attributes {{
+          dimension_semantics = [{semantics}], {windows} scalar_prefetch = 0 : i64,
+          scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>}} {{
+        %c0 = arith.constant 0 : index
+        %z = arith.constant 0 : i32
+        %one = arith.constant 1 : i32
+        {body}
+        return
+      }}
+      {functions}
+    }}"""
+
+
+SQUARE = "vector<1048576x1048576xf32>"
+CASES = {
+    "huge-grid": (module("", grid="1099511627776", functions=MAP), "step-limit"),
+    "huge-grid-of-two": (
+        module("", grid="1048576, 1048576", functions=MAP.replace("%i:", "%j: i32, %i:")), "step-limit"),
+    "endless-while": (module(FOREVER + END), "step-limit"),
+    "long-loops": (module("""
+        %n = arith.constant 2147483647 : i32
+        scf.for %i = %z to %n step %one : i32 {
+          scf.for %j = %z to %n step %one : i32 {
+          }
+        }"""), "step-limit"),
+    "endless-big-vectors": (module(f"""
+        %v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
+        %w = vector.broadcast %v : vector<8x128xf32> to vector<1024x8x8x128xf32>
+        {FOREVER} %u = math.exp %w : vector<1024x8x8x128xf32> {END}"""), "step-limit"),
+    "endless-log": (module(
+        FOREVER + '"tpu.log"(%z) <{tag = "again", formatted = false}> : (i32) -> ()' + END), "step-limit"),
+    "self-signal": (module(f"""
+        %q = tpu.sem_alloc : {SEMAPHORE}
+        {FOREVER} tpu.sem_signal %q, %one : {SEMAPHORE}
+        tpu.sem_wait %q, %one : {SEMAPHORE} {END}"""), "step-limit"),
+    "poll": (module(f"""
+        %q = tpu.sem_alloc : {SEMAPHORE}
+        scf.while () : () -> () {{
+          %v = tpu.sem_read %q : {SEMAPHORE} -> i32
+          %t = arith.cmpi eq, %v, %z : i32
+          scf.condition(%t)
+        }} do {{
+          scf.yield
+        }}"""), "step-limit"),
+    "calls-that-double": (module("func.call @f0(%z) : (i32) -> ()", functions="\n".join(
+        f"func.func @f{k}(%i: i32) {{\n func.call @f{k + 1}(%i) : (i32) -> ()\n"
+        f" func.call @f{k + 1}(%i) : (i32) -> ()\n return\n}}" for k in range(40)
+    ) + "\nfunc.func @f40(%i: i32) {\n return\n}"), "step-limit"),
+    "dma-without-end": (module(f"""
+        %a = memref.alloca() : {BLOCK}
+        %b = memref.alloca() : {BLOCK}
+        %q = tpu.sem_alloc : {DMA}
+        {FOREVER} tpu.enqueue_dma source(%a : {BLOCK}) target(%b : {BLOCK}) target_semaphore(%q : {DMA}) {END}
+        """), "too-many-dmas"),
+    "big-buffer": (module(f"%b = memref.alloca() : memref<1048576x1048576xf32, {VMEM}>"), "vmem-exhausted"),
+    "big-hbm-buffer": (module(f"""
+        %b = memref.alloca() : memref<2000000x1024xf32, #tpu.memory_space<any>>
+        %s = memref.alloca() : {BLOCK}
+        %q = tpu.sem_alloc : {DMA}
+        %v = tpu.memref_slice %b[%z, %z] : memref<2000000x1024xf32, #tpu.memory_space<any>> -> memref<8x128xf32, #tpu.memory_space<any>>
+        tpu.enqueue_dma source(%s : {BLOCK}) target(%v : memref<8x128xf32, #tpu.memory_space<any>>) target_semaphore(%q : {DMA})
+        tpu.wait_dma2 semaphore(%q : {DMA}) src(%s : {BLOCK}) dst(%v : memref<8x128xf32, #tpu.memory_space<any>>)
+        """), "memory-limit"),
+    "big-argument": (module("", output=f"memref<1048576x1048576xf32, {VMEM}>"), "vmem-exhausted"),
+    "big-vector": (module(f"""
+        %v = arith.constant dense<1.0> : {SQUARE}
+        %w = arith.addf %v, %v : {SQUARE}"""), "memory-limit"),
+    "many-vectors": (module("%v = arith.constant dense<1.0> : vector<8192x8192xf32>\n" + "\n".join(
+        f"%w{i} = arith.addf %v, %v : vector<8192x8192xf32>" for i in range(9)
+    ) + "\n" + "\n".join(f"%u{i} = arith.addf %w{i}, %w{8 - i} : vector<8192x8192xf32>" for i in range(9))),
+        "memory-limit"),
+    "semaphores": (module("%q = tpu.sem_alloc : memref<1000000000x!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"),
+        "semaphore-mem-exhausted"),
+    "negative-size": (module(f"""
+        %n = arith.constant -5 : index
+        %b = memref.alloca(%n) : memref<?x128xf32, {VMEM}>"""), "negative-size"),
+    "dynamic-size": (module(f"""
+        %n = arith.constant 1099511627776 : index
+        %b = memref.alloca(%n) : memref<?x128xf32, {VMEM}>"""), "vmem-exhausted"),
+    "negative-signal": (module(f"""
+        %q = tpu.sem_alloc : {SEMAPHORE}
+        %m = arith.constant -1 : i32
+        tpu.sem_signal %q, %m : {SEMAPHORE}"""), "semaphore-amount"),
+    "recursion": (module("func.call @f(%z) : (i32) -> ()",
+        functions="func.func @f(%i: i32) {\n func.call @f(%i) : (i32) -> ()\n return\n}"), "recursive-call"),
+    "recursion-of-two": (module("func.call @f(%z) : (i32) -> ()",
+        functions="func.func @f(%i: i32) {\n func.call @g(%i) : (i32) -> ()\n return\n}\n"
+        "func.func @g(%i: i32) {\n func.call @f(%i) : (i32) -> ()\n return\n}"), "recursive-call"),
+    "deep-nesting": (module("%t = arith.cmpi eq, %z, %one : i32\n" + "scf.if %t {\n" * 5000 + "}\n" * 5000),
+        "nested-too-deeply"),
+    "map-of-one-index": (module("", grid="2",
+        functions="func.func @t(%i: i32) -> (i32) {\n return %i : i32\n}"), "index-map"),
+    "map-of-floats": (module("", grid="2",
+        functions="func.func @t(%i: i32) -> (f32, f32) {\n %f = arith.constant 1.5 : f32\n return %f, %f : f32, f32\n}"),
+        "index-map"),
+    "map-of-other-arguments": (module("", grid="2",
+        functions="func.func @t(%i: i32, %j: i32) -> (i32, i32) {\n return %i, %j : i32, i32\n}"), "index-map"),
+    "no-map": (module("", grid="2"), "index-map"),
+    "kernel-as-map": (module("", grid="2").replace("@t", "@kernel"), "index-map"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", ["compiled", "reference"])
+@pytest.mark.parametrize("name", CASES)
+def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
+    text, code = CASES[name]
+    began = time.monotonic()
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.run(
+            pallasite.parse(text, name="hostile.mlir"), [np.zeros((8, 128), np.float32)], form="mosaic",
+            results=[((8, 128), "float32")], driver=driver, max_steps=300_000, max_memory=1 << 30,
+        )  # fmt: skip
+    assert caught.value.code == code, str(caught.value)
+    assert time.monotonic() - began < 30
