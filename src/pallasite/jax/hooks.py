@@ -72,6 +72,8 @@ from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
 from jax.core import ShapedArray  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
+
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
 _installing = threading.Lock()
@@ -103,6 +105,7 @@ def install() -> None:
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
         _answer_for_target()
+        accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
         compiler.from_hlo = staticmethod(_without_tpu_options(compiler.from_hlo))
         executor: Any = pxla.ExecuteReplicated

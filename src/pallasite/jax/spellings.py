@@ -1,0 +1,91 @@
+"""Names that Pallas used to have and that public tutorials still use (spec section 1.10).
+
+Inside a simulation they work, with a `DeprecationWarning` that says what to write today; outside,
+JAX answers as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+
+def _load(ref: Any, index: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
+    values = pltpu.load(ref.at[index], mask=mask) if mask is not None else ref[index]
+    return values if mask is None or other is None else jnp.where(mask, values, other)
+
+
+def _store(ref: Any, index: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+    if mask is None:
+        ref[index] = value
+    else:
+        pltpu.store(ref.at[index], value, mask=mask)
+
+
+def _repeat(x: Any, repeats: int, axis: int) -> Any:
+    return jnp.concatenate([x] * repeats, axis)
+
+
+def _memory_spaces() -> Any:
+    spaces = {space.name: space for space in pltpu.MemorySpace}
+    return SimpleNamespace(**{**spaces, "ANY": pl.ANY})
+
+
+Spellings = dict[str, tuple[str, Callable[[], Any]]]
+_TPU: Spellings = {
+    "TPUCompilerParams": ("pltpu.CompilerParams", lambda: pltpu.CompilerParams),
+    "TPUInterpretParams": ("pltpu.InterpretParams", lambda: pltpu.InterpretParams),
+    "TPUMemorySpace": ("pltpu.MemorySpace and pl.ANY", _memory_spaces),
+    "ANY": ("pl.ANY", lambda: pl.ANY),
+    "delay": ("pl.delay", lambda: pl.delay),
+    "repeat": ("jnp.concatenate or jnp.tile", lambda: _repeat),
+}
+_PALLAS: Spellings = {
+    "load": ("ref[...] or pltpu.load", lambda: _load),
+    "store": ("ref[...] = value or pltpu.store", lambda: _store),
+}
+_KERNEL = {"out_shape": "out_type", "scratch_shapes": "scratch_types"}
+
+
+def accept_old_spellings(simulating: Callable[[], bool]) -> None:
+    """Makes the old names known where `simulating` says so."""
+    _extend(pltpu, "pltpu", _TPU, simulating)
+    _extend(pl, "pl", _PALLAS, simulating)
+    kernel: Any = pl.kernel
+
+    @functools.wraps(kernel)
+    def renamed(*args: Any, **options: Any) -> Any:
+        if simulating():
+            for old, new in _KERNEL.items():
+                if old in options:
+                    _warn(f"{old}= of pl.kernel", f"{new}=")
+                    options[new] = options.pop(old)
+        return kernel(*args, **options)
+
+    pl.kernel = renamed
+
+
+def _extend(
+    module: ModuleType, title: str, spellings: Spellings, simulating: Callable[[], bool]
+) -> None:
+    original: Callable[[str], Any] = module.__dict__["__getattr__"]
+
+    def lookup(name: str) -> Any:
+        if name in spellings and simulating():
+            new, value = spellings[name]
+            _warn(f"{title}.{name}", new)
+            return value()
+        return original(name)
+
+    module.__dict__["__getattr__"] = lookup
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} is an old spelling, write {new}", DeprecationWarning, stacklevel=3)

@@ -1,0 +1,70 @@
+"""Old names of Pallas, as the seed tutorials spell them, inside a simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = [pytest.mark.jax, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+Tpu: Any = pltpu
+Pallas: Any = pl
+
+
+def test_old_names_work_and_say_so() -> None:
+    def body(x: Any, o: Any) -> None:
+        def scoped(buffer: Any, semaphore: Any) -> None:
+            copy = pltpu.make_async_copy(x, buffer, semaphore)
+            copy.start()
+            copy.wait()
+            rows = Pallas.load(buffer, (pl.ds(0, 8), slice(None)))
+            Pallas.store(o, (slice(None), slice(None)), Tpu.repeat(rows, 2, 0))
+
+        pl.run_scoped(scoped, pltpu.VMEM((16, 128), jnp.float32), pltpu.SemaphoreType.DMA)
+
+    x = jnp.arange(16 * 128, dtype=jnp.float32).reshape(16, 128)
+    with simulate():
+        with pytest.warns(DeprecationWarning, match="write pltpu.CompilerParams"):
+            parameters = Tpu.TPUCompilerParams(dimension_semantics=("arbitrary",))
+        out = pl.pallas_call(
+            body,
+            out_shape=x,
+            grid=(1,),
+            in_specs=[pl.BlockSpec(memory_space=Tpu.TPUMemorySpace.ANY)],
+            compiler_params=parameters,
+        )(x)
+    np.testing.assert_array_equal(out, np.tile(np.asarray(x)[:8], (2, 1)))
+
+
+def test_out_shape_of_kernel() -> None:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    x = jnp.ones((8, 128))
+    kernel: Any = pl.kernel
+    with simulate():
+        with pytest.warns(DeprecationWarning, match="write out_type="):
+            f = kernel(body, out_shape=x, mesh=pltpu.create_tensorcore_mesh("core"))
+        np.testing.assert_array_equal(f(x), x)
+
+
+def test_outside_they_stay_unknown() -> None:
+    with simulate():
+        pass
+    with pytest.raises(AttributeError):
+        _ = Tpu.TPUCompilerParams
+    with pytest.raises(AttributeError):
+        _ = Pallas.load
+    with pytest.raises(TypeError):
+        kernel: Any = pl.kernel
+        kernel(lambda x, o: None, out_shape=None, mesh=None)
