@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, VectorType
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf
@@ -25,21 +25,37 @@ _NEUTRAL: dict[type[Operation], int] = {
 
 @rule(*_FLOATS)
 def fold_splats(op: Operation, r: Legalizer) -> SSAValue | None:
-    """An operation on f32 splats is a splat."""
-    if not is_vector(op.results[0]) or not isinstance(element_of(op.results[0]), Float32Type):
+    """An operation on f32 constants, scalars or splats, is a constant."""
+    if not isinstance(element_of(op.results[0]), Float32Type):
         return None
     values = [_splat(v) for v in op.operands]
     if any(v is None for v in values):
         return None
     with np.errstate(all="ignore"):
-        folded = _FLOATS[type(op)](*(np.float32(cast(float, v)) for v in values))
+        folded = float(_FLOATS[type(op)](*(np.float32(cast(float, v)) for v in values)))
+    if not is_vector(op.results[0]):
+        return r.emit(arith.ConstantOp(FloatAttr(folded, f32)))
     kind = cast(VectorType[Attribute], op.results[0].type)
-    return r.emit(arith.ConstantOp(splat(kind, float(folded))))
+    return r.emit(arith.ConstantOp(splat(kind, folded)))
+
+
+@rule(arith.MulfOp)
+def fold_product_with_one(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
+    """`x * 1.0` is `x`, whatever the float type."""
+    left, right = op.operands
+    if _splat(right) == 1:
+        return left
+    return right if _splat(left) == 1 else None
 
 
 def _splat(value: SSAValue) -> int | float | None:
+    """The number that every element of a constant is."""
     owner = value.owner
-    return splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    return (
+        owner.value.value.data if isinstance(owner.value, FloatAttr) else splat_value(owner.value)
+    )
 
 
 def _integer(value: SSAValue) -> int | None:

@@ -145,3 +145,9 @@ def select_of_masks_swaps_its_sides(patch: MonkeyPatch) -> None:
 @fault("canonicalize-mosaic", ROUNDED)
 def rounding_to_bf16_is_left_out(patch: MonkeyPatch) -> None:
     patch.setattr(driver, "_fits", lambda *_: True)
+
+
+@fault("canonicalize-mosaic", CONSTANTS)
+def product_with_two_is_folded(patch: MonkeyPatch) -> None:
+    right = folding._splat
+    patch.setattr(folding, "_splat", lambda value: 1 if right(value) == 2 else right(value))
