@@ -26,6 +26,16 @@ from pallasite.diagnostics import Diagnostic
 
 TARGETS = ("v5e", "v6e")
 HIGHEST = 1.10
+REASONS = {
+    "cmp_select_bf16": "v5e cannot compare bf16, and today's compiler says so; theirs still does, "
+    "ours compares in f32 and packs the masks",
+    "argmax_ax1_f32": "theirs reduces by `arg_max` in one operation per register and gathers the "
+    "index; ours takes the maximum, compares, and takes the least index",
+    "bcast_minor3d_f32": "as many moves as theirs, and an index register made of two operations",
+    "iota_where_bf16": "the position of each register is added to one iota",
+    "cast_bfloat16_int8": "the conversion saturates by clamping to the range of int8 first",
+}
+"""What is known about kernels that may be among the worst."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ class Count:
     def ratio(self) -> float:
         return self.ours.total() / self.theirs
 
-    def reason(self) -> str:
+    def difference(self) -> str:
         """Which kinds of operation make the difference, as far as theirs are known by kind."""
         path = self.kernel.folder / "cpp_vreg.mlir"
         old = register_kinds(api.parse(path.read_text())) if path.exists() else Counter[str]()
@@ -95,8 +105,11 @@ def worst(counts: list[Count]) -> str:
     ranked: dict[str, Count] = {}
     for c in sorted(counts, key=lambda c: -c.ratio):
         ranked.setdefault(c.kernel.name, c)
-    rows = [(c.kernel.name, c.target, c.ratio, c.reason()) for c in list(ranked.values())[:5]]
-    return table(("kernel", "target", "ratio", "difference in operations"), rows)
+    rows = [
+        (c.kernel.name, c.target, c.ratio, REASONS.get(c.kernel.name, ""), c.difference())
+        for c in list(ranked.values())[:5]
+    ]
+    return table(("kernel", "target", "ratio", "reason", "difference in operations"), rows)
 
 
 def page(counts: list[Count], failures: list[str]) -> str:
