@@ -58,8 +58,8 @@ def makes_column(op: Operation) -> bool:
         # A matrix by a vector of f32 is a product and a sum over lanes.
         return len(cast(Vector, op.operands[1].type).get_shape()) == 1
     if isinstance(op, vector.ShapeCastOp):
-        source = cast(Vector, op.operands[0].type).get_shape()
-        result = cast(Vector, op.results[0].type).get_shape()
+        source = list(cast(Vector, op.operands[0].type).get_shape())
+        result = list(cast(Vector, op.results[0].type).get_shape())
         column = len(source) > 1 and source[-1] == 1 and source[-2] > 1
         return column and bool(result) and result[-1] == source[-2] and _restored(op) is None
     return False

@@ -190,7 +190,7 @@ def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
     """The gather unit reads one register at a time, so the dimension must lie within one."""
-    source = cast(Vector, op.source.type)
+    source = op.source.type
     shape, rows = source.get_shape(), SUBLANES * packing(bit_width(source))
     for dim in op.dimensions.get_values():
         limit = LANES if dim == len(shape) - 1 else rows
