@@ -132,3 +132,15 @@ def test_other_jax_versions() -> None:
 
     with pytest.raises(Unsupported, match=r"expected JAX 0\.10\.2, got 0\.4\.1"):
         hooks.check_version("0.4.1")
+
+
+def test_sparse_core() -> None:
+    plsc = pytest.importorskip("jax.experimental.pallas.tpu_sc")
+    x = jnp.arange(128, dtype=jnp.int32)
+
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    with simulate(target="v5p"), pytest.raises(Unsupported, match="SparseCore"):
+        mesh = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
+        pl.kernel(body, out_type=x, mesh=mesh)(x)
