@@ -74,9 +74,9 @@ def page(sizes: list[Size], failures: list[str], targets: list[str], every: int)
     return f"""# Bytes of machine code
 
 Written by `benchmarks/code_bytes.py` from {chosen} of the corpus that the compiler
-accepts. Both columns are `generated_code_size_in_bytes` of the real TPU compiler (libtpu, ahead of time): *ours*
-takes our `vreg` form with layout passes off, *theirs* the kernel as JAX wrote it with the
-compiler's layout passes. The code around the kernel counts for both.
+accepts. Both columns are `generated_code_size_in_bytes` of the real TPU compiler (libtpu, ahead of
+time): *ours* takes our `vreg` form with layout passes off, *theirs* the kernel as JAX wrote it with
+the compiler's layout passes. The code around the kernel counts for both.
 
 {averages(sizes, targets)}
 
