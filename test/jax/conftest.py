@@ -7,9 +7,9 @@ import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-if importlib.util.find_spec("jax") is not None:
+if importlib.util.find_spec("jax") is not None and "device_count" not in os.environ.get(
+    "XLA_FLAGS", ""
+):
     import jax
 
     jax.config.update("jax_num_cpu_devices", 8)
-
-pytest_plugins = ["pallasite.jax.pytest_plugin"]
