@@ -42,6 +42,8 @@ lies outside gives unspecified values, but is no error."""
 WRITTEN_ONCE = "tpu.written_once"
 """Array attribute of a kernel in later forms: the operands whose blocks are written back once,
 because the steps of one output block must follow each other."""
+EXTENT = "tpu.extent"
+"""Attribute of a `memref.alloca` that was rounded up to whole tiles: the elements it holds."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
 

@@ -18,32 +18,45 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import func, memref, tpu, vector
+from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
-from pallasite.passes.divisibility import remainder
+from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
+_ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
 _VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
     tpu.EraseMemrefLayoutOp, memref.CastOp,
 )  # fmt: skip
 
 
+def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
+    """The tiling of a one-dimensional array outside SMEM: rows of 128 words.
+
+    The compiler's own tiles are several such rows one behind the other, so the physical order is
+    the same; but slices of any whole number of rows are whole tiles only with these.
+    """
+    tile, p = (LANES * packing(bits),), packing(bits)
+    tiles: tuple[tuple[int, ...], ...] = (tile, (LANES,), (p, 1)) if p > 1 else (tile,)
+    return Tiling(tiles, contiguous_strides(shape, tile))
+
+
 def vmem_tiling(shape: tuple[int, ...], bits: int, generation: int, single_rows: bool) -> Tiling:
     """The tiling of a VMEM buffer: one register per tile, fewer rows if the array has fewer."""
     if len(shape) < 2:
-        return infer_tiling(shape, bits, generation, argument=True)
+        return flat_tiling(shape, bits) if shape else Tiling((), ())
     p = packing(bits)
     rows = SUBLANES * p
     while rows > p and rows // 2 >= shape[-2]:
@@ -54,6 +67,28 @@ def vmem_tiling(shape: tuple[int, ...], bits: int, generation: int, single_rows:
     if p > 1:
         tiles = (*tiles, (p, 1))
     return Tiling(tiles, contiguous_strides(shape, (rows, LANES)))
+
+
+def _pad(buffer: SSAValue) -> None:
+    """Registers are loaded from whole tiles of a flat buffer; DMAs see the size it had before."""
+    kind = cast(MemRefType[Attribute], buffer.type)
+    tiling, shape = tiling_of(kind), kind.get_shape()
+    if tiling is None or len(shape) != 1 or tiling.padded(shape) == tuple(shape):
+        return
+    padded = MemRefType(
+        kind.element_type, tiling.padded(shape), TiledLayoutAttr.of(tiling), kind.memory_space
+    )
+    others = [use for use in buffer.uses if not isinstance(use.operation, _ACCESSES)]
+    whole = Rewriter.replace_value_with_new_type(buffer, padded)
+    owner = cast(Operation, whole.owner)
+    owner.attributes[EXTENT] = IntegerAttr(shape[0], i64)
+    if not others:
+        return
+    view = tpu.ReinterpretCastOp(operands=[whole, [], []], result_types=[kind])
+    view.location = owner.location
+    Rewriter.insert_op(view, InsertPoint.after(owner))
+    for use in others:
+        use.operation.operands[use.index] = view.result
 
 
 def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attribute]:
@@ -96,10 +131,14 @@ class _Inference:
             tiling = vmem_tiling(
                 shape, bits, self.target.generation, needs_single_rows(value, bits)
             )
+        elif len(shape) == 1 and memory_space(kind) != "smem":
+            tiling = flat_tiling(shape, bit_width(kind.element_type))
         else:
             bits = bit_width(kind.element_type)
             tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
-        Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
+        made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
+        if isinstance(made.owner, memref.AllocaOp) and memory_space(kind) == "vmem":
+            _pad(made)
 
     def _view(self, op: Operation) -> None:
         source, result = _memref(op.operands[0]), _memref(op.results[0])
@@ -113,6 +152,9 @@ class _Inference:
             return
         if tiling_of(result) is not None:
             return
+        if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
+            _slice_rows(op, tiling)
+            return
         made = _viewed(op, source, result, tiling)
         if made is None:
             raise Unsupported(
@@ -121,6 +163,40 @@ class _Inference:
                 source_location(op),
             )
         Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+
+def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:
+    """Whether `op` takes the first rows of a tile of VMEM but not all, for a transfer to or from
+    an array that has no more; slices must consist of whole tiles."""
+    result = cast(MemRefType[Attribute], op.results[0].type)
+    shape = result.get_shape()
+    if memory_space(source) not in ("vmem", None) or len(tiling.first) != 2 or len(shape) < 2:
+        return False
+    rows = tiling.tile_of(len(shape) - 2)
+    start = constant_of(op.base_idx[-2])
+    return start == 0 and 0 < shape[-2] < rows and source.get_shape()[-2] >= rows
+
+
+def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
+    """Slices whole tiles, then views them as smaller tiles: the first rows of a tile lie alike."""
+    kind = cast(MemRefType[Attribute], op.results[0].type)
+    shape, rows, p = kind.get_shape(), tiling.first[0], packing(bit_width(kind.element_type))
+    small = p
+    while small < shape[-2]:
+        small *= 2
+    whole = MemRefType(
+        kind.element_type, (*shape[:-2], rows, shape[-1]), TiledLayoutAttr.of(tiling),
+        kind.memory_space,
+    )  # fmt: skip
+    strides = tuple(stride * rows // small for stride in tiling.strides)
+    part = with_tiling(kind, Tiling(((small, LANES), *tiling.tiles[1:]), strides))
+    uses = list(op.results[0].uses)
+    sliced = Rewriter.replace_value_with_new_type(op.results[0], whole)
+    view = tpu.ReinterpretCastOp(operands=[sliced, [], []], result_types=[part])
+    view.location = op.location
+    Rewriter.insert_op(view, InsertPoint.after(op))
+    for use in uses:
+        use.operation.operands[use.index] = view.result
 
 
 def _viewed(

@@ -12,11 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, VectorType, i1, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
@@ -210,6 +220,14 @@ def access_in(
     )
 
 
+def _extent(memref: SSAValue) -> int:
+    """The elements of a flat memref without those that round its allocation up to whole tiles."""
+    kept = memref.owner.attributes.get(EXTENT) if isinstance(memref.owner, Operation) else None
+    if isinstance(kept, IntegerAttr):
+        return cast("IntegerAttr[IntegerType]", kept).value.data
+    return cast(MemRefType[Attribute], memref.type).get_shape()[0]
+
+
 def _flat_access(
     op: Operation,
     memref: SSAValue,
@@ -224,7 +242,7 @@ def _flat_access(
     unit = LANES * packing(bits)
     offset = _offset(op, index, unit, "element", c)
     layout = VectorLayout(bits, None, 0, 0, offset, 1)
-    extent = cast(MemRefType[Attribute], memref.type).get_shape()[0]
+    extent = _extent(memref)
     start = constant_of(index)
     return Access(
         memref,

@@ -30,7 +30,34 @@ func.func @views_follow(%a: memref<4x16x128xf32, #tpu.memory_space<vmem>>, %i: i
   func.return
 }
 
-// CHECK-LABEL: func.func @one_dimension(%a: memref<200xf32, #tpu.tiled<(256),[1]>, {{.*}}, %b: memref<5000xbf16, #tpu.tiled<(1024)(128)(2,1),[1]>
-func.func @one_dimension(%a: memref<200xf32, #tpu.memory_space<vmem>>, %b: memref<5000xbf16, #tpu.memory_space<vmem>>) {
+// CHECK-LABEL: func.func @one_dimension(%a: memref<200xf32, #tpu.tiled<(128),[1]>, {{.*}}, %b: memref<5000xbf16, #tpu.tiled<(256)(128)(2,1),[1]>, {{.*}}, %c: memref<5000xbf16, #tpu.tiled<(256)(128)(2,1),[1]>
+func.func @one_dimension(%a: memref<200xf32, #tpu.memory_space<vmem>>, %b: memref<5000xbf16, #tpu.memory_space<vmem>>, %c: memref<5000xbf16, #tpu.memory_space<any>>) {
+  func.return
+}
+
+// Registers are loaded from whole tiles; DMAs see the array's own size.
+// CHECK-LABEL: func.func @flat_buffers_are_whole_tiles(
+// CHECK:       %b = memref.alloca() {tpu.extent = 100 : i64} : memref<128xf32, #tpu.tiled<(128),[1]>, #tpu.memory_space<vmem>>
+// CHECK-NEXT:  [[VIEW:%.+]] = tpu.reinterpret_cast %b : {{.*}} -> memref<100xf32, #tpu.tiled<(128),[1]>, #tpu.memory_space<vmem>>
+// CHECK:       tpu.enqueue_dma source(%a : {{.*}}) target([[VIEW]] :
+// CHECK:       vector.load %b[
+func.func @flat_buffers_are_whole_tiles(%a: memref<100xf32, #tpu.memory_space<any>>, %s: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>) -> vector<100xf32> {
+  %c0 = arith.constant 0 : index
+  %b = memref.alloca() : memref<100xf32, #tpu.memory_space<vmem>>
+  tpu.enqueue_dma source(%a : memref<100xf32, #tpu.memory_space<any>>) target(%b : memref<100xf32, #tpu.memory_space<vmem>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  %0 = vector.load %b[%c0] : memref<100xf32, #tpu.memory_space<vmem>>, vector<100xf32>
+  func.return %0 : vector<100xf32>
+}
+
+// A transfer of fewer rows than a tile goes through a view with smaller tiles of the same memory.
+// CHECK-LABEL: func.func @some_rows_of_a_tile(
+// CHECK:       tpu.memref_slice {{.*}} -> memref<1x8x256xf32, #tpu.tiled<(8,128),[2,2,1]>
+// CHECK-NEXT:  tpu.reinterpret_cast {{.*}} -> memref<1x4x256xf32, #tpu.tiled<(4,128),[4,4,2]>
+// CHECK-NEXT:  tpu.memref_squeeze {{.*}} -> memref<4x256xf32, #tpu.tiled<(4,128),[4,2]>
+func.func @some_rows_of_a_tile(%i: i32) {
+  %c0 = arith.constant 0 : i32
+  %b = memref.alloca() : memref<2x8x256xf32, #tpu.memory_space<vmem>>
+  %0 = tpu.memref_slice %b[%i, %c0, %c0] : memref<2x8x256xf32, #tpu.memory_space<vmem>> -> memref<1x4x256xf32, #tpu.memory_space<vmem>>
+  %1 = tpu.memref_squeeze %0 : memref<1x4x256xf32, #tpu.memory_space<vmem>> -> memref<4x256xf32, #tpu.memory_space<vmem>>
   func.return
 }
