@@ -3,8 +3,8 @@
 // CHECK: error: tpu.memref_squeeze from memref<16x1x128xf32, {{.*}}> to memref<16x128xf32, {{.*}}> does not keep whole tiles together [view-layout]
 func.func @squeezed_rows(%a: memref<16x16x128xf32, #tpu.memory_space<vmem>>) {
   %c0 = arith.constant 0 : i32
-  %c3 = arith.constant 3 : i32
-  %0 = tpu.memref_slice %a[%c0, %c3, %c0] : memref<16x16x128xf32, #tpu.memory_space<vmem>> -> memref<16x1x128xf32, #tpu.memory_space<vmem>>
+  %c8 = arith.constant 8 : i32
+  %0 = tpu.memref_slice %a[%c0, %c8, %c0] : memref<16x16x128xf32, #tpu.memory_space<vmem>> -> memref<16x1x128xf32, #tpu.memory_space<vmem>>
   %1 = tpu.memref_squeeze %0 : memref<16x1x128xf32, #tpu.memory_space<vmem>> -> memref<16x128xf32, #tpu.memory_space<vmem>>
   func.return
 }
