@@ -13,6 +13,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     Tiled,
     element_of,
     grid_type,
+    is_one_value,
     is_vector,
     rule,
 )
@@ -91,7 +92,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         return
     vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
     data = {c.tiled(v).layout.bits for v in op.operands if is_vector(v) and not is_mask(v)}
-    bits = data or {v.layout.bits for v in vectors}
+    bits = data or _mask_bits(vectors)
     if len(bits) != 1:
         raise c.unsupported(
             op,
@@ -109,6 +110,12 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
             layout = VectorLayout.native(len(vectors[0].shape), width)
         layout = spelled_out(layout, vectors[0].shape)
     lower_in_layout(op, layout, c)
+
+
+def _mask_bits(masks: Sequence[Tiled]) -> set[int]:
+    """The width of the data that masks govern together: splats of masks fit any."""
+    every = {mask.layout.bits for mask in masks}
+    return {mask.layout.bits for mask in masks if not is_one_value(mask)} or {max(every)}
 
 
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
 from pallasite.dialects.types import Dense, bit_width, splat
+from pallasite.passes.canonicalize_mosaic.compares import ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     element_of,
@@ -48,6 +49,8 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
     element = element_of(op.operands[0])
     if isinstance(element, IntegerType):
         return _integer(op, element, r)
+    if isinstance(op, arith.CmpfOp) and (compared := ordered(op, r)) is not None:
+        return compared
     if bit_width(element) == 32:
         return None
     if isinstance(element, Float16Type):

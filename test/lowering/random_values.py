@@ -95,7 +95,9 @@ def compare(b: Builder) -> None:
     if not y.exact:
         return
     if is_float(x.element):
-        predicate = b.pick(("oeq", "ogt", "oge", "olt", "ole", "one", "une", "ueq"))
+        predicate = b.pick(
+            ("oeq", "ogt", "oge", "olt", "ole", "one", "une", "ueq", "ult", "uge", "ord", "uno")
+        )
         text = f"arith.cmpf {predicate}"
     else:
         text = f"arith.cmpi {b.pick(('eq', 'ne', 'slt', 'sle', 'sgt', 'sge', 'ult', 'uge'))}"

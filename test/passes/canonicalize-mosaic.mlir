@@ -139,3 +139,13 @@ func.func @integer_product(%a: vector<32x128xi8>, %b: vector<128x128xi8>, %c: ve
   %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<32x128xi8>, vector<128x128xi8>, vector<32x128xi32> -> vector<32x128xi32>
   func.return %0 : vector<32x128xi32>
 }
+
+// The vector unit compares in six ordered predicates.
+// CHECK-LABEL: func.func @unordered(
+// CHECK:       [[EQ:%[0-9]+]] = arith.cmpf oeq, %a, %b : vector<8x128xf32>
+// CHECK-NEXT:  [[ALL:%[0-9]+]] = arith.constant dense<true> : vector<8x128xi1>
+// CHECK-NEXT:  arith.xori [[EQ]], [[ALL]]
+func.func @unordered(%a: vector<8x128xf32>, %b: vector<8x128xf32>) -> vector<8x128xi1> {
+  %0 = arith.cmpf une, %a, %b : vector<8x128xf32>
+  func.return %0 : vector<8x128xi1>
+}
