@@ -9,11 +9,21 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import FloatAttr, IntegerType, VectorType, f32, i32
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f32,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
+from pallasite.interpreter.values import round_to
 from pallasite.passes.canonicalize_mosaic.driver import (
     NEAREST,
     TOWARDS_ZERO,
@@ -40,13 +50,25 @@ def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.TruncFOp, tpu.TruncfOp)
 def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
-    """From f32 in one step; from anything narrower through f32."""
+    """From f32 in one step; from anything narrower through f32. Constant scalars fold: the scalar
+    unit has no narrow floats."""
     if not is_vector(op.results[0]):
-        return None
+        return _rounded_constant(op, r)
     source, target = op.operands[0], element_of(op.results[0])
     if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp):
         return None
     return r.to_float(r.to_f32(source), target)
+
+
+def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
+    """The constant operand of a conversion of scalars to a float, rounded to the result's type."""
+    source, target = op.operands[0].owner, op.results[0].type
+    if not isinstance(source, arith.ConstantOp):
+        return None
+    if not isinstance(source.value, FloatAttr | IntegerAttr):
+        return None
+    value = float(round_to(target, np.float32(source.value.value.data)))
+    return r.emit(arith.ConstantOp(FloatAttr(value, cast(AnyFloat, target))))
 
 
 @rule(arith.ExtSIOp, arith.ExtUIOp)
@@ -78,6 +100,10 @@ def legalize_trunci(op: arith.TruncIOp, r: Legalizer) -> SSAValue | None:
 @rule(arith.SIToFPOp, arith.UIToFPOp)
 def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
     """Through i32 and f32, scalars too; 32-bit unsigned numbers are converted as such."""
+    if not is_vector(op.results[0]) and isinstance(op, arith.SIToFPOp):
+        folded = _rounded_constant(op, r)
+        if folded is not None:
+            return folded
     source, result = op.operands[0], op.results[0]
     signed = isinstance(op, arith.SIToFPOp)
     pair = (str(element_of(source)), str(element_of(result)))
