@@ -6,7 +6,7 @@ has moved the numbers of the elements correctly (design note "Form 4", section 2
 
 from __future__ import annotations
 
-import warnings
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -29,6 +29,8 @@ _FEW_REGISTERS = 64
 
 Build = Callable[[Program, int], int | None]
 
+_LOG = logging.getLogger(__name__)
+
 
 @lru_cache(maxsize=4096)
 def plan(move: Move, costs: Costs) -> Plan:
@@ -40,7 +42,7 @@ def plan(move: Move, costs: Costs) -> Plan:
         if performs(best, move, found):
             return best
         # A bug of a strategy, which costs instructions but no correctness.
-        warnings.warn(f"strategy '{best.how}' planned wrongly: {move}", stacklevel=2)
+        _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
     raise Unsupported(
         "movement",
         f"no instruction sequence known for {move}",
