@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     FloatAttr,
@@ -23,7 +22,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
-from pallasite.interpreter.values import round_to
 from pallasite.passes.canonicalize_mosaic.driver import (
     NEAREST,
     TOWARDS_ZERO,
@@ -67,7 +65,10 @@ def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
         return None
     if not isinstance(source.value, FloatAttr | IntegerAttr):
         return None
-    value = float(round_to(target, np.float32(source.value.value.data)))
+    value = float(source.value.value.data)
+    for kind in (f32, cast(AnyFloat, target)):
+        # Packing rounds to the nearest even number of the type.
+        (value,) = kind.iter_unpack(kind.pack((value,)))
     return r.emit(arith.ConstantOp(FloatAttr(value, cast(AnyFloat, target))))
 
 
