@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from pallasite.targets import TARGETS
 from pallasite.tools import tpu_aot, tpu_run
 
 DATA = Path(__file__).parent.parent / "data"
+needs_compiler = pytest.mark.skipif(
+    find_spec("jax") is None or find_spec("libtpu") is None, reason="needs the aot extra"
+)
 VMEM = "#tpu.memory_space<vmem>"
 
 
@@ -88,6 +92,7 @@ ACCEPTED = [
 
 
 @pytest.mark.aot
+@needs_compiler
 @pytest.mark.parametrize("target", list(TARGETS))
 @pytest.mark.parametrize("form", ["mosaic", "dma", "vreg"])
 def test_the_compiler_agrees(form: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +105,7 @@ def test_the_compiler_agrees(form: str, target: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.aot
+@needs_compiler
 @pytest.mark.parametrize("shape", ["100xf32", "1000xbf16", "64xi8", "300xf32", "3x200xf32"])
 def test_flat_and_small_arrays_in_registers(shape: str, tmp_path: Path) -> None:
     import numpy as np
