@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+from pallasite.dialects.types import split_grid
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 STEPS = "grid.steps"
 
@@ -41,7 +42,7 @@ def _places(
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
 def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     """Position g of the grid reads at `index + g * steps`."""
-    grid = (split(op.results[0].type) or ((), ()))[0]
+    grid = (split_grid(op.results[0].type) or ((), ()))[0]
     kind = u.register_type(op.results[0].type)
     base = list(op.indices)
     steps = _steps(op, len(base))

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.types import splat, splat_value
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+from pallasite.dialects.types import splat, splat_value, split_grid
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
                tpu.CreateSubelementMaskOp)  # fmt: skip
@@ -51,7 +51,7 @@ def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
 )  # fmt: skip
 def unroll_registerwise(op: Operation, u: Unroller) -> None:
     """One copy of `op` per register; positions with equal operands share one copy."""
-    shapes = split(op.results[0].type) if op.results else None
+    shapes = split_grid(op.results[0].type) if op.results else None
     if shapes is None:
         op.operands = [u.scalar(v) for v in op.operands]
         u.emit(op)
@@ -107,7 +107,7 @@ def _one(
 @rule(tpu.SublaneShuffleOp)
 def unroll_shuffle(op: tpu.SublaneShuffleOp, u: Unroller) -> None:
     """A shuffle that copies one of its sources costs nothing; a poison source is not read."""
-    grid = (split(op.results[0].type) or ((), ()))[0]
+    grid = (split_grid(op.results[0].type) or ((), ()))[0]
     kind = u.register_type(op.results[0].type)
     pattern = [int(p) for p in op.pattern.get_values()]
     rows = len(pattern)
@@ -158,7 +158,7 @@ def _shuffle(
 @rule(tpu.PackSubelementsOp)
 def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     """Poison sources are left out of a pack; their positions stay undefined."""
-    grid = (split(op.results[0].type) or ((), ()))[0]
+    grid = (split_grid(op.results[0].type) or ((), ()))[0]
     kind = u.register_type(op.results[0].type)
     positions = [int(p) for p in op.positions.get_values()]
     columns = [u.registers(v).reshape(-1) for v in op.operands]
@@ -184,7 +184,7 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
 @rule(*_GENERATORS)
 def unroll_generator(op: Operation, u: Unroller) -> None:
     """An operation without vector operands makes one register that all positions share."""
-    shapes = split(op.results[0].type)
+    shapes = split_grid(op.results[0].type)
     if shapes is None:
         op.operands = [u.scalar(v) for v in op.operands]
         u.emit(op)

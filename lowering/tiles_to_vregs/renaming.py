@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import splat
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule, split
+from pallasite.dialects.types import splat, split_grid
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 
 def _integers(attribute: Attribute) -> list[int]:
@@ -18,7 +18,7 @@ def _integers(attribute: Attribute) -> list[int]:
 
 
 def _result_grid(op: Operation) -> tuple[int, ...]:
-    shapes = split(op.results[0].type)
+    shapes = split_grid(op.results[0].type)
     return shapes[0] if shapes else ()
 
 

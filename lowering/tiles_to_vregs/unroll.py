@@ -28,8 +28,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, splat
-from pallasite.layouts.registers import split_shape
+from pallasite.dialects.types import splat, split_grid
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
@@ -52,13 +51,6 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-def split(kind: Attribute) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """(grid, register) shapes of a vector type, None if it is not a grid of registers."""
-    if not isinstance(kind, VectorType):
-        return None
-    return split_shape(kind.get_shape(), bit_width(kind.element_type))
 
 
 def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Registers:
@@ -153,7 +145,7 @@ class Unroller:
         """`types` with every grid type repeated once per register."""
         expanded: list[Attribute] = []
         for kind in types:
-            shapes = split(kind)
+            shapes = split_grid(kind)
             count = int(np.prod(shapes[0])) if shapes else 1
             expanded += [self.register_type(kind)] * count
         return expanded
@@ -173,7 +165,7 @@ class Unroller:
         """Records `new`, expanded as `expanded_types` does, as what stands for `old`."""
         position = 0
         for value in old:
-            shapes = split(value.type)
+            shapes = split_grid(value.type)
             if shapes is None:
                 self._scalars[value] = new[position]
                 position += 1
@@ -186,7 +178,7 @@ class Unroller:
         """The type of one register of grid type `kind`; other types as they are."""
         known = self._types.get(kind)
         if known is None:
-            shapes = split(kind)
+            shapes = split_grid(kind)
             known = kind
             if shapes is not None and shapes[0]:
                 known = VectorType(cast(VectorType[Attribute], kind).element_type, shapes[1])
