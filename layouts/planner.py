@@ -7,6 +7,7 @@ has moved the numbers of the elements correctly (design note "Form 4", section 2
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_check import performs
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
@@ -37,12 +38,16 @@ def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
     found = trace(move)
-    plans = [p for p in _candidates(move, found, costs) if p is not None]
-    for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
-        if performs(best, move, found):
-            return best
-        # A bug of a strategy, which costs instructions but no correctness.
-        _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
+    for bounded in (True, False):
+        plans = _Search(move, found, costs, bounded).run()
+        for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
+            if performs(best, move, found):
+                return best
+            # A bug of a strategy, which costs instructions but no correctness: look for plans
+            # that this one stopped.
+            _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
+        if not plans:
+            break
     raise Unsupported(
         "movement",
         f"no instruction sequence known for {move}",
@@ -51,38 +56,48 @@ def plan(move: Move, costs: Costs) -> Plan:
     )
 
 
-def _candidates(move: Move, found: Trace, costs: Costs) -> list[Plan | None]:
-    aligned = by_aligning(move, costs, plan)
-    if aligned is not None:
-        return [aligned]
-    packing = move.destination[0].packing
-    turned = by_transposing(move, found, costs, plan)
-    # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
-    thorough = turned is None
-    if turned is not None and len(found.register) > _FEW_REGISTERS:
-        return [turned]
-    words = whole_words(found, packing)
-    if words is not None:
-        return [
-            turned,
-            _build(move, costs, "words", lambda p, x: solve(p, x, words, costs, thorough)),
-        ]
-    result = [turned]
-    if thorough or found.aligned:
-        result.append(_build(move, costs, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
-        for build, name in by_unpacking(found, packing, move.bits, costs):
-            result.append(_build(move, costs, name, build))
-    return result
+class _Search:
+    """Asks the strategies for plans; each is stopped where it costs more than the best so far."""
 
+    def __init__(self, move: Move, found: Trace, costs: Costs, bounded: bool) -> None:
+        self._move, self._found, self._costs, self._bounded = move, found, costs, bounded
+        self._plans: list[Plan] = []
 
-def _build(move: Move, costs: Costs, how: str, build: Build) -> Plan | None:
-    """Runs a strategy on the registers of all sources after one another."""
-    sources = [Value(layout.grid_shape(shape), layout.packing) for layout, shape in move.sources]
-    program = Program(sources, move.bits)
-    x = program.concat([program.flat(i) for i in range(len(sources))])
-    made = build(program, x)
-    if made is None:
-        return None
-    layout, shape = move.destination
-    result = program.reshape(program.elements(made), layout.grid_shape(shape))
-    return program.plan(result, costs, how)
+    def run(self) -> list[Plan]:
+        move, found, costs = self._move, self._found, self._costs
+        aligned = by_aligning(move, costs, plan)
+        if aligned is not None:
+            return [aligned]
+        packing = move.destination[0].packing
+        turned = by_transposing(move, found, costs, plan)
+        # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
+        thorough = turned is None
+        if turned is not None:
+            self._plans.append(turned)
+            if len(found.register) > _FEW_REGISTERS:
+                return self._plans
+        words = whole_words(found, packing)
+        if words is not None:
+            self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
+        elif thorough or found.aligned:
+            self._try("shifts", lambda p, x: by_shifts(p, x, found, costs))
+            for build, name in by_unpacking(found, packing, move.bits, costs):
+                self._try(name, build)
+        return self._plans
+
+    def _try(self, how: str, build: Build) -> None:
+        """Runs a strategy on the registers of all sources after one another."""
+        move, costs = self._move, self._costs
+        limit = min((p.cost for p in self._plans), default=math.inf)
+        sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
+        program = Program(sources, move.bits, costs, limit if self._bounded else math.inf)
+        try:
+            x = program.concat([program.flat(i) for i in range(len(sources))])
+            made = build(program, x)
+        except TooDear:
+            return
+        if made is None:
+            return
+        layout, shape = move.destination
+        result = program.reshape(program.elements(made), layout.grid_shape(shape))
+        self._plans.append(program.plan(result, costs, how))

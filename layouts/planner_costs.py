@@ -53,10 +53,11 @@ class Costs:
 
     def merge(self, pattern: Sequence[int]) -> int:
         """Instructions that `Program.merge` of two registers takes."""
-        if self.any_shuffle or one_shuffle(pattern):
-            return 1
-        left, right = (moves(rows) for rows in stacked_rows(pattern))
-        return min(1 + left + right, 2 if quarters_of(pattern) else 3)
+        return 1 if self.any_shuffle else _merge(tuple(pattern))
+
+    def gather(self, lanes: bool) -> float:
+        """The cost of one gather along the lanes or along the sublanes."""
+        return self.cross_lane if lanes else 1.0
 
     def step(self, step: Step, value: Value) -> float:
         """The cost of all registers of `step`, which defines `value`."""
@@ -68,6 +69,14 @@ class Costs:
         elif isinstance(step, TransposeBlocks):
             weight = self.transpose_block
         return weight * instructions(step, value) + self.grid_instruction + _preparation(step)
+
+
+@lru_cache(maxsize=4096)
+def _merge(pattern: tuple[int, ...]) -> int:
+    if one_shuffle(pattern):
+        return 1
+    left, right = (moves(rows) for rows in stacked_rows(pattern))
+    return min(1 + left + right, 2 if quarters_of(pattern) else 3)
 
 
 def _preparation(step: Step) -> float:

@@ -99,15 +99,17 @@ def apply_index(
     regularly over the grid, one step serves all.
     """
     axis = np.arange(LANES)[None, :] if modulus == LANES else np.arange(SUBLANES)[:, None]
-    if ((patterns == axis) | (patterns < 0)).all():
+    moving = ~((patterns == axis) | (patterns < 0)).all((1, 2))
+    if not moving.any():
         return value
+    program.afford(program.costs.gather(modulus == LANES) * int(moving[which].sum()))
     if len(patterns) == 1 or len(which) <= 2 * LANES:
         whole = Field.of(patterns if len(patterns) == 1 else patterns[which], modulus)
         if whole is not None:
             return step(value, whole)
     position, pieces, at = np.full(len(which), -1), list[int](), 0
-    for merged, numbers in _agreeing(patterns):
-        members = np.nonzero(np.isin(which, numbers))[0]
+    for merged, chosen in _agreeing(patterns):
+        members = np.nonzero(chosen[which])[0]
         taken = program.take(value, members)
         if not ((merged == axis) | (merged < 0)).all():
             field = Field.of(merged[None], modulus)
@@ -119,15 +121,20 @@ def apply_index(
     return program.take(program.concat(pieces), position)
 
 
-def _agreeing(patterns: Array) -> list[tuple[Array, list[int]]]:
-    """Patterns that agree wherever both matter, merged, and the numbers of those merged."""
-    groups: list[tuple[Array, list[int]]] = []
-    for number, pattern in enumerate(patterns):
-        for merged, numbers in groups:
+def _agreeing(patterns: Array) -> list[tuple[Array, Array]]:
+    """Patterns that agree wherever both matter, merged, and which ones were merged into each."""
+    groups: list[tuple[Array, Array]] = []
+    left = np.arange(len(patterns))
+    while left.size:
+        # Whoever agrees with the first joins it, unless it disagrees with one that did before.
+        merged, rest = patterns[left[0]].copy(), patterns[left]
+        joins = ((merged == rest) | (merged < 0) | (rest < 0)).all((1, 2))
+        joined = np.zeros(len(patterns), np.bool_)
+        for place in np.nonzero(joins)[0].tolist():
+            pattern = rest[place]
             if ((merged == pattern) | (merged < 0) | (pattern < 0)).all():
-                merged[:] = np.maximum(merged, pattern)
-                numbers.append(number)
-                break
-        else:
-            groups.append((pattern.copy(), [number]))
+                merged = np.maximum(merged, pattern)
+                joined[left[place]] = True
+        groups.append((merged, joined))
+        left = left[~joined[left]]
     return groups

@@ -6,10 +6,9 @@ The rows of two registers are counted on, the second has rows 8 to 15; negative 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-import numpy as np
-
-from pallasite.layouts.planner_fields import Mask
+from pallasite.layouts.planner_fields import Box, Mask
 from pallasite.layouts.registers import LANES, SUBLANES
 
 IDENTITY = tuple(range(SUBLANES))
@@ -73,7 +72,19 @@ def filled(pattern: Sequence[int]) -> tuple[int, ...]:
 
 def sublane_mask(wanted: Sequence[int], spared: Sequence[int]) -> Mask:
     """Sets the sublanes `wanted` and none of `spared`."""
-    lines = np.isin(np.arange(SUBLANES), list(wanted))[:, None]
-    allowed = ~np.isin(np.arange(SUBLANES), list(spared))[:, None]
-    full = np.ones((1, LANES), np.bool_)
-    return Mask.of(lines & full, allowed & full)
+    return _sublane_mask(frozenset(wanted), frozenset(spared))
+
+
+@lru_cache(maxsize=4096)
+def _sublane_mask(wanted: frozenset[int], spared: frozenset[int]) -> Mask:
+    boxes: list[Box] = []
+    left = set(wanted)
+    while left:
+        first = last = min(left)
+        while first > 0 and first - 1 not in spared:
+            first -= 1
+        while last + 1 < SUBLANES and last + 1 not in spared:
+            last += 1
+        left -= set(range(first, last + 1))
+        boxes.append((first, last + 1, 0, LANES))
+    return Mask(tuple(boxes))

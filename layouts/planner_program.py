@@ -50,15 +50,25 @@ from pallasite.layouts.planner_patterns import (
 from pallasite.layouts.registers import SUBLANES
 
 
+class TooDear(Exception):
+    """An attempt costs more than the best one so far: nothing that it finds can win."""
+
+
 class Program:
     """A plan under construction.
 
     Values are numbered; most are *flat*, a list of registers. Equal steps are made once. `fork`
-    lets a strategy try something without touching the original.
+    lets a strategy try something without touching the original. Whoever makes a program dearer
+    than `limit` is stopped by `TooDear`.
     """
 
-    def __init__(self, sources: Sequence[Value], bits: int) -> None:
+    def __init__(
+        self, sources: Sequence[Value], bits: int, costs: Costs, limit: float = math.inf
+    ) -> None:
         self.bits = bits
+        self.costs = costs
+        self.limit = limit
+        self.spent = 0.0
         self.sources = len(sources)
         self.values: list[Value] = list(sources)
         self.steps: list[Step] = []
@@ -68,8 +78,8 @@ class Program:
         self._parts: dict[int, tuple[list[int], Array]] = {}
 
     def fork(self) -> Program:
-        copy = Program((), self.bits)
-        copy.sources = self.sources
+        copy = Program((), self.bits, self.costs, self.limit)
+        copy.spent, copy.sources = self.spent, self.sources
         copy.values, copy.steps = list(self.values), list(self.steps)
         copy._known = dict(self._known)
         copy._views, copy._parts = dict(self._views), dict(self._parts)
@@ -77,7 +87,12 @@ class Program:
 
     def adopt(self, other: Program) -> None:
         """Continues where a fork stopped."""
-        self.__dict__.update(other.__dict__)
+        self.__dict__.update({**other.__dict__, "limit": self.limit})
+
+    def afford(self, more: float = 0.0) -> None:
+        """Raises `TooDear` if `more` on top of the steps made so far exceeds the limit."""
+        if self.spent + more > self.limit:
+            raise TooDear
 
     def size(self, value: int) -> int:
         return self.values[value].registers
@@ -89,6 +104,8 @@ class Program:
             self.steps.append(step)
             self.values.append(value)
             known = self._known[step] = len(self.values) - 1
+            self.spent += self.costs.step(step, value)
+            self.afford()
         return known
 
     # Renaming.
@@ -368,17 +385,29 @@ def _progressions(table: Array) -> list[tuple[int, int]] | None:
 def cheapest(
     program: Program, attempts: Sequence[Callable[[Program], int | None]], costs: Costs
 ) -> int | None:
-    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None."""
+    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.
+
+    An attempt is stopped as soon as it costs more than the best one before it.
+    """
     best: tuple[float, Program, int] | None = None
+    limit, stopped = program.limit, False
     for attempt in attempts:
         copy = program.fork()
-        value = attempt(copy)
+        copy.limit = limit
+        try:
+            value = attempt(copy)
+        except TooDear:
+            stopped = True
+            continue
         if value is None:
             continue
         cost = copy.cost(value, costs)
         if best is None or cost < best[0]:
             best = (cost, copy, value)
+            limit = min(limit, copy.spent)
     if best is None:
+        if stopped:
+            raise TooDear
         return None
     program.adopt(best[1])
     return best[2]

@@ -74,8 +74,8 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
     return cheapest(
         program,
         [
-            lambda p: move_rows(p, x, move.register, move.sublane, move.starts, costs),
             lambda p: exchange(p, x, move, costs),
+            lambda p: move_rows(p, x, move.register, move.sublane, move.starts, costs),
         ],
         costs,
     )

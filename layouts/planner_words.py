@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,6 +40,14 @@ class WordMove:
     def displacement(self) -> Array:
         """Lanes by which each segment moves up, in [0, 128); -1 where nothing matters."""
         return np.where(self.wanted, (self.starts - self.lane) % LANES, -1)
+
+    @property
+    def displaced(self) -> Array:
+        """True where a word that matters changes its lane, at the start of its segment or later."""
+        moves = self.lane != self.starts
+        if self.slope != 1:
+            moves = moves | (self.lengths > 1)
+        return self.wanted & moves
 
     def only(self, members: Array) -> WordMove:
         """The move of some of the destination registers."""
@@ -81,7 +90,9 @@ class WordMove:
 
     def words(self) -> WordMove:
         """The same with one segment per lane."""
-        segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
+        if self.starts.size == LANES:
+            return replace(self, slope=1)
+        segment = np.repeat(np.arange(self.starts.size), self.lengths)
         along = self.slope * (np.arange(LANES) - self.starts[segment])
         lane = np.where(self.wanted[..., segment], self.lane[..., segment] + along, -1)
         return WordMove(
@@ -93,23 +104,30 @@ class WordMove:
         one each destination register has."""
         n = len(self.register)
         _, first, inverse = unique_rows(np.where(self.wanted, self.lane, -1).reshape(n, -1))
-        return np.stack([self._lane_index(i) for i in first.tolist()]), inverse
-
-    def _lane_index(self, register: int) -> Array:
-        segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
+        segment = np.repeat(np.arange(self.starts.size), self.lengths)
         along = self.slope * (np.arange(LANES) - self.starts[segment])
-        wanted = self.register[register][:, segment] >= 0
-        return np.where(wanted, self.lane[register][:, segment] + along, -1)
+        wanted = self.register[first][..., segment] >= 0
+        return np.where(wanted, self.lane[first][..., segment] + along, -1), inverse
 
 
 def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
-    """`np.unique` of the rows of a matrix, in order of first appearance: rows, first, inverse."""
-    packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
-    _, first, inverse = np.unique(packed.reshape(-1), return_index=True, return_inverse=True)
+    """`np.unique` of the rows of a matrix, in order of first appearance: rows, first, inverse.
+
+    Rows are told apart by 64-bit hashes, many times faster than by sorting them. Should two ever
+    collide, the plan fails its check.
+    """
+    count = rows.shape[1]
+    hashes = rows.astype(np.int64, copy=False) @ _hash_weights(count)
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     return rows[first[order]], first[order], rank[inverse.reshape(-1)]
+
+
+@lru_cache(maxsize=64)
+def _hash_weights(count: int) -> Array:
+    return np.random.default_rng(count).integers(1 - (1 << 63), 1 << 63, count, np.int64) | 1
 
 
 def whole_words(found: Trace, packing: int) -> WordMove | None:

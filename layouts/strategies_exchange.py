@@ -22,7 +22,7 @@ from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import SUBLANES
 
-_ROW = np.arange(SUBLANES)
+_ROW, _STACKED = np.arange(SUBLANES), np.arange(2 * SUBLANES)
 _VIRTUAL = 1 << 40
 """Weight of the first row-number bit that only padding would use."""
 _LARGEST_GROUP = 64
@@ -77,7 +77,7 @@ class _Network:
         for stage, kinds in zip(self.stages, self.copies, strict=True):
             for (active, _, _), pattern in zip(kinds, (stage.low, stage.high), strict=True):
                 count = int(active.sum((1, 2)) @ repeats)
-                each = costs.merge(pattern.tolist())
+                each = costs.merge(tuple(pattern.tolist()))
                 registers, steps = registers + count * each, steps + each * (count > 0)
         return (registers, steps)
 
@@ -95,7 +95,7 @@ def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | No
     bits = _find_bits(padded.reshape(len(groups), -1))
     if bits is None:
         return None
-    found = _best_network(bits, costs)
+    found = _best_network(bits, program, costs)
     if found is None:
         return None
     made = _emit(program, x, found, costs)
@@ -138,7 +138,7 @@ def _groups(rows: Array) -> Array | None:
     return groups
 
 
-def _best_network(bits: _Bits, costs: Costs) -> _Network | None:
+def _best_network(bits: _Bits, program: Program, costs: Costs) -> _Network | None:
     """The cheapest order of exchanges; groups that want the same rows are weighed once."""
     wanted, first, inverse = unique_rows(bits.wanted)
     few = _Bits(bits.base[first], wanted, bits.weights)
@@ -148,6 +148,8 @@ def _best_network(bits: _Bits, costs: Costs) -> _Network | None:
         return None
     prices = [_network(few, order).cost(repeats, costs) for order in orders]
     chosen = min(range(len(orders)), key=prices.__getitem__)
+    registers, steps = prices[chosen]
+    program.afford(registers + steps * costs.grid_instruction)
     return _network(bits, orders[chosen])
 
 
@@ -225,16 +227,15 @@ def _needs(
     result: list[list[tuple[Array, Array, Array]]] = []
     for stage in reversed(stages):
         halves = stage.pairs(needed)
-        both = np.zeros((*halves[0].shape[:-1], 2 * SUBLANES), np.bool_)
+        read = np.zeros((*halves[0].shape[:-1], 2 * SUBLANES), np.bool_)
         kinds: list[tuple[Array, Array, Array]] = []
         for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
             first = ~(wanted & (pattern != _ROW)).any(-1)
             second = ~(wanted & (pattern != _ROW + SUBLANES)).any(-1)
             kinds.append((~first & ~second, first, second & ~first))
-            for place in range(SUBLANES):
-                both[..., pattern[place]] |= wanted[..., place]
+            read |= wanted @ (pattern[:, None] == _STACKED)
         result.insert(0, kinds)
-        joined = np.stack([both[..., :SUBLANES], both[..., SUBLANES:]], 2)
+        joined = np.stack([read[..., :SUBLANES], read[..., SUBLANES:]], 2)
         needed = joined.reshape(groups, size, SUBLANES)
     return result
 

@@ -91,6 +91,8 @@ def _gather_layer(program: Program, x: int, layer: WordMove, source: Array, cost
     lanes = np.where(layer.wanted, layer.lane, -1).reshape(n, -1)
     _, first, inverse = unique_rows(np.concatenate([source.reshape(n, -1), lanes], 1))
     layer, source = layer.only(first), source[first]
+    turned = any_along(layer.displaced, 1, 2)
+    program.afford(costs.cross_lane * int(turned.sum()))
     register, sublane = source // SUBLANES, np.where(source >= 0, source % SUBLANES, -1)
     rows = move_rows(program, x, register, sublane, np.zeros(1, np.int64), costs)
     patterns, which = layer.lane_patterns()
@@ -145,6 +147,11 @@ def gather_rows_apart(program: Program, x: int, move: WordMove, costs: Costs) ->
     For rows whose columns lie in different registers, as after a sum over the lanes of a batch.
     """
     n = len(move.register)
+    fields = (move.register, move.sublane, move.lane)
+    flat = np.concatenate([f.reshape(n * SUBLANES, -1) for f in fields], 1)
+    turned = any_along(move.displaced.reshape(n * SUBLANES, -1), 1)
+    # Every row that changes lanes is gathered once.
+    program.afford(costs.cross_lane * len(unique_rows(flat[turned])[1]))
     rows = np.arange(n * SUBLANES)
     apart = move.only(rows // SUBLANES)
     apart = apart.where((np.arange(SUBLANES) == rows[:, None] % SUBLANES)[..., None])

@@ -47,7 +47,7 @@ def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
         return None
     if all(_lies_along(source, layout.lane_dim) for source in move.sources):
         return None
-    program = Program(_sources(move), move.bits)
+    program = Program(_sources(move), move.bits, costs)
     values: list[int] = []
     turned: list[Laid] = []
     wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
@@ -82,7 +82,7 @@ def _sources(move: Move) -> list[Value]:
 
 
 def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
-    program = Program(_sources(move), move.bits)
+    program = Program(_sources(move), move.bits, costs)
     turned: list[Laid] = []
     values: list[int] = []
     try:
@@ -138,7 +138,7 @@ def _widened(move: Move, costs: Costs, plan: Planner) -> Plan | None:
     layout, shape = move.destination
     if not layout.is_native or not all(source.is_native for source, _ in move.sources):
         return None
-    program = Program(_sources(move), move.bits)
+    program = Program(_sources(move), move.bits, costs)
     wide: list[Laid] = []
     values: list[int] = []
     for number, (source, extents) in enumerate(move.sources):
