@@ -51,6 +51,12 @@ def _memref() -> Dialect:
     return MemRef
 
 
+def _pallas() -> Dialect:
+    from pallasite.dialects.pallas import Pallas
+
+    return Pallas
+
+
 def _scf() -> Dialect:
     from pallasite.dialects.scf import Scf
 
@@ -71,7 +77,7 @@ def _vector() -> Dialect:
 
 def get_own_dialects() -> Factories:
     """The dialects that upstream does not have; what a plain `xdsl-opt` may learn from us."""
-    return {"grid": _grid, "tpu": _tpu}
+    return {"grid": _grid, "pallas": _pallas, "tpu": _tpu}
 
 
 def get_derived_dialects() -> Factories:

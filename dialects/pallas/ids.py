@@ -1,0 +1,72 @@
+"""Where in its grid a kernel is."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from pallasite.dialects.pallas.base import PallasOp
+from pallasite.dialects.tpu.base import I32_ATTR
+
+
+@irdl_op_definition
+class ProgramIdOp(PallasOp):
+    """The present position along one axis of the innermost grid around it.
+
+    Axes that a transformation added (`mapped`) are not counted. Inside `pallas.emit_pipeline` the
+    grid is the pipeline's.
+
+    Example: `%i = pallas.program_id 0`
+    """
+
+    name = "pallas.program_id"
+
+    axis = prop_def(I32_ATTR)
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+    assembly_format = "$axis attr-dict"
+
+    def __init__(self, axis: int):
+        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+
+
+@irdl_op_definition
+class NumProgramsOp(PallasOp):
+    """The size of one axis of the innermost grid around it, as `pallas.program_id` counts axes.
+
+    Example: `%n = pallas.num_programs 0`
+    """
+
+    name = "pallas.num_programs"
+
+    axis = prop_def(I32_ATTR)
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+    assembly_format = "$axis attr-dict"
+
+    def __init__(self, axis: int):
+        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+
+
+@irdl_op_definition
+class AxisIndexOp(PallasOp):
+    """The present position along the kernel's grid axis of that name, inside pipelines too.
+
+    In a mesh kernel it is the number of the core.
+
+    Example: `%core = pallas.axis_index "core"`
+    """
+
+    name = "pallas.axis_index"
+
+    axis_name = prop_def(StringAttr)
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+    assembly_format = "$axis_name attr-dict"
+
+    def __init__(self, axis_name: str):
+        super().__init__(properties={"axis_name": StringAttr(axis_name)}, result_types=[i32])

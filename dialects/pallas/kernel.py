@@ -1,0 +1,143 @@
+"""The kernel: a body that runs once per grid point, over blocks of the program's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Region
+from xdsl.irdl import (
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_region_def,
+)
+from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
+
+from pallasite.dialects.pallas.attrs import OperandAttr, Role
+from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
+from pallasite.dialects.tpu.base import I64_ARRAY
+
+
+@irdl_op_definition
+class KernelOp(PallasOp):
+    """A Pallas kernel: grid, operands with their blocks, scratch, and the body.
+
+    The body runs once per grid point, last axis fastest; its arguments are the refs of the
+    scalar-prefetch operands, the inputs, the outputs and the scratch. An index map that is not
+    affine is a region of `maps`: it takes one i32 per grid axis and the scalar-prefetch refs, and
+    yields one i32 per dimension of the array. `mapped` are the axes that a transformation such as
+    `vmap` added, which the body does not see. In a mesh kernel the grid is the mesh of cores.
+    """
+
+    name = "pallas.kernel"
+
+    sym_name = prop_def(StringAttr)
+    grid = opt_prop_def(I64_ARRAY)
+    grid_names = opt_prop_def(ArrayAttr[StringAttr])
+    semantics = opt_prop_def(ArrayAttr[DimensionSemanticsAttr])
+    mapped = opt_prop_def(I64_ARRAY)
+    mesh = opt_prop_def(UnitAttr)
+    operand_specs = prop_def(ArrayAttr[OperandAttr], prop_name="operands")
+    aliases = opt_prop_def(I64_ARRAY)
+    params = opt_prop_def(DictionaryAttr)
+    body = region_def("single_block")
+    maps = var_region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        name: str,
+        specs: Sequence[OperandAttr],
+        body: Region | Block,
+        maps: Sequence[Region] = (),
+        *,
+        grid: Sequence[int] | None = None,
+        grid_names: Sequence[str] | None = None,
+        semantics: Sequence[str] | None = None,
+        mapped: Sequence[int] = (),
+        mesh: bool = False,
+        aliases: Mapping[int, int] | None = None,
+        params: Mapping[str, Attribute] | None = None,
+    ):
+        """`grid` has DYNAMIC where the program tells the size; `aliases` maps positions of
+        operands, scalar-prefetch ones counted, to those of results."""
+        properties: dict[str, Attribute] = {
+            "sym_name": StringAttr(name),
+            "operands": ArrayAttr(specs),
+        }
+        if grid is not None:
+            properties["grid"] = integers(grid)
+        if grid_names is not None:
+            properties["grid_names"] = ArrayAttr(StringAttr(n) for n in grid_names)
+        if semantics is not None:
+            properties["semantics"] = ArrayAttr(
+                DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
+            )
+        if mapped:
+            properties["mapped"] = integers(mapped)
+        if mesh:
+            properties["mesh"] = UnitAttr()
+        if aliases:
+            properties["aliases"] = integers([n for pair in aliases.items() for n in pair])
+        if params:
+            properties["params"] = DictionaryAttr(dict(params))
+        region = Region(body) if isinstance(body, Block) else body
+        super().__init__(properties=properties, regions=[region, list(maps)])
+
+    @property
+    def grid_shape(self) -> tuple[int, ...] | None:
+        """Sizes of the grid's axes, DYNAMIC where unknown; None without a grid."""
+        return None if self.grid is None else integers_of(self.grid)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """One name per axis, empty where it has none."""
+        rank = len(self.grid_shape or ())
+        return ("",) * rank if self.grid_names is None else tuple(n.data for n in self.grid_names)
+
+    @property
+    def axis_semantics(self) -> tuple[str, ...]:
+        """The dimension semantics of every axis, empty if the kernel says nothing."""
+        return () if self.semantics is None else tuple(s.data.value for s in self.semantics)
+
+    @property
+    def user_axes(self) -> tuple[int, ...]:
+        """The axes that `pallas.program_id` counts, by position in the grid."""
+        mapped = integers_of(self.mapped)
+        return tuple(a for a in range(len(self.grid_shape or ())) if a not in mapped)
+
+    @property
+    def alias_pairs(self) -> tuple[tuple[int, int], ...]:
+        """(operand, result) pairs that share memory; operands count scalar prefetch."""
+        flat = integers_of(self.aliases)
+        return tuple(zip(flat[::2], flat[1::2], strict=True))
+
+    def arguments(self, role: Role) -> tuple[BlockArgument, ...]:
+        """The body's arguments for operands of that role."""
+        pairs = zip(self.operand_specs, self.body.block.args, strict=False)
+        return tuple(argument for spec, argument in pairs if spec.role is role)
+
+    def specs(self, role: Role) -> tuple[OperandAttr, ...]:
+        """The operands of that role."""
+        return tuple(spec for spec in self.operand_specs if spec.role is role)
+
+    @property
+    def scratch(self) -> tuple[BlockArgument, ...]:
+        """The body's arguments for scratch: what is not an operand."""
+        return tuple(self.body.block.args[len(self.operand_specs) :])
+
+    def param(self, name: str) -> Attribute:
+        """The compiler parameter of that name, `none` if it is not given."""
+        given = self.params.data if self.params is not None else {}
+        return given.get(name, NoneAttr())

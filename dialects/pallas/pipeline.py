@@ -1,0 +1,113 @@
+"""The nested pipeline: a grid inside a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnitAttr, i32
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+)
+from xdsl.traits import RecursiveMemoryEffect
+
+from pallasite.dialects.pallas.attrs import WindowAttr
+from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
+from pallasite.dialects.tpu.base import I64_ARRAY
+
+
+@irdl_op_definition
+class EmitPipelineOp(PallasOp):
+    """Runs its body once per point of a grid over blocks of refs, as `pltpu.emit_pipeline`.
+
+    Blocks are fetched and written back as in a kernel (spec/pallas_semantics.md section 2); a ref
+    that is already in the block's memory is not copied, the body then sees a part of it. One
+    window per input and output; maps that are not affine are regions of `maps`, which take one i32
+    per grid axis and may use values from outside. `bounds` are the sizes of the dynamic axes.
+    `offsets`, one per axis if any, are added to the position along each axis (a pipeline that is
+    split over cores): index maps and `pallas.program_id` see the sum. `no_pipelining` copies every
+    block in every step.
+    """
+
+    name = "pallas.emit_pipeline"
+
+    inputs = var_operand_def(MemRefType)
+    outputs = var_operand_def(MemRefType)
+    bounds = var_operand_def(i32)
+    offsets = var_operand_def(i32)
+    grid = prop_def(I64_ARRAY)
+    semantics = opt_prop_def(ArrayAttr[DimensionSemanticsAttr])
+    mapped = opt_prop_def(I64_ARRAY)
+    windows = prop_def(ArrayAttr[WindowAttr])
+    no_pipelining = opt_prop_def(UnitAttr)
+    trace_scopes = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    maps = var_region_def("single_block")
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        windows: Sequence[WindowAttr],
+        body: Region | Block,
+        maps: Sequence[Region] = (),
+        *,
+        grid: Sequence[int],
+        bounds: Sequence[SSAValue] = (),
+        offsets: Sequence[SSAValue] = (),
+        semantics: Sequence[str] | None = None,
+        mapped: Sequence[int] = (),
+        no_pipelining: bool = False,
+        trace_scopes: bool = False,
+    ):
+        """`grid` has DYNAMIC where one of `bounds` is the size."""
+        properties: dict[str, Attribute] = {"grid": integers(grid), "windows": ArrayAttr(windows)}
+        if semantics is not None:
+            properties["semantics"] = ArrayAttr(
+                DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
+            )
+        if mapped:
+            properties["mapped"] = integers(mapped)
+        if no_pipelining:
+            properties["no_pipelining"] = UnitAttr()
+        if trace_scopes:
+            properties["trace_scopes"] = UnitAttr()
+        region = Region(body) if isinstance(body, Block) else body
+        super().__init__(
+            operands=[inputs, outputs, bounds, offsets],
+            properties=properties,
+            regions=[region, list(maps)],
+        )
+
+    @property
+    def grid_shape(self) -> tuple[int, ...]:
+        """Sizes of the grid's axes, DYNAMIC where one of the bounds is the size."""
+        return integers_of(self.grid)
+
+    @property
+    def axis_semantics(self) -> tuple[str, ...]:
+        """The dimension semantics of every axis, empty if the pipeline says nothing."""
+        return () if self.semantics is None else tuple(s.data.value for s in self.semantics)
+
+    @property
+    def user_axes(self) -> tuple[int, ...]:
+        """The axes that `pallas.program_id` counts, by position in the grid."""
+        mapped = integers_of(self.mapped)
+        return tuple(a for a in range(len(self.grid_shape)) if a not in mapped)
+
+    @property
+    def blocks(self) -> tuple[BlockArgument, ...]:
+        """The body's arguments: the block of every input, then of every output."""
+        return tuple(self.body.block.args)

@@ -1,0 +1,328 @@
+"""Loads, stores, swaps and views of refs, by indexers (spec/pallas_semantics.md 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, i1, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.pallas.base import (
+    AnyMemRef,
+    check_type,
+    integers_of,
+    memref_of,
+    shape_and_element,
+    value_type,
+)
+from pallasite.dialects.pallas.indexing import (
+    Entry,
+    Indexed,
+    Indexer,
+    dynamic_sizes,
+    dynamic_starts,
+    indexer_properties,
+    parse_indexer,
+    print_indexer,
+    resolve_indexer,
+    shape_of,
+)
+from pallasite.dialects.types import bit_width, memory_space
+
+SEGMENTS = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+INDEXER_PROPERTIES = ("starts", "sizes", "strides", "drops", "operandSegmentSizes")
+
+
+def element_of(ref: SSAValue, entries: Sequence[Entry]) -> Attribute:
+    """The type of the value that `entries` name: a scalar if every dimension is dropped."""
+    return value_type(shape_of(entries), memref_of(ref).element_type)
+
+
+@irdl_op_definition
+class LoadOp(Indexed):
+    """The elements of a ref as a value: a vector, or a scalar where every dimension is dropped.
+
+    Scalars come from SMEM, or as one element of VMEM; vectors from VMEM. Elements that the mask
+    leaves out are undefined.
+
+    Example: `%v = pallas.load %x[%i, ds(0, 8), :] : memref<4x16x128xf32, #tpu.memory_space<vmem>>`
+    is a `vector<8x128xf32>`.
+    """
+
+    name = "pallas.load"
+
+    ref = operand_def(MemRefType)
+    dynamic_starts = var_operand_def(i32)
+    mask = opt_operand_def()
+    result = result_def()
+
+    irdl_options = SEGMENTS
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(self, ref: SSAValue, entries: Sequence[Entry], mask: SSAValue | None = None):
+        super().__init__(
+            operands=[ref, dynamic_starts(entries), mask],
+            properties=indexer_properties(entries),
+            result_types=[element_of(ref, entries)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        target, entries, mask, attributes = _parse_access(parser)
+        op = cls(target, entries, mask)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_access(printer, self, self.mask)
+
+    def verify_(self) -> None:
+        check_access(self, self.mask)
+        check_type(self.result.type, element_of(self.ref, self.entries), "a result")
+
+
+@irdl_op_definition
+class StoreOp(Indexed):
+    """Stores a value: a vector to VMEM, a scalar to SMEM; elements that the mask leaves out stay.
+
+    Example: `pallas.store %v, %o[ds(%i, 8), :] mask %m : memref<64x128xf32, ...>`
+    """
+
+    name = "pallas.store"
+
+    value = operand_def()
+    ref = operand_def(MemRefType)
+    dynamic_starts = var_operand_def(i32)
+    mask = opt_operand_def()
+
+    irdl_options = SEGMENTS
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self,
+        value: SSAValue,
+        ref: SSAValue,
+        entries: Sequence[Entry],
+        mask: SSAValue | None = None,
+    ):
+        super().__init__(
+            operands=[value, ref, dynamic_starts(entries), mask],
+            properties=indexer_properties(entries),
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        value = _parse_value(parser)
+        ref, entries, mask, attributes = _parse_access(parser)
+        op = cls(parser.resolve_operand(value, element_of(ref, entries)), ref, entries, mask)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_access(printer, self, self.mask, self.value)
+
+    def verify_(self) -> None:
+        check_access(self, self.mask)
+        check_stored(self.value, self.ref, self.entries)
+
+
+@irdl_op_definition
+class SwapOp(Indexed):
+    """Stores a value and gives the elements that were there before.
+
+    Where a mask leaves elements out, they stay, and those of the result are undefined.
+
+    Example: `%old = pallas.swap %new, %s[%i] : memref<4xi32, #tpu.memory_space<smem>>`
+    """
+
+    name = "pallas.swap"
+
+    value = operand_def()
+    ref = operand_def(MemRefType)
+    dynamic_starts = var_operand_def(i32)
+    mask = opt_operand_def()
+    result = result_def()
+
+    irdl_options = SEGMENTS
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self,
+        value: SSAValue,
+        ref: SSAValue,
+        entries: Sequence[Entry],
+        mask: SSAValue | None = None,
+    ):
+        super().__init__(
+            operands=[value, ref, dynamic_starts(entries), mask],
+            properties=indexer_properties(entries),
+            result_types=[value.type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SwapOp:
+        value = _parse_value(parser)
+        ref, entries, mask, attributes = _parse_access(parser)
+        op = cls(parser.resolve_operand(value, element_of(ref, entries)), ref, entries, mask)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_access(printer, self, self.mask, self.value)
+
+    def verify_(self) -> None:
+        check_access(self, self.mask)
+        check_stored(self.value, self.ref, self.entries)
+        check_type(self.result.type, self.value.type, "a result")
+
+
+@irdl_op_definition
+class AtOp(Indexed):
+    """A view of a ref, as `ref.at[...]` gives it: the same memory, no copy.
+
+    Sizes may be values: the result's dimension is then `?`. Views have no strides.
+
+    Example: `%w = pallas.at %x[%i, ds(%j, %n), :] : memref<4x64x128xf32, #tpu.memory_space<any>>`
+    is a `memref<?x128xf32, #tpu.memory_space<any>>`.
+    """
+
+    name = "pallas.at"
+
+    ref = operand_def(MemRefType)
+    dynamic_starts = var_operand_def(i32)
+    dynamic_sizes = var_operand_def(i32)
+    result = result_def(MemRefType)
+
+    irdl_options = SEGMENTS
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(self, ref: SSAValue, entries: Sequence[Entry]):
+        super().__init__(
+            operands=[ref, dynamic_starts(entries), dynamic_sizes(entries)],
+            properties=indexer_properties(entries),
+            result_types=[view_type(memref_of(ref), entries)],
+        )
+
+    @property
+    def run_time_sizes(self) -> Sequence[SSAValue]:
+        return self.dynamic_sizes
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AtOp:
+        ref, entries, _, attributes = _parse_access(parser)
+        op = cls(ref, entries)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_access(printer, self)
+
+    def verify_(self) -> None:
+        self.check_indexer()
+        type = memref_of(self.ref)
+        if not type.has_static_shape():
+            raise VerifyException(f"a view is of a ref of known shape, got {type}")
+        if set(integers_of(self.strides)) - {1}:
+            raise VerifyException(
+                f"a view has stride 1 in every dimension, got {list(integers_of(self.strides))}; "
+                "load and store with a stride instead"
+            )
+        check_type(self.result.type, view_type(type, self.entries), "a view")
+
+
+def view_type(type: AnyMemRef, entries: Sequence[Entry]) -> AnyMemRef:
+    """The type of a view of a ref of `type`."""
+    return MemRefType(type.element_type, shape_of(entries), memory_space=type.memory_space)
+
+
+# Text
+
+Access = tuple[SSAValue, list[Entry], SSAValue | None, dict[str, Attribute]]
+
+
+def _parse_value(parser: Parser) -> UnresolvedOperand:
+    value = parser.parse_unresolved_operand()
+    parser.parse_punctuation(",")
+    return value
+
+
+def _parse_access(parser: Parser) -> Access:
+    """Reads `%ref[indexer] mask %m {attributes} : type`."""
+    base = parser.parse_unresolved_operand()
+    indexer: Indexer = parse_indexer(parser)
+    masked = parser.parse_optional_keyword("mask") is not None
+    mask = parser.parse_unresolved_operand() if masked else None
+    attributes = parser.parse_optional_attr_dict()
+    parser.parse_punctuation(":")
+    start = parser.pos
+    type = parser.parse_type()
+    if not isinstance(type, MemRefType):
+        parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
+    memref = cast(AnyMemRef, type)
+    entries = resolve_indexer(parser, indexer, memref)
+    values = parser.resolve_operand(base, memref)
+    if mask is None:
+        return values, entries, None, attributes
+    mask_type = value_type(shape_of(entries), i1)
+    return values, entries, parser.resolve_operand(mask, mask_type), attributes
+
+
+def _print_access(
+    printer: Printer, op: Indexed, mask: SSAValue | None = None, value: SSAValue | None = None
+) -> None:
+    printer.print_string(" ")
+    if value is not None:
+        printer.print_ssa_value(value)
+        printer.print_string(", ")
+    type = memref_of(op.ref)
+    printer.print_ssa_value(op.ref)
+    print_indexer(printer, op.entries, type)
+    if mask is not None:
+        printer.print_string(" mask ")
+        printer.print_ssa_value(mask)
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
+    printer.print_attribute(type)
+
+
+# Rules
+
+
+def check_access(op: Indexed, mask: SSAValue | None) -> None:
+    """The indexer fits, and the memory can be loaded from and stored to."""
+    op.check_indexer()
+    type = memref_of(op.ref)
+    if mask is None:
+        return
+    check_type(mask.type, value_type(op.shape, i1), "a mask")
+    if memory_space(type) not in ("vmem", None):
+        raise VerifyException(f"only accesses of vmem are masked, got {type}")
+    if bit_width(type) != 32:
+        raise VerifyException(f"only 32-bit elements are masked, got {type}")
+    if set(integers_of(op.strides)) - {1}:
+        raise VerifyException("a masked access has no strides")
+
+
+def check_stored(value: SSAValue, ref: SSAValue, entries: Sequence[Entry]) -> None:
+    """The value has the shape and type of the elements it replaces."""
+    expected = element_of(ref, entries)
+    if value.type != expected:
+        raise VerifyException(
+            f"expected a value of type {expected} for {memref_of(ref)}, got {value.type}"
+        )
+    shape_and_element(value.type)

@@ -1,0 +1,114 @@
+"""Memory for part of a kernel, and the end of every region of the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.pallas.base import PallasOp
+
+
+@irdl_op_definition
+class YieldOp(PallasOp):
+    """Ends a region: the results of a scope, the block indices of an index map."""
+
+    name = "pallas.yield"
+
+    values = var_operand_def()
+
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class RunScopedOp(PallasOp):
+    """Allocates refs and semaphores for the run of its region, on the core that runs it.
+
+    The memory is undefined at first, semaphores are zero, and both are gone at the end, where the
+    semaphores must be zero again.
+
+    Example:
+
+        pallas.run_scoped (%buf: memref<8x128xf32, #tpu.memory_space<vmem>>,
+                           %sem: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>) {
+          ...
+        }
+    """
+
+    name = "pallas.run_scoped"
+
+    res = var_result_def()
+    body = region_def("single_block")
+
+    traits = traits_def(RecursiveMemoryEffect())
+
+    def __init__(self, body: Region | Block, result_types: Sequence[Attribute] = ()):
+        region = Region(body) if isinstance(body, Block) else body
+        super().__init__(regions=[region], result_types=[list(result_types)])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RunScopedOp:
+        arguments = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_argument()
+        )
+        types: list[Attribute] = []
+        if parser.parse_optional_punctuation("->") is not None:
+            types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        body = parser.parse_region(arguments)
+        end_region(body)
+        op = cls(body, types)
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" (")
+        printer.print_list(self.body.block.args, printer.print_block_argument)
+        printer.print_string(") ")
+        if self.res:
+            printer.print_string("-> (")
+            printer.print_list(self.res.types, printer.print_attribute)
+            printer.print_string(") ")
+        printer.print_region(
+            self.body, print_entry_block_args=False, print_block_terminators=bool(self.res)
+        )
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        for argument in self.body.block.args:
+            if not isinstance(argument.type, MemRefType):
+                raise VerifyException(f"a scope allocates refs, got {argument.type}")
+        check_yield(self.body, tuple(self.res.types), "the scope")
+
+
+def end_region(region: Region) -> None:
+    """Adds the `pallas.yield` without values that text leaves out."""
+    block = region.block
+    if block.last_op is None or not block.last_op.has_trait(IsTerminator):
+        block.add_op(YieldOp())
+
+
+def check_yield(region: Region, types: Sequence[Attribute], what: str) -> None:
+    """The region ends with a `pallas.yield` of values of `types`."""
+    last = region.block.last_op
+    if not isinstance(last, YieldOp):
+        raise VerifyException(f"expected {what} to end with pallas.yield")
+    actual = tuple(last.values.types)
+    if actual != tuple(types):
+        expected, got = (", ".join(map(str, t)) or "nothing" for t in (types, actual))
+        raise VerifyException(f"expected {what} to yield {expected}, got {got}")
