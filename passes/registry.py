@@ -17,6 +17,7 @@ _PASSES = {
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
     "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",
     "lower-to-dma": "pallasite.lowering.pipelines:LowerToDmaPass",
+    "lower-to-mosaic": "pallasite.lowering.pallas_to_mosaic:LowerToMosaicPass",
     "lower-to-tiles": "pallasite.lowering.pipelines:LowerToTilesPass",
     "lower-to-vregs": "pallasite.lowering.pipelines:LowerToVregsPass",
     "tiles-to-vregs": "pallasite.lowering.tiles_to_vregs:TilesToVregsPass",

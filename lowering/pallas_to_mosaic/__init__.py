@@ -1,0 +1,52 @@
+"""`lower-to-mosaic`: from the `pallas` form to what JAX itself hands to the TPU compiler.
+
+Needs form `pallas`; leaves form `mosaic`, and the call recorded in `tpu.call`. One rule per
+operation of the dialect, one file per family; everything else is the same in both forms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Unsupported, UsageError
+from pallasite.dialects.locations import source_location
+from pallasite.targets.target import TARGETS
+
+
+@dataclass(frozen=True)
+class LowerToMosaicPass(ModulePass):
+    """Replaces the operations of the `pallas` dialect by Mosaic's."""
+
+    name = "lower-to-mosaic"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.target not in TARGETS:
+            raise UsageError(
+                "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
+            )
+        from pallasite.dialects.kernel import form_of, set_form
+
+        if form_of(op) != "pallas":
+            return
+        from pallasite.dialects import pallas
+        from pallasite.lowering.pallas_to_mosaic import rules
+        from pallasite.lowering.pallas_to_mosaic.kernel import lower_kernel
+
+        rules.load()
+        for kernel in list(op.body.block.ops):
+            if isinstance(kernel, pallas.KernelOp):
+                lower_kernel(op, kernel, TARGETS[self.target])
+        for left in op.walk():
+            if left.dialect_name() == "pallas":
+                raise Unsupported(
+                    "no-lowering",
+                    f"{left.name} has no counterpart in the mosaic form here",
+                    source_location(left),
+                )
+        set_form(op, "mosaic")

@@ -1,0 +1,218 @@
+"""The walk of `lower-to-mosaic` and what its rules share.
+
+A rule takes one `pallas` operation and the `Converter`, writes operations in front of it and gives
+the values that replace its results. What is no `pallas` operation stays, on refs as memory holds
+them: a ref of booleans is one of i32, a block has its squeezed dimensions (with size 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import element_type, shape_of, splat
+from pallasite.targets import Target
+
+if TYPE_CHECKING:
+    from pallasite.lowering.pallas_to_mosaic.programs import Programs
+
+Rule = Callable[[Any, "Converter"], "Sequence[SSAValue] | None"]
+R = TypeVar("R", bound=Rule)
+
+_RULES: dict[type[Operation], Rule] = {}
+
+
+def rule(*kinds: type[Operation]) -> Callable[[R], R]:
+    """Registers the rule `(op, converter) -> replacements of its results` of operations.
+
+    None says that the operation stays.
+    """
+
+    def register(function: R) -> R:
+        _RULES.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def stored_type(type: Attribute) -> Attribute:
+    """The type in memory: booleans are 32-bit integers (spec/pallas_semantics.md section 1.5)."""
+    if isinstance(type, MemRefType | VectorType) and type.element_type == i1:
+        return with_element(type, i32)
+    return type
+
+
+def with_element(type: Attribute, element: Attribute) -> Attribute:
+    """`type` with another element type."""
+    match type:
+        case MemRefType():
+            return MemRefType(element, type.shape, type.layout, type.memory_space)
+        case VectorType():
+            return VectorType(element, type.get_shape())
+        case _:
+            return element
+
+
+@dataclass(frozen=True)
+class Held:
+    """A ref as memory holds it."""
+
+    value: SSAValue
+    squeezed: frozenset[int] = frozenset()
+    """The dimensions of `value`, all of size 1, that the kernel does not see."""
+    boolean: bool = False
+    """The kernel sees booleans where `value` has i32."""
+
+    @property
+    def type(self) -> MemRefType[Attribute]:
+        return cast(MemRefType[Attribute], self.value.type)
+
+
+class Converter:
+    """Converts the body of one kernel; rules create operations through it."""
+
+    def __init__(
+        self, target: Target, programs: Programs, *, fuse_transposed_lhs: bool = False
+    ) -> None:
+        self.target = target
+        self.programs = programs
+        self.fuse_transposed_lhs = fuse_transposed_lhs
+        """Whether products may transpose their left operand on its way to the matrix unit."""
+        self._held: dict[SSAValue, Held] = {}
+        self._anchor: Operation | None = None
+
+    # The walk.
+
+    def block(self, block: Block) -> None:
+        """Converts the operations of `block` and of the regions in it."""
+        for op in list(block.ops):
+            outer, self._anchor = self._anchor, op
+            self._operation(op)
+            self._anchor = outer
+
+    def _operation(self, op: Operation) -> None:
+        found = _RULES.get(type(op))
+        if found is None:
+            self.keep(op)
+            return
+        replacements = found(op, self)
+        if replacements is None:
+            return
+        for result, value in zip(op.results, replacements, strict=True):
+            if value.name_hint is None:
+                value.name_hint = result.name_hint
+            self._forward(result, value)
+            result.replace_all_uses_with(value)
+        op.detach()
+        op.erase()
+
+    def _forward(self, result: SSAValue, value: SSAValue) -> None:
+        """A view of a ref that is held otherwise than the kernel sees it stays so."""
+        if isinstance(result.type, MemRefType) and result.type.element_type == i1:
+            self.hold(value, Held(value, boolean=True))
+
+    def keep(self, op: Operation) -> None:
+        """An operation that is the same in Mosaic, on refs as memory holds them."""
+        for position, operand in enumerate(op.operands):
+            if isinstance(operand.type, MemRefType):
+                op.operands[position] = self.plain(operand)
+        for result in op.results:
+            if isinstance(result.type, MemRefType) and result.type.element_type == i1:
+                value = Rewriter.replace_value_with_new_type(result, stored_type(result.type))
+                self.hold(value, Held(value, boolean=True))
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+
+    # Refs.
+
+    def hold(self, ref: SSAValue, held: Held) -> None:
+        """Says how memory holds `ref`."""
+        self._held[ref] = held
+
+    def held(self, ref: SSAValue) -> Held:
+        """How memory holds `ref`: as the kernel sees it, unless somebody said otherwise."""
+        return self._held.get(ref) or Held(ref)
+
+    def plain(self, ref: SSAValue) -> SSAValue:
+        """A view of `ref` with the shape that the kernel sees."""
+        held = self.held(ref)
+        if not held.squeezed:
+            return held.value
+        old = held.type
+        shape = [n for d, n in enumerate(old.get_shape()) if d not in held.squeezed]
+        type = MemRefType(old.element_type, shape, memory_space=old.memory_space)
+        return self.emit(tpu.MemrefSqueezeOp(operands=[held.value], result_types=[type]))
+
+    # Creating operations.
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Inserts `op` in front of the operation that is converted; its first result."""
+        self.insert(op)
+        return op.results[0]
+
+    def insert(self, op: Operation) -> None:
+        """Inserts `op`, which may have no result."""
+        assert self._anchor is not None and self._anchor.parent is not None
+        op.location = self._anchor.location
+        self._anchor.parent.insert_op_before(op, self._anchor)
+
+    def index(self, value: int | SSAValue) -> SSAValue:
+        """`value` as an index."""
+        if isinstance(value, int):
+            return self.emit(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        if isinstance(value.type, IndexType):
+            return value
+        return self.emit(arith.IndexCastOp(value, IndexType()))
+
+    def i32(self, value: int | SSAValue) -> SSAValue:
+        """`value` as a 32-bit integer."""
+        if isinstance(value, int):
+            return self.emit(arith.ConstantOp(IntegerAttr(value, i32)))
+        if isinstance(value.type, IndexType):
+            return self.emit(arith.IndexCastOp(value, i32))
+        return value
+
+    def splat(self, type: Attribute, value: float) -> SSAValue:
+        """A vector constant of one element value."""
+        return self.emit(arith.ConstantOp(splat(type, value)))
+
+    def constant(self, type: Attribute, value: float) -> SSAValue:
+        """`value` as a scalar of `type`, or everywhere in a vector of it."""
+        if isinstance(type, VectorType):
+            return self.splat(type, value)
+        if isinstance(type, IntegerType):
+            return self.emit(arith.ConstantOp(IntegerAttr(int(value), type)))
+        return self.emit(arith.ConstantOp(FloatAttr(value, cast(AnyFloat, type))))
+
+    def element(self, value: SSAValue) -> SSAValue:
+        """The only element of a vector, as a scalar."""
+        origin = [0] * len(shape_of(value.type))
+        return self.emit(vector.ExtractOp(value, origin, element_type(value.type)))
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`value`, a vector, under another shape."""
+        type = VectorType(element_type(value.type), shape)
+        return value if value.type == type else self.emit(vector.ShapeCastOp(value, type))
+
+    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
+        """A diagnostic at the kernel line of `op`."""
+        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])

@@ -1,0 +1,131 @@
+"""Index maps: `transform_i`, a function from grid indices and prefetched refs to block indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from pallasite.dialects import arith, func, pallas
+from pallasite.lowering.pallas_to_mosaic.driver import Converter
+
+LESS = 2
+"""`slt`."""
+
+Emit = Callable[[Operation], SSAValue]
+
+
+def index_map(
+    name: str,
+    map: AffineMap | Region,
+    arguments: Sequence[Attribute],
+    converter: Callable[[Block], Converter],
+    location: LocationAttr,
+) -> func.FuncOp:
+    """The function of an index map; `arguments` are grid indices and refs as memory holds them.
+
+    A region is copied and converted; `converter` is given the function's block with the arguments
+    that the region saw replaced by what memory holds.
+    """
+    block = Block(arg_types=arguments)
+    if isinstance(map, AffineMap):
+        results = affine_values(map, block.args, lambda op: _append(op, block, location))
+    else:
+        copy = map.clone()
+        old = copy.block
+        inner = converter(block)
+        for argument, new in zip(old.args, block.args, strict=True):
+            new.name_hint = argument.name_hint
+            argument.replace_all_uses_with(new)
+        terminator = old.last_op
+        assert isinstance(terminator, pallas.YieldOp)
+        results = list(terminator.values)
+        for op in list(old.ops):
+            op.detach()
+            block.add_op(op)
+        marker = func.ReturnOp(*results)
+        terminator.detach()
+        terminator.erase()
+        block.add_op(marker)
+        inner.block(block)
+        results = list(marker.operands)
+        marker.detach()
+        marker.erase()
+    end = func.ReturnOp(*results)
+    end.location = location
+    block.add_op(end)
+    function = func.FuncOp(name, (arguments, [i32] * len(results)), Region(block))
+    function.location = location
+    return function
+
+
+def _append(op: Operation, block: Block, location: LocationAttr) -> SSAValue:
+    op.location = location
+    block.add_op(op)
+    return op.results[0]
+
+
+def affine_values(map: AffineMap, dims: Sequence[SSAValue], emit: Emit) -> list[SSAValue]:
+    """The results of an affine map of i32 values."""
+    return [_affine(expr, dims, emit) for expr in map.results]
+
+
+def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
+    def constant(value: int) -> SSAValue:
+        return emit(arith.ConstantOp(IntegerAttr(value, i32)))
+
+    match expr:
+        case AffineConstantExpr():
+            return constant(expr.value)
+        case AffineDimExpr():
+            return dims[expr.position]
+        case AffineBinaryOpExpr():
+            pass
+        case _:
+            raise ValueError(f"index maps have no symbols, got {expr}")
+    left = _affine(expr.lhs, dims, emit)
+    right = _affine(expr.rhs, dims, emit)
+    match expr.kind:
+        case AffineBinaryOpKind.Add:
+            return emit(arith.AddiOp(left, right))
+        case AffineBinaryOpKind.Mul:
+            return emit(arith.MuliOp(left, right))
+        case AffineBinaryOpKind.Mod:
+            rest = emit(arith.RemSIOp(left, right))
+            if _is_natural(expr.lhs):
+                return rest
+            # The scalar core's remainder has the sign of the dividend.
+            negative = emit(arith.CmpiOp(rest, constant(0), LESS))
+            return emit(arith.SelectOp(negative, emit(arith.AddiOp(rest, right)), rest))
+        case AffineBinaryOpKind.FloorDiv | AffineBinaryOpKind.CeilDiv:
+            if expr.kind is AffineBinaryOpKind.CeilDiv:
+                left = emit(arith.AddiOp(left, emit(arith.SubiOp(right, constant(1)))))
+            quotient = emit(arith.DivSIOp(left, right))
+            if _is_natural(expr.lhs):
+                return quotient
+            rest = emit(arith.RemSIOp(left, right))
+            negative = emit(arith.CmpiOp(rest, constant(0), LESS))
+            below = emit(arith.SubiOp(quotient, constant(1)))
+            return emit(arith.SelectOp(negative, below, quotient))
+
+
+def _is_natural(expr: AffineExpr) -> bool:
+    """Whether `expr` is surely not negative; grid indices are not."""
+    match expr:
+        case AffineDimExpr():
+            return True
+        case AffineConstantExpr():
+            return expr.value >= 0
+        case AffineBinaryOpExpr():
+            return _is_natural(expr.lhs) and _is_natural(expr.rhs)
+        case _:
+            return False

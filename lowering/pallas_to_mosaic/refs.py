@@ -1,0 +1,270 @@
+"""Loads, stores, swaps and views of refs.
+
+VMEM holds vectors, SMEM scalars; everything else is reached by DMA (spec/pallas_semantics.md
+sections 1.5 and 3.1). An indexer names all dimensions of the ref that the kernel sees: it becomes
+one of the ref that memory holds, with position 0 in squeezed dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    BoolAttr,
+    DenseArrayBase,
+    MemRefType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, memref, pallas, tpu, vector
+from pallasite.dialects.pallas.indexing import Indexed
+from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of
+from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, rule, with_element
+
+NOT_EQUAL = 1
+"""`ne`."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of a ref that an indexer names, in dimensions as memory holds them."""
+
+    held: Held
+    starts: tuple[int | SSAValue, ...]
+    sizes: tuple[int | SSAValue, ...]
+    strides: tuple[int, ...]
+    dropped: tuple[bool, ...]
+    """Dimensions of size 1 that the result does not have."""
+
+    @property
+    def strided(self) -> bool:
+        return any(stride != 1 for stride in self.strides)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes, for accesses, whose sizes are all known."""
+        return tuple(cast(int, size) for size in self.sizes)
+
+
+def box_of(op: Indexed, c: Converter) -> Box:
+    """The indexer of `op` with the squeezed dimensions of its ref."""
+    held = c.held(op.ref)
+    entries = iter(op.entries)
+    rows: list[tuple[int | SSAValue, int | SSAValue, int, bool]] = []
+    for dim in range(held.type.get_num_dims()):
+        if dim in held.squeezed:
+            rows.append((0, 1, 1, True))
+        else:
+            entry = next(entries)
+            rows.append((entry.start, entry.size, entry.stride, entry.drop))
+    starts, sizes, strides, dropped = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Box(held, starts, sizes, strides, dropped)
+
+
+# Views.
+
+
+@rule(pallas.AtOp)
+def lower_at(op: pallas.AtOp, c: Converter) -> Sequence[SSAValue]:
+    """`tpu.memref_slice`, and `tpu.memref_squeeze` for the dimensions that go."""
+    box = box_of(op, c)
+    old = box.held.type
+    static = [DYNAMIC_INDEX if isinstance(n, SSAValue) else n for n in box.sizes]
+    sizes = [c.i32(n) for n in box.sizes if isinstance(n, SSAValue)]
+    type = MemRefType(old.element_type, static, memory_space=old.memory_space)
+    starts = [c.i32(start) for start in box.starts]
+    slice = tpu.MemrefSliceOp(operands=[box.held.value, starts, sizes], result_types=[type])
+    view = c.emit(slice)
+    if any(box.dropped):
+        kept = [n for n, dropped in zip(static, box.dropped, strict=True) if not dropped]
+        type = MemRefType(old.element_type, kept, memory_space=old.memory_space)
+        view = c.emit(tpu.MemrefSqueezeOp(operands=[view], result_types=[type]))
+    return [view]
+
+
+# Loads.
+
+
+@rule(pallas.LoadOp)
+def lower_load(op: pallas.LoadOp, c: Converter) -> Sequence[SSAValue]:
+    box = box_of(op, c)
+    if memory_space(box.held.type) == "smem":
+        return [_seen(_load_scalar(op, box, op.result.type, c), box, c)]
+    _check_vmem(op, box, c)
+    value = _load_vector(op, box, c, op.mask)
+    return [_seen(_without_dropped(value, op.result.type, c), box, c)]
+
+
+def _load_scalar(op: Operation, box: Box, type: Attribute, c: Converter) -> SSAValue:
+    if shape_of(type) or box.strided:
+        raise c.unsupported(
+            op,
+            "smem-vector",
+            f"only scalars are loaded from and stored to smem, got {type}",
+            "SMEM belongs to the scalar core; loop over the elements, or keep the ref in VMEM",
+        )
+    return c.emit(memref.LoadOp.get(box.held.value, [c.index(start) for start in box.starts]))
+
+
+def _load_vector(op: Operation, box: Box, c: Converter, mask: SSAValue | None) -> SSAValue:
+    """The box, with dropped dimensions, elements as they are stored."""
+    type = VectorType(box.held.type.element_type, box.shape)
+    starts = [c.index(start) for start in box.starts]
+    if box.strided:
+        if mask is not None:
+            raise _masked_stride(op, c)
+        strides = DenseArrayBase.from_list(i32, box.strides)
+        return c.emit(
+            tpu.StridedLoadOp.create(
+                operands=[box.held.value, *starts],
+                result_types=[type],
+                properties={"strides": strides},
+            )
+        )
+    if mask is None:
+        return c.emit(vector.LoadOp(box.held.value, starts, type))
+    _check_maskable(op, type, c)
+    return c.emit(
+        tpu.VectorLoadOp(
+            operands=[box.held.value, starts, [c.reshape(mask, box.shape)]],
+            result_types=[type],
+            properties={"strides": DenseArrayBase.from_list(i32, [])},
+        )
+    )
+
+
+def _without_dropped(value: SSAValue, type: Attribute, c: Converter) -> SSAValue:
+    """The loaded box in the shape of `type`; its only element if that is a scalar."""
+    shape = shape_of(type)
+    return c.reshape(value, shape) if isinstance(type, VectorType) else c.element(value)
+
+
+def _seen(value: SSAValue, box: Box, c: Converter) -> SSAValue:
+    """A value from memory as the kernel sees it: booleans are what is not zero."""
+    if not box.held.boolean:
+        return value
+    return c.emit(arith.CmpiOp(value, c.constant(value.type, 0), NOT_EQUAL))
+
+
+# Stores.
+
+
+@rule(pallas.StoreOp)
+def lower_store(op: pallas.StoreOp, c: Converter) -> Sequence[SSAValue]:
+    _store(op, box_of(op, c), c)
+    return []
+
+
+@rule(pallas.SwapOp)
+def lower_swap(op: pallas.SwapOp, c: Converter) -> Sequence[SSAValue]:
+    """The previous value is loaded whole, also where the mask keeps it."""
+    box = box_of(op, c)
+    if memory_space(box.held.type) == "smem":
+        previous = _load_scalar(op, box, op.result.type, c)
+    else:
+        _check_vmem(op, box, c)
+        previous = _without_dropped(_load_vector(op, box, c, None), op.result.type, c)
+    _store(op, box, c)
+    return [_seen(previous, box, c)]
+
+
+def _store(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
+    value, mask = op.value, op.mask
+    if memory_space(box.held.type) == "smem":
+        _store_scalar(op, box, c)
+        return
+    _check_vmem(op, box, c)
+    if not isinstance(value.type, VectorType):
+        raise c.unsupported(
+            op,
+            "vmem-scalar",
+            f"scalars cannot be stored to vmem, got {value.type}",
+            "VMEM is written by the vector core; keep the ref in SMEM, or store a (1, 1) array",
+        )
+    value = c.reshape(_kept(value, box, c), box.shape)
+    starts = [c.index(start) for start in box.starts]
+    if box.strided:
+        if mask is not None:
+            raise _masked_stride(op, c)
+        c.insert(
+            tpu.StridedStoreOp.create(
+                operands=[value, box.held.value, *starts],
+                properties={"strides": DenseArrayBase.from_list(i32, box.strides)},
+            )
+        )
+        return
+    masks: list[SSAValue] = []
+    if mask is not None:
+        _check_maskable(op, value.type, c)
+        masks.append(c.reshape(mask, box.shape))
+    c.insert(
+        tpu.VectorStoreOp(
+            operands=[value, box.held.value, starts, masks],
+            properties={
+                "strides": DenseArrayBase.from_list(i32, []),
+                "add": BoolAttr.from_bool(False),
+            },
+        )
+    )
+
+
+def _store_scalar(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
+    if op.mask is not None or isinstance(op.value.type, VectorType):
+        what = "a mask" if op.mask is not None else str(op.value.type)
+        raise c.unsupported(
+            op,
+            "smem-vector",
+            f"only scalars are stored to smem, without masks, got {what}",
+            "SMEM belongs to the scalar core; loop over the elements, or keep the ref in VMEM",
+        )
+    starts = [c.index(start) for start in box.starts]
+    c.insert(memref.StoreOp.get(_kept(op.value, box, c), box.held.value, starts))
+
+
+def _kept(value: SSAValue, box: Box, c: Converter) -> SSAValue:
+    """A value of the kernel as memory keeps it."""
+    if not box.held.boolean:
+        return value
+    type = with_element(value.type, i32)
+    return c.emit(arith.ExtUIOp.create(operands=[value], result_types=[type]))
+
+
+# What loads and stores cannot do.
+
+
+def _check_vmem(op: Operation, box: Box, c: Converter) -> None:
+    space = memory_space(box.held.type)
+    if space not in ("vmem", None):
+        raise c.unsupported(
+            op,
+            "no-direct-access",
+            f"loads and stores are of refs in vmem and smem, got {space}",
+            "copy the data to VMEM with async_copy or sync_copy, or give the operand a block",
+        )
+    if not box.starts:
+        raise c.unsupported(
+            op, "vmem-scalar", "a ref of rank 0 in vmem has no elements that vectors can hold",
+            "keep the ref in SMEM, or give it the shape (1, 1)",
+        )  # fmt: skip
+
+
+def _check_maskable(op: Operation, type: Attribute, c: Converter) -> None:
+    if bit_width(type) != 32:
+        raise c.unsupported(
+            op,
+            "mask-width",
+            f"masked loads and stores are of 32-bit elements, got {element_type(type)}",
+            "load the previous value, select, and store the whole block",
+        )
+
+
+def _masked_stride(op: Operation, c: Converter) -> Exception:
+    return c.unsupported(
+        op, "masked-stride", "loads and stores have a mask or strides, not both",
+        "load the previous value with the strides, select, and store without a mask",
+    )  # fmt: skip

@@ -1,0 +1,19 @@
+"""The table of contents of the lowering: importing a family registers its rules."""
+
+from __future__ import annotations
+
+from pallasite.lowering.pallas_to_mosaic import (
+    dot,
+    programs,
+    reduce,
+    refs,
+    scope,
+    shape,
+    transfers,
+)
+
+FAMILIES = (dot, programs, reduce, refs, scope, shape, transfers)
+
+
+def load() -> None:
+    """Does nothing more than the imports above; names the moment at which rules must be known."""

@@ -1,0 +1,67 @@
+// RUN: tpu-opt %s -p lower-to-mosaic --split-input-file --verify-diagnostics | filecheck %s
+
+!any = memref<8x128xf32, #tpu.memory_space<any>>
+
+"pallas.kernel"() <{sym_name = "direct", operands = [#pallas.operand<input, tensor<8x128xf32>>]}> ({
+^bb0(%x: !any):
+  %a = pallas.load %x[...] : !any
+  pallas.yield
+}) : () -> ()
+// CHECK: loads and stores are of refs in vmem and smem, got any [no-direct-access]
+
+// -----
+
+!smem = memref<8xf32, #tpu.memory_space<smem>>
+
+"pallas.kernel"() <{sym_name = "vector", operands = [#pallas.operand<input, tensor<8xf32>>]}> ({
+^bb0(%x: !smem):
+  %a = pallas.load %x[...] : !smem
+  pallas.yield
+}) : () -> ()
+// CHECK: only scalars are loaded from and stored to smem, got vector<8xf32> [smem-vector]
+
+// -----
+
+!vmem = memref<8x128xf32, #tpu.memory_space<vmem>>
+
+"pallas.kernel"() <{sym_name = "scalar", operands = [#pallas.operand<output, tensor<8x128xf32>>]}> ({
+^bb0(%x: !vmem):
+  %a = arith.constant 1.0 : f32
+  pallas.store %a, %x[0, 0] : !vmem
+  pallas.yield
+}) : () -> ()
+// CHECK: scalars cannot be stored to vmem, got f32 [vmem-scalar]
+
+// -----
+
+!vmem = memref<8x128xi16, #tpu.memory_space<vmem>>
+
+"pallas.kernel"() <{sym_name = "narrow", operands = [#pallas.operand<input, tensor<8x128xi16>>]}> ({
+^bb0(%x: !vmem):
+  %a = pallas.load %x[...] : !vmem
+  %b = pallas.reduce add %a axes [1] : vector<8x128xi16> -> vector<8xi16>
+  pallas.yield
+}) : () -> ()
+// CHECK: reductions are of floats and 32-bit integers, got i16 [reduction-type]
+
+// -----
+
+!any = memref<8x128xi1, #tpu.memory_space<any>>
+!vmem = memref<8x128xi1, #tpu.memory_space<vmem>>
+!sem = memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>
+
+"pallas.kernel"() <{sym_name = "flags", operands = [#pallas.operand<input, tensor<8x128xi1>>]}> ({
+^bb0(%x: !any, %v: !vmem, %s: !sem):
+  tpu.enqueue_dma source(%x : !any) target(%v : !vmem) target_semaphore(%s : !sem)
+  pallas.yield
+}) : () -> ()
+// CHECK: transfers are of types that memory holds, got booleans [bool-transfer]
+
+// -----
+
+"pallas.kernel"() <{sym_name = "buffers", grid = array<i64: 2>, operands = [
+  #pallas.operand<input, tensor<16x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, buffers = 3>>]}> ({
+^bb0(%x: memref<8x128xf32, #tpu.memory_space<vmem>>):
+  pallas.yield
+}) : () -> ()
+// CHECK: blocks of a kernel have one or two buffers, got 3 [window-buffers]
