@@ -20,10 +20,13 @@ from xdsl.irdl import (
     traits_def,
     var_region_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 
 from pallasite.dialects.pallas.attrs import OperandAttr, Role
 from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.kernel_text import parse_kernel, print_kernel
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
 
@@ -55,6 +58,13 @@ class KernelOp(PallasOp):
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
 
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        return cls(**parse_kernel(parser))
+
+    def print(self, printer: Printer) -> None:
+        print_kernel(printer, self)
+
     def __init__(
         self,
         name: str,
@@ -69,6 +79,7 @@ class KernelOp(PallasOp):
         mesh: bool = False,
         aliases: Mapping[int, int] | None = None,
         params: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
     ):
         """`grid` has DYNAMIC where the program tells the size; `aliases` maps positions of
         operands, scalar-prefetch ones counted, to those of results."""
@@ -93,7 +104,9 @@ class KernelOp(PallasOp):
         if params:
             properties["params"] = DictionaryAttr(dict(params))
         region = Region(body) if isinstance(body, Block) else body
-        super().__init__(properties=properties, regions=[region, list(maps)])
+        super().__init__(
+            properties=properties, regions=[region, list(maps)], attributes=dict(attributes or {})
+        )
 
     @property
     def grid_shape(self) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, UnitAttr, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
@@ -17,10 +17,13 @@ from xdsl.irdl import (
     var_operand_def,
     var_region_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect
 
 from pallasite.dialects.pallas.attrs import WindowAttr
 from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.pipeline_text import parse_pipeline, print_pipeline
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
 
@@ -71,6 +74,7 @@ class EmitPipelineOp(PallasOp):
         mapped: Sequence[int] = (),
         no_pipelining: bool = False,
         trace_scopes: bool = False,
+        attributes: Mapping[str, Attribute] | None = None,
     ):
         """`grid` has DYNAMIC where one of `bounds` is the size."""
         properties: dict[str, Attribute] = {"grid": integers(grid), "windows": ArrayAttr(windows)}
@@ -89,7 +93,15 @@ class EmitPipelineOp(PallasOp):
             operands=[inputs, outputs, bounds, offsets],
             properties=properties,
             regions=[region, list(maps)],
+            attributes=dict(attributes or {}),
         )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> EmitPipelineOp:
+        return cls(**parse_pipeline(parser))
+
+    def print(self, printer: Printer) -> None:
+        print_pipeline(printer, self)
 
     @property
     def grid_shape(self) -> tuple[int, ...]:

@@ -78,15 +78,13 @@ class RunScopedOp(PallasOp):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
-        printer.print_list(self.body.block.args, printer.print_block_argument)
+        printer.print_list(self.body.block.args, lambda a: print_argument(printer, a))
         printer.print_string(") ")
         if self.res:
             printer.print_string("-> (")
             printer.print_list(self.res.types, printer.print_attribute)
             printer.print_string(") ")
-        printer.print_region(
-            self.body, print_entry_block_args=False, print_block_terminators=bool(self.res)
-        )
+        print_body(printer, self.body)
         printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
@@ -94,6 +92,20 @@ class RunScopedOp(PallasOp):
             if not isinstance(argument.type, MemRefType):
                 raise VerifyException(f"a scope allocates refs, got {argument.type}")
         check_yield(self.body, tuple(self.res.types), "the scope")
+
+
+def print_argument(printer: Printer, argument: SSAValue) -> None:
+    """Prints `%name: type`, without the location that other arguments may have."""
+    printer.print_ssa_value(argument)
+    printer.print_string(": ")
+    printer.print_attribute(argument.type)
+
+
+def print_body(printer: Printer, region: Region) -> None:
+    """Prints a region without its arguments, and without an end that says nothing."""
+    last = region.block.last_op
+    plain = isinstance(last, YieldOp) and not last.values and not last.attributes
+    printer.print_region(region, print_entry_block_args=False, print_block_terminators=not plain)
 
 
 def end_region(region: Region) -> None:

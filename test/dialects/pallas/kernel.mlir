@@ -3,86 +3,92 @@
 
 // A product of two matrices, accumulated over the last grid axis.
 
-// CHECK: sym_name = "matmul"
-"pallas.kernel"() <{
-  sym_name = "matmul",
-  grid = array<i64: 4, 2, 3>,
-  grid_names = ["i", "j", "k"],
-  semantics = [#tpu.dimension_semantics<parallel>, #tpu.dimension_semantics<parallel>, #tpu.dimension_semantics<arbitrary>],
-  operands = [
-    #pallas.operand<input, tensor<512x384xbf16>, #pallas.window<[128, 128], affine_map<(d0, d1, d2) -> (d0, d2)>>>,
-    #pallas.operand<input, tensor<384x256xbf16>, #pallas.window<[128, 128], affine_map<(d0, d1, d2) -> (d2, d1)>>>,
-    #pallas.operand<output, tensor<512x256xf32>, #pallas.window<[128, 128], affine_map<(d0, d1, d2) -> (d0, d1)>>>]
-}> ({
-^bb0(%x: memref<128x128xbf16, #tpu.memory_space<vmem>>, %y: memref<128x128xbf16, #tpu.memory_space<vmem>>, %o: memref<128x128xf32, #tpu.memory_space<vmem>>, %acc: memref<128x128xf32, #tpu.memory_space<vmem>>):
+// CHECK: pallas.kernel @matmul grid (i = 4 parallel, j = 2 parallel, k = 3 arbitrary)
+// CHECK-NEXT: input %x: tensor<512x384xbf16> in vmem block (128, 128) at (i, k)
+// CHECK-NEXT: input %y: tensor<384x256xbf16> in vmem block (128, 128) at (k, j)
+// CHECK-NEXT: output %o: tensor<512x256xf32> in vmem block (128, 128) at (i, j)
+// CHECK-NEXT: {
+// CHECK-NEXT: %k = pallas.program_id 2
+pallas.kernel @matmul grid (i = 4 parallel, j = 2 parallel, k = 3 arbitrary)
+  input %x: tensor<512x384xbf16> in vmem block (128, 128) at (i, k)
+  input %y: tensor<384x256xbf16> in vmem block (128, 128) at (k, j)
+  output %o: tensor<512x256xf32> in vmem block (128, 128) at (i, j)
+{
   %k = pallas.program_id 2
   %zero = arith.constant 0 : i32
   %first = arith.cmpi eq, %k, %zero : i32
   scf.if %first {
     %zeros = arith.constant dense<0.0> : vector<128x128xf32>
-    pallas.store %zeros, %acc[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
+    pallas.store %zeros, %o[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
   }
   %a = pallas.load %x[...] : memref<128x128xbf16, #tpu.memory_space<vmem>>
   %b = pallas.load %y[...] : memref<128x128xbf16, #tpu.memory_space<vmem>>
-  %old = pallas.load %acc[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
+  %sum = pallas.load %o[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
   %ab = pallas.dot %a, %b contracting [1] [0] : vector<128x128xbf16>, vector<128x128xbf16> -> vector<128x128xf32>
-  %new = arith.addf %old, %ab : vector<128x128xf32>
-  pallas.store %new, %acc[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
-  %two = arith.constant 2 : i32
-  %last = arith.cmpi eq, %k, %two : i32
-  scf.if %last {
-    %sum = pallas.load %acc[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
-    pallas.store %sum, %o[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
+  %new = arith.addf %sum, %ab : vector<128x128xf32>
+  pallas.store %new, %o[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
+}
+
+// Everything an operand can say.
+
+// CHECK-LABEL: pallas.kernel @operands grid (6 mapped parallel, "the rows" = ? arbitrary)
+// CHECK-NEXT: prefetch %ids: tensor<6xi32>
+// CHECK-NEXT: input %x: tensor<6x16x8x128xf32> in vmem block (squeezed, squeezed, 8, 128) at (%b, %i, %table) {
+// CHECK-NEXT: %row = pallas.load %table[%i] : memref<6xi32, #tpu.memory_space<smem>>
+// CHECK-NEXT: %zero = arith.constant 0 : i32
+// CHECK-NEXT: pallas.yield %b, %row, %zero, %zero : i32, i32, i32, i32
+// CHECK-NEXT: }
+// CHECK-NEXT: input %y: tensor<64x128xf32> in vmem block (element(16, 1, 2), element(128)) at (d1 * 8 - 1, 0) buffers 1
+// CHECK-NEXT: input %z: tensor<64x128xf32> in any
+// CHECK-NEXT: input %s: tensor<4x!tpu.dma_semaphore> in semaphore_mem
+// CHECK-NEXT: output %o: tensor<64x128xf32> in vmem block (8, 128) at ((d1 + d0) mod 2 floordiv 2, 0) revisits aliasing %z
+// CHECK-NEXT: scratch %sum: memref<8x128xf32, #tpu.memory_space<vmem>>
+// CHECK-NEXT: scratch %done: memref<2x!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>
+// CHECK-NEXT: params {vmem_limit_bytes = 1048576 : i64} attributes {note = "kept"}
+// CHECK-NEXT: {
+// CHECK-NEXT: }
+pallas.kernel @operands grid (6 mapped parallel, "the rows" = ? arbitrary)
+  prefetch %ids: tensor<6xi32>
+  input %x: tensor<6x16x8x128xf32> in vmem block (squeezed, squeezed, 8, 128) at (%b, %i, %table) {
+    %row = pallas.load %table[%i] : memref<6xi32, #tpu.memory_space<smem>>
+    %zero = arith.constant 0 : i32
+    pallas.yield %b, %row, %zero, %zero : i32, i32, i32, i32
   }
-  pallas.yield
-}) : () -> ()
+  input %y: tensor<64x128xf32> in vmem block (element(16, 1, 2), element(128)) at (d1 * 8 - 1, 0) buffers 1
+  input %z: tensor<64x128xf32> in any
+  input %s: tensor<4x!tpu.dma_semaphore> in semaphore_mem
+  output %o: tensor<64x128xf32> in vmem block (8, 128) at ((d1 + d0) mod 2 floordiv 2, 0) revisits aliasing %z
+  scratch %sum: memref<8x128xf32, #tpu.memory_space<vmem>>
+  scratch %done: memref<2x!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>
+  params {vmem_limit_bytes = 1048576 : i64}
+  attributes {note = "kept"}
+{
+}
 
-// Rows chosen by a table in SMEM; squeezed, element and single-buffered blocks.
+// One run on each of two cores, which a nested pipeline shares out.
 
-// CHECK: sym_name = "gather"
-"pallas.kernel"() <{
-  sym_name = "gather",
-  grid = array<i64: 6>,
-  operands = [
-    #pallas.operand<prefetch, tensor<6xi32>>,
-    #pallas.operand<input, tensor<16x8x128xf32>, #pallas.window<[squeezed, 8, 128], region 0>>,
-    #pallas.operand<input, tensor<64x128xf32>, #pallas.window<[element(16, 1, 2), element(128)], affine_map<(d0) -> (d0 * 8, 0)>, buffers = 1>>,
-    #pallas.operand<input, tensor<64x128xf32>>,
-    #pallas.operand<output, tensor<48x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, revisits>>],
-  aliases = array<i64: 3, 0>,
-  params = {vmem_limit_bytes = 1048576 : i64}
-}> ({
-^bb0(%ids: memref<6xi32, #tpu.memory_space<smem>>, %x: memref<8x128xf32, #tpu.memory_space<vmem>>, %y: memref<16x128xf32, #tpu.memory_space<vmem>>, %z: memref<64x128xf32, #tpu.memory_space<any>>, %o: memref<8x128xf32, #tpu.memory_space<vmem>>):
-  %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
-  pallas.store %a, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
-  pallas.yield
-}, {
-^bb0(%i: i32, %ids: memref<6xi32, #tpu.memory_space<smem>>):
-  %row = pallas.load %ids[%i] : memref<6xi32, #tpu.memory_space<smem>>
+// CHECK-LABEL: pallas.kernel @cores mesh (core = 2 core_parallel)
+pallas.kernel @cores mesh (core = 2 core_parallel)
+  input %x: tensor<512x128xf32> in any
+  output %o: tensor<512x128xf32> in any
+{
+  %core = pallas.axis_index "core"
+  %two = arith.constant 2 : i32
+  %offset = arith.muli %core, %two : i32
   %zero = arith.constant 0 : i32
-  pallas.yield %row, %zero, %zero : i32, i32, i32
-}) : () -> ()
-
-// A pipeline inside a kernel that sees its operands where they are.
-
-// CHECK: sym_name = "add"
-"pallas.kernel"() <{
-  sym_name = "add",
-  operands = [#pallas.operand<input, tensor<512x128xf32>>, #pallas.operand<output, tensor<512x128xf32>>]
-}> ({
-^bb0(%x: memref<512x128xf32, #tpu.memory_space<any>>, %o: memref<512x128xf32, #tpu.memory_space<any>>):
-  "pallas.emit_pipeline"(%x, %o) <{
-    grid = array<i64: 4>,
-    windows = [
-      #pallas.window<[128, 128], affine_map<(d0) -> (d0, 0)>, buffers = 3, lookahead>,
-      #pallas.window<[128, 128], affine_map<(d0) -> (d0, 0)>>],
-    operandSegmentSizes = array<i32: 1, 1, 0, 0>
-  }> ({
-  ^bb0(%xb: memref<128x128xf32, #tpu.memory_space<vmem>>, %ob: memref<128x128xf32, #tpu.memory_space<vmem>>):
+  // CHECK: pallas.emit_pipeline grid (%two parallel, 1 arbitrary) offset (%offset, %zero) trace_scopes
+  // CHECK-NEXT: input %xb = %x: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (128, 128) at (d0, 0) buffers 3 lookahead
+  // CHECK-NEXT: output %ob = %o: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (bounded(128), 128) at (%i, %j) {
+  pallas.emit_pipeline grid (%two parallel, 1 arbitrary) offset (%offset, %zero) trace_scopes
+    input %xb = %x: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (128, 128) at (d0, 0) buffers 3 lookahead
+    output %ob = %o: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (bounded(128), 128) at (%i, %j) {
+      %size = arith.constant 128 : i32
+      %start = arith.muli %i, %size : i32
+      pallas.yield %start, %size, %zero : i32, i32, i32
+    }
+  {
     %a = pallas.load %xb[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
     %b = arith.addf %a, %a : vector<128x128xf32>
     pallas.store %b, %ob[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
-    pallas.yield
-  }) : (memref<512x128xf32, #tpu.memory_space<any>>, memref<512x128xf32, #tpu.memory_space<any>>) -> ()
-  pallas.yield
-}) : () -> ()
+  }
+}

@@ -1,0 +1,121 @@
+"""The text of `pallas.emit_pipeline`: the grid, one line per operand, the body.
+
+    pallas.emit_pipeline grid (4, %n parallel) offset (%a, %b)
+      input %xb = %x: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (8, 128) at (d0, 0)
+      output %ob = %o: memref<512x128xf32, #tpu.memory_space<any>> in vmem block (8, 128) at (d0, 0)
+    {
+      ...
+    }
+
+Dynamic sizes of the grid are values. `no_pipelining` and `trace_scopes` stand before the operands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import MemRefType, i32
+from xdsl.ir import Region, SSAValue
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from pallasite.dialects.pallas.attrs import Role, WindowAttr
+from pallasite.dialects.pallas.base import AnyMemRef, integers_of, memref_in
+from pallasite.dialects.pallas.scope import end_region, print_body
+from pallasite.dialects.pallas.syntax import (
+    axis_variables,
+    parse_axes,
+    parse_window,
+    print_axes,
+    print_window,
+)
+from pallasite.dialects.tpu.attrs import MemorySpace
+from pallasite.dialects.types import memory_space
+
+if TYPE_CHECKING:
+    from pallasite.dialects.pallas.pipeline import EmitPipelineOp
+
+
+def parse_pipeline(parser: Parser) -> dict[str, Any]:
+    """The arguments of `EmitPipelineOp` that the text after its name gives."""
+    parser.parse_keyword("grid")
+    axes = parse_axes(parser, values=True)
+    bounds = [parser.resolve_operand(bound, i32) for bound in axes.bounds]
+    offsets: list[SSAValue] = []
+    if parser.parse_optional_keyword("offset") is not None:
+        names = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        offsets = [parser.resolve_operand(name, i32) for name in names]
+    no_pipelining = parser.parse_optional_keyword("no_pipelining") is not None
+    trace_scopes = parser.parse_optional_keyword("trace_scopes") is not None
+    refs: dict[Role, list[SSAValue]] = {Role.INPUT: [], Role.OUTPUT: []}
+    windows: list[WindowAttr] = []
+    arguments: list[Parser.Argument] = []
+    maps: list[Region] = []
+    for role, values in refs.items():
+        while parser.parse_optional_keyword(role.value) is not None:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            ref = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            start = parser.pos
+            type = parser.parse_type()
+            if not isinstance(type, MemRefType):
+                parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
+            element = cast(AnyMemRef, type).element_type
+            values.append(parser.resolve_operand(ref, type))
+            parser.parse_keyword("in")
+            space = parser.parse_str_enum(MemorySpace)
+            parser.parse_keyword("block")
+            window = parse_window(parser, axis_variables([""] * len(axes.sizes)), (), maps)
+            windows.append(window)
+            arguments.append(argument.resolve(memref_in(space, window.block_shape, element)))
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    body = parser.parse_region(arguments)
+    end_region(body)
+    return {
+        "inputs": refs[Role.INPUT],
+        "outputs": refs[Role.OUTPUT],
+        "windows": windows,
+        "body": body,
+        "maps": maps,
+        "grid": axes.sizes,
+        "bounds": bounds,
+        "offsets": offsets,
+        "semantics": axes.semantics or None,
+        "mapped": axes.mapped,
+        "no_pipelining": no_pipelining,
+        "trace_scopes": trace_scopes,
+        "attributes": attributes.data if attributes else {},
+    }
+
+
+def print_pipeline(printer: Printer, op: EmitPipelineOp) -> None:
+    """Prints what `parse_pipeline` reads."""
+    printer.print_string(" grid ")
+    mapped = integers_of(op.mapped)
+    print_axes(printer, op.grid_shape, (), op.axis_semantics, mapped, op.bounds)
+    if op.offsets:
+        printer.print_string(" offset (")
+        printer.print_list(op.offsets, printer.print_ssa_value)
+        printer.print_string(")")
+    for word, present in (("no_pipelining", op.no_pipelining), ("trace_scopes", op.trace_scopes)):
+        if present is not None:
+            printer.print_string(f" {word}")
+    variables = axis_variables([""] * len(op.grid_shape))
+    refs = [(Role.INPUT, ref) for ref in op.inputs] + [(Role.OUTPUT, ref) for ref in op.outputs]
+    with printer.indented():
+        for (role, ref), window, block in zip(refs, op.windows, op.blocks, strict=True):
+            printer.print_string(f"\n{role.value} ")
+            printer.print_ssa_value(block)
+            printer.print_string(" = ")
+            printer.print_ssa_value(ref)
+            printer.print_string(": ")
+            printer.print_attribute(ref.type)
+            printer.print_string(f" in {memory_space(block.type)}")
+            print_window(printer, window, variables, op.maps)
+    if op.attributes:
+        printer.print_op_attributes(op.attributes, print_keyword=True)
+    printer.print_string("\n")
+    print_body(printer, op.body)
