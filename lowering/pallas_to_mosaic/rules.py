@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pallasite.lowering.pallas_to_mosaic import (
     dot,
+    pipeline,
     programs,
     reduce,
     refs,
@@ -12,7 +13,7 @@ from pallasite.lowering.pallas_to_mosaic import (
     transfers,
 )
 
-FAMILIES = (dot, programs, reduce, refs, scope, shape, transfers)
+FAMILIES = (dot, pipeline, programs, reduce, refs, scope, shape, transfers)
 
 
 def load() -> None:

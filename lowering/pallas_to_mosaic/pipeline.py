@@ -1,0 +1,274 @@
+"""`pallas.emit_pipeline`: buffers, DMAs and a loop, by the schedule that windows of kernels follow.
+
+    pallas.emit_pipeline (%x) -> (%o) grid (4) { ^bb0(%xb, %ob): ... }
+becomes
+    "tpu.region"() ({
+      %buffers = memref.alloca() ...
+      %semaphores = tpu.sem_alloc ...
+      <prologue>; scf.for %step = ... { <fetch, wait, body, store, wait> }; <epilogue>
+    })
+
+The order of events is `lowering/windows_to_dma_schedule.py`'s (spec/pallas_semantics.md section
+2.3). A ref that is already where the block should be is not copied: the body sees a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, UnitAttr, i1
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from pallasite.dialects import pallas, tpu
+from pallasite.dialects.kernel import DYNAMIC, UNSPECIFIED, Window
+from pallasite.dialects.pallas import DimKind
+from pallasite.dialects.types import memory_space
+from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
+from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
+from pallasite.lowering.pallas_to_mosaic.scope import allocation
+from pallasite.lowering.pallas_to_mosaic.windows import WHOLE_SPACES
+from pallasite.lowering.windows_to_dma_maps import evaluate
+from pallasite.lowering.windows_to_dma_operands import Operand, Role
+from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma_transfers import (
+    Pipelined,
+    copy,
+    slice_of,
+    squeeze_to,
+)
+
+SEMAPHORES = tpu.MemorySpaceAttr("semaphore_mem")
+
+
+@rule(pallas.EmitPipelineOp)
+def lower_pipeline(op: pallas.EmitPipelineOp, c: Converter) -> Sequence[SSAValue]:
+    expansion = _Expansion(op, c)
+    region = expansion.write()
+    c.insert(region)
+    c.block(region.body.block)
+    return []
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An operand that the body sees where it is."""
+
+    argument: BlockArgument
+    array: SSAValue
+    window: pallas.WindowAttr
+    map: PipelineMap
+
+
+class _Expansion:
+    """One pipeline on its way to explicit transfers."""
+
+    def __init__(self, op: pallas.EmitPipelineOp, c: Converter) -> None:
+        self.op = op
+        self.c = c
+        self.block = Block()
+        self.build = ScalarBuilder(self.block, op.location)
+        bounds = iter(op.bounds)
+        sizes: list[Scalar] = [next(bounds) if n == DYNAMIC else n for n in op.grid_shape]
+        self.grid = Grid(tuple(sizes))
+        self.outside = [*captured(op.maps), *op.offsets]
+        """Values that index maps use besides the grid indices."""
+        self.pipelined: list[Pipelined] = []
+        self.copied: list[tuple[BlockArgument, SSAValue, SSAValue, bool]] = []
+        """Block, array, buffer, whether it is an output."""
+        self.placed: list[_Placed] = []
+
+    def write(self) -> tpu.RegionOp:
+        op, build = self.op, self.build
+        operands = [*op.inputs, *op.outputs]
+        for n, operand in enumerate(operands):
+            self._operand(n, operand, n >= len(op.inputs))
+        semaphore = self._semaphores(1) if self.copied else None
+        steps = self.grid.steps(build)
+
+        def everything() -> None:
+            for block, array, buffer, output in self.copied:
+                if not output and semaphore is not None:
+                    copy(build, array, buffer, semaphore)
+                shape = cast(MemRefType[Attribute], block.type).get_shape()
+                block.replace_all_uses_with(squeeze_to(build, buffer, shape))
+            Pipeline(build, self.grid, self.pipelined, self.outside, self._body).write(steps)
+            for _, array, buffer, output in self.copied:
+                if output and semaphore is not None:
+                    copy(build, buffer, array, semaphore)
+
+        build.when(1 if known(steps) else build.less(0, steps), everything)
+        build.emit(tpu.YieldOp(operands=[[]]))
+        return tpu.RegionOp(operands=[], result_types=[[]], regions=[Region(self.block)])
+
+    # Operands.
+
+    def _operand(self, n: int, operand: SSAValue, output: bool) -> None:
+        op, window, argument = self.op, self.op.windows.data[n], self.op.blocks[n]
+        array = self.c.plain(operand)
+        if cast(MemRefType[Attribute], argument.type).element_type == i1:
+            raise self.c.unsupported(
+                op,
+                "bool-transfer",
+                "transfers are of types that memory holds, got blocks of booleans",
+                "booleans are 32-bit integers in memory; use an int32 array and compare with 0",
+            )
+        self._check(window)
+        map = pipeline_map(op, window, self.outside)
+        space = memory_space(argument.type)
+        if space in (memory_space(array.type), *WHOLE_SPACES):
+            self._place(_Placed(argument, array, window, map))
+            return
+        if self._is_trivial(window, array):
+            buffer = self._buffer(self._described(argument, window, output, array, map), 1)
+            self.copied.append((argument, array, buffer.results[0], output))
+            return
+        described = self._described(argument, window, output, array, map)
+        self.pipelined.append(self._window(described, array))
+
+    def _check(self, window: pallas.WindowAttr) -> None:
+        buffers = window.buffers or 2
+        if not 1 <= buffers <= 2 or window.lookahead:
+            raise self.c.unsupported(
+                self.op,
+                "pipeline-buffers",
+                f"blocks have one or two buffers, without lookahead, got {window}",
+                "write pl.Buffered(2)",
+            )
+        if any(dim.low or dim.high for dim in window.dims):
+            raise self.c.unsupported(
+                self.op,
+                "pipeline-padding",
+                f"blocks of a pipeline are not padded, got {window}",
+                "pad the array before the pipeline",
+            )
+        if any(dim.kind is DimKind.BOUNDED for dim in window.dims):
+            raise self.c.unsupported(
+                self.op, "pipeline-bounded", f"bounded slices are not lowered yet, got {window}",
+                "use pl.Element of the largest size, and a mask",
+            )  # fmt: skip
+
+    def _is_trivial(self, window: pallas.WindowAttr, array: SSAValue) -> bool:
+        """The block is the whole array, at every point (spec/pallas_semantics.md section 1.4)."""
+        if any(dim.kind is not DimKind.BLOCKED for dim in window.dims):
+            return False
+        if window.bounds != cast(MemRefType[Attribute], array.type).get_shape():
+            return False
+        map, grid = window.map, self.op.grid_shape
+        if not isinstance(map, AffineMap):
+            return False
+        used = {d for expr in map.results for d in expr.used_dims()}
+        return all(grid[axis] == 1 for axis in used)
+
+    def _described(
+        self,
+        argument: BlockArgument,
+        window: pallas.WindowAttr,
+        output: bool,
+        array: SSAValue,
+        map: PipelineMap,
+    ) -> Operand:
+        """The operand as lowering of windows describes it."""
+        buffers = 1 if self.op.no_pipelining is not None else window.buffers
+        zeros = (0,) * len(window.dims) if map.in_elements else None
+        described = Window(window.bounds, map.function.sym_name.data, zeros, zeros, buffers)
+        type = cast(MemRefType[Attribute], array.type)
+        return Operand(
+            argument, described, Role.PIPELINED, output, type, self.op.location, map.function,
+            map.ranges,
+        )  # fmt: skip
+
+    def _buffer(self, operand: Operand, buffers: int) -> Operation:
+        made = allocation(operand.buffer_type(buffers))
+        return self.build.emit(made, operand.hint("window"))
+
+    def _semaphores(self, count: int) -> SSAValue:
+        shape = () if count == 1 else (count,)
+        type = MemRefType(tpu.DMASemaphoreType(), shape, memory_space=SEMAPHORES)
+        return self.build.emit(tpu.SemAllocOp(result_types=[type]), "sems").results[0]
+
+    def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
+        buffer = self._buffer(operand, operand.buffers)
+        window = Pipelined(
+            argument=operand.argument,
+            array=array,
+            block=operand.block,
+            low=operand.window.low,
+            index_map=operand.index_map,
+            ranges=operand.ranges,
+            fetched=not operand.output,
+            stored=operand.output,
+            buffers=operand.buffers,
+            stride=operand.stride if len(operand.block) == 1 else 0,
+            buffer=buffer.results[0],
+            semaphores=self._semaphores(operand.buffers),
+            generation=self.c.target.generation,
+            location=operand.location,
+        )
+        if window.fetched and window.overruns:
+            buffer.attributes[UNSPECIFIED] = UnitAttr()
+        return window
+
+    def _place(self, placed: _Placed) -> None:
+        shape = cast(MemRefType[Attribute], placed.array.type).get_shape()
+        for dim, size in zip(placed.window.dims, shape, strict=True):
+            if dim.kind is DimKind.BLOCKED and size % dim.size:
+                raise self.c.unsupported(
+                    self.op,
+                    "pipeline-edge",
+                    f"blocks of a ref that is not copied must divide it, got {dim.size} of {size}",
+                    "keep the array in HBM, or choose a block size that divides it",
+                )
+        self.placed.append(placed)
+
+    # The body.
+
+    def _body(self, point: Indices) -> None:
+        """Moves the body's operations here, with blocks and program ids replaced."""
+        build, op = self.build, self.op
+        for placed in self.placed:
+            placed.argument.replace_all_uses_with(self._view(placed, point))
+        offsets: Sequence[Scalar] = op.offsets or (0,) * len(point)
+        place = [build.add(p, o) for p, o in zip(point, offsets, strict=True)]
+        axes = op.user_axes
+        body = op.body.block
+        for inner in list(_own_operations(body)):
+            if isinstance(inner, pallas.ProgramIdOp):
+                _replace(inner, build.value(place[axes[inner.axis.value.data]]))
+            elif isinstance(inner, pallas.NumProgramsOp):
+                _replace(inner, build.value(self.grid.bounds[axes[inner.axis.value.data]]))
+        for inner in list(body.ops):
+            if inner is not body.last_op:
+                inner.detach()
+                build.keep(inner)
+
+    def _view(self, placed: _Placed, point: Indices) -> SSAValue:
+        """The part of the operand that is the block at `point`."""
+        build = self.build
+        arguments = (*point, *self.outside)
+        index = evaluate(build, placed.map.function, arguments, self.grid.bounds)
+        sizes = placed.window.bounds
+        starts = index
+        if not placed.map.in_elements:
+            starts = [build.mul(i, size) for i, size in zip(index, sizes, strict=True)]
+        shape = cast(MemRefType[Attribute], placed.argument.type).get_shape()
+        return squeeze_to(build, slice_of(build, placed.array, starts, sizes), shape)
+
+
+def _own_operations(block: Block) -> Iterator[Operation]:
+    """The operations of `block` that are in no pipeline inside it."""
+    for op in block.ops:
+        yield op
+        if not isinstance(op, pallas.EmitPipelineOp):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _own_operations(inner)
+
+
+def _replace(op: Operation, value: SSAValue) -> None:
+    op.results[0].replace_all_uses_with(value)
+    op.detach()
+    op.erase()
