@@ -35,10 +35,11 @@ def twice(x: Any) -> Any:
     return scale(scale(x, 2.0), 3.0)
 
 
-def test_trace_is_the_kernel_and_its_call() -> None:
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_trace_is_the_kernel_and_its_call(form: str) -> None:
     shape = jax.ShapeDtypeStruct((8, 128), jnp.float32)
-    module = trace(lambda x: scale(x, 2.0), shape)
-    assert form_of(module) == "mosaic"
+    module = trace(lambda x: scale(x, 2.0), shape, form=form)
+    assert form_of(module) == form
     call = call_of(module)
     assert call is not None
     assert [str(type) for type in call.operands] == ["tensor<8x128xf32>"]

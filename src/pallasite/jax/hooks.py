@@ -23,7 +23,7 @@ import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.jax.calls import KernelCall
-from pallasite.jax.settings import Settings, Simulated
+from pallasite.jax.settings import Collector, Settings, Simulated
 from pallasite.targets import TARGETS
 
 JAX_VERSION = "0.10.2"
@@ -61,17 +61,20 @@ check_version()
 
 from jax._src import callback as jax_callback  # noqa: E402
 from jax._src import dispatch  # noqa: E402
+from jax._src.config import use_emit_pipeline_primitive  # noqa: E402
 from jax._src.interpreters import mlir, pxla  # noqa: E402
 from jax._src.lib.mlir import ir  # noqa: E402  # pyright: ignore[reportPrivateImportUsage]
 from jax._src.pallas import core as pallas_core  # noqa: E402
 from jax._src.pallas import mpmd, pallas_call  # noqa: E402
 from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules  # noqa: E402
+from jax._src.pallas.mosaic import pipeline as tpu_pipeline  # noqa: E402
 from jax._src.pallas.mosaic import tpu_info  # noqa: E402
 from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
 from jax.core import ShapedArray  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.jax import tracing  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -104,6 +107,8 @@ def install() -> None:
             _mark_calls(primitive)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
+        _trace_kernels()
+        _keep_pipelines()
         _answer_for_target()
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
@@ -156,12 +161,17 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
 def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequence[Any]:
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
+    traced = settings.traced
     point: Any = ir.InsertionPoint.current
     block = point.block
     for op in list(block.operations):
         if op.operation.name != "stablehlo.custom_call":
             continue
         if ir.StringAttr(op.attributes["call_target_name"]).value != "tpu_custom_call":
+            continue
+        if traced is not None:
+            if traced.begun is not None:
+                tracing.finish(traced, op.operation.get_asm(), _kernel_name(op))
             continue
         old = list(op.operation.results)
         with ir.InsertionPoint(op), op.operation.location:
@@ -175,10 +185,7 @@ def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequ
 
 def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
     devices, position = _position(ctx)
-    name = "kernel"
-    if "kernel_name" in op.attributes:
-        name = ir.StringAttr(op.attributes["kernel_name"]).value
-    call = KernelCall(op.get_asm(), name, settings, devices)
+    call = KernelCall(op.get_asm(), _kernel_name(op), settings, devices)
     if settings.collector is not None:
         settings.collector.modules.append(call.module)
     avals_in = [ShapedArray((), np.dtype(np.int32))]
@@ -205,6 +212,12 @@ def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
         else None,
     )
     return list(values)
+
+
+def _kernel_name(op: Any) -> str:
+    if "kernel_name" in op.attributes:
+        return ir.StringAttr(op.attributes["kernel_name"]).value
+    return "kernel"
 
 
 def _position(ctx: Any) -> tuple[int, Any]:
@@ -304,6 +317,77 @@ def _without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return without
+
+
+def _trace_kernels() -> None:
+    """Where a trace collects the `pallas` form, kernels are ours to lower (`tracing`)."""
+    lowering: Any = tpu_rules.lowering
+    pipelined = lowering.lower_jaxpr_to_pipelined_module
+    unpipelined = lowering.lower_jaxpr_into_unpipelined_module
+
+    @functools.wraps(pipelined)
+    def lower_pipelined(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
+        traced = _traced()
+        if traced is None:
+            return pipelined(ctx, grid_mapping, jaxpr, **options)
+        stub = tracing.begin_call(
+            traced,
+            jaxpr,
+            grid_mapping,
+            semantics=options["dimension_semantics"],
+            mesh=options["mesh"],
+            fused=options["fuse_transposed_lhs_in_matmul"],
+        )
+        return ir.Module.parse(stub)
+
+    @functools.wraps(unpipelined)
+    def lower_unpipelined(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> Any:
+        traced = _traced()
+        if traced is None:
+            return unpipelined(ctx, module, jaxpr, **options)
+        stub = tracing.begin_mesh(
+            traced,
+            jaxpr,
+            options["pallas_mesh"],
+            device_mesh=options["jax_mesh"],
+            scratch=options["num_scratch"],
+            fused=options.get("fuse_transposed_lhs_in_matmul", False),
+        )
+        for op in ir.Module.parse(stub).body.operations:
+            module.body.append(op.operation.clone())
+
+    lowering.lower_jaxpr_to_pipelined_module = lower_pipelined
+    lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
+
+
+def _traced() -> Collector | None:
+    settings = current()
+    return None if settings is None else settings.traced
+
+
+def _keep_pipelines() -> None:
+    """A trace of the `pallas` form keeps `emit_pipeline`s whole where the form can say them."""
+    expanding: Any = tpu_pipeline.emit_pipeline
+
+    @functools.wraps(expanding)
+    def emit_pipeline(body: Any, **options: Any) -> Any:
+        expanded = expanding(body, **options)
+        if _traced() is None or options.get("tiling") or options.get("_explicit_indices"):
+            return expanded
+        with use_emit_pipeline_primitive(True):
+            kept = expanding(body, **options)
+
+        @functools.wraps(expanded)
+        def pipeline(*refs: Any, **more: Any) -> Any:
+            # Scratch and buffers of the caller's are JAX's own business: loops and DMAs.
+            if any(value is not None for value in more.values()):
+                return expanded(*refs, **more)
+            return kept(*refs)
+
+        return pipeline
+
+    tpu_pipeline.emit_pipeline = emit_pipeline
+    pltpu.emit_pipeline = emit_pipeline
 
 
 def _answer_for_target() -> None:

@@ -40,6 +40,8 @@ class Collector:
     """Receives every kernel that is lowered; equal to nothing but itself."""
 
     modules: list[ModuleOp] = field(default_factory=list[ModuleOp])
+    begun: ModuleOp | None = None
+    """A kernel in `pallas` form whose call JAX has yet to make."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -58,6 +60,11 @@ class Settings:
     seed: int = 0
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
+
+    @property
+    def traced(self) -> Collector | None:
+        """Who receives the `pallas` form of kernels, traced from their jaxprs."""
+        return self.collector if self.form == "pallas" else None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pallasite.api import DEFAULT_TARGET
+from pallasite.api import DEFAULT_TARGET, target_named
 from pallasite.diagnostics import UsageError
 from pallasite.jax import hooks
 from pallasite.jax.settings import Collector, Settings, settings_of
@@ -77,29 +77,36 @@ def simulate_process(
     hooks.set_default(settings_of(target, form, checks, 0))
 
 
-def kernels(f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET) -> list[ModuleOp]:
+def kernels(
+    f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET, form: str = "pallas"
+) -> list[ModuleOp]:
     """The kernels of `f` for arguments like `args`, in the order in which JAX lowers them.
 
-    Nothing is executed; `args` may be `jax.ShapeDtypeStruct`s. The modules are in form `mosaic`, as
-    JAX hands them to the TPU compiler, and record their calls.
+    Nothing is executed; `args` may be `jax.ShapeDtypeStruct`s. The modules record their calls. They
+    are in form `pallas`, traced from the kernels' jaxprs, or in form `mosaic`, as JAX itself hands
+    them to the TPU compiler. What no kernel can do is a `Diagnostic` at its Python line.
     """
     import jax
 
+    if form not in ("pallas", "mosaic"):
+        raise UsageError("unknown-form", f"expected form 'pallas' or 'mosaic', got {form!r}")
+    target_named(target)
     hooks.install()
     collector = Collector()
-    with hooks.scope(Settings(target, "mosaic", (), collector=collector)):
+    with hooks.scope(Settings(target, form, (), collector=collector)):
         jax.jit(functools.partial(f)).trace(*args).lower()
     return collector.modules
 
 
 def trace(
-    f: Callable[..., Any], *args: Any, target: str = DEFAULT_TARGET, call: int = 0
+    f: Callable[..., Any],
+    *args: Any,
+    target: str = DEFAULT_TARGET,
+    call: int = 0,
+    form: str = "pallas",
 ) -> ModuleOp:
-    """Kernel number `call` of `f` for arguments like `args`, in form `mosaic`.
-
-    The `pallas` form, traced from the kernel's jaxpr, takes its place when there is one.
-    """
-    modules = kernels(f, *args, target=target)
+    """Kernel number `call` of `f` for arguments like `args`: see `kernels`."""
+    modules = kernels(f, *args, target=target, form=form)
     if not 0 <= call < len(modules):
         raise UsageError(
             "no-such-call",

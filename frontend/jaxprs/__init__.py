@@ -1,0 +1,50 @@
+"""Kernels from JAX programs: jaxprs become modules in `pallas` form.
+
+One file per family of primitives registers its rules; `tracer.py` walks jaxprs with them,
+`kernel.py` makes modules of whole kernels. Imports JAX, so that only `pallasite.jax` imports it.
+"""
+
+from pallasite.frontend.jaxprs import (
+    casts,
+    compare,
+    control,
+    debug,
+    devices,
+    dot,
+    elementwise,
+    mxu,
+    packing,
+    pipeline,
+    random,
+    reductions,
+    refs,
+    scoped,
+    semaphores,
+    shapes,
+    transfers,
+)
+from pallasite.frontend.jaxprs.kernel import trace_call, trace_mesh
+from pallasite.frontend.jaxprs.tracer import RULES
+
+FAMILIES = (
+    casts,
+    compare,
+    control,
+    debug,
+    devices,
+    dot,
+    elementwise,
+    mxu,
+    packing,
+    pipeline,
+    random,
+    reductions,
+    refs,
+    scoped,
+    semaphores,
+    shapes,
+    transfers,
+)
+"""The modules whose import registers the rules."""
+
+__all__ = ["FAMILIES", "RULES", "trace_call", "trace_mesh"]

@@ -1,0 +1,53 @@
+"""What to write instead of primitives that no TPU kernel has."""
+
+from __future__ import annotations
+
+_REFS = "keep the array in a ref and read a part of it: ref[pl.ds(start, size)]"
+_OUTSIDE = "compute it outside of the kernel"
+_SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones"
+
+ADVICE: dict[str, tuple[str, ...]] = {
+    "dynamic_slice": (_REFS,),
+    "dynamic_update_slice": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
+    "scatter": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
+    "scatter-add": ("store to a part of a ref: ref[pl.ds(start, size)] += x",),
+    "rev": ("multiply with a permutation matrix, or gather with jnp.take_along_axis",),
+    "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
+    "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),
+    "cumsum": (_SCAN,),
+    "cumprod": (_SCAN,),
+    "cummax": (_SCAN,),
+    "cummin": (_SCAN,),
+    "cumlogsumexp": (_SCAN,),
+    "reduce_prod": ("reduce the logarithms with jnp.sum, or multiply in a loop",),
+    "reduce_xor": ("reduce in a loop over rows with ^",),
+    "reduce": ("use jnp.sum, jnp.max, jnp.min, jnp.any or jnp.all",),
+    "fft": (_OUTSIDE, "small transforms are matrix products: jnp.dot with a DFT matrix"),
+    "real": ("keep real and imaginary parts in arrays of their own",),
+    "imag": ("keep real and imaginary parts in arrays of their own",),
+    "complex": ("keep real and imaginary parts in arrays of their own",),
+    "conv_general_dilated": ("write it as a sum of shifted products with jnp.dot",),
+    "reduce_window": ("write it as shifted slices of a ref",),
+    "expm1": ("use jnp.exp(x) - 1",),
+    "cbrt": ("use x ** (1 / 3) of absolute values",),
+    "asin": ("use jnp.arctan2(x, jnp.sqrt(1 - x * x))",),
+    "acos": ("use jnp.arctan2(jnp.sqrt(1 - x * x), x)",),
+    "atan": ("use jnp.arctan2(x, 1.0)",),
+    "sinh": ("use (jnp.exp(x) - jnp.exp(-x)) / 2",),
+    "cosh": ("use (jnp.exp(x) + jnp.exp(-x)) / 2",),
+    "lgamma": (_OUTSIDE,),
+    "digamma": (_OUTSIDE,),
+    "erfc": ("use 1 - lax.erf(x)",),
+    "reduce_precision": ("cast to the narrow type and back",),
+    "broadcast_to": ("use jnp.broadcast_to",),
+    "addupdate": ("write ref[...] = ref[...] + x",),
+    "psum": ("reduce between devices outside of the kernel, or copy with remote DMAs",),
+    "ppermute": ("copy with pltpu.make_async_remote_copy",),
+    "all_gather": ("copy with pltpu.make_async_remote_copy",),
+    "pallas_call": ("use pltpu.emit_pipeline for a grid inside a kernel",),
+    "pure_callback": ("use pl.debug_print to print",),
+    "io_callback": ("use pl.debug_print to print",),
+    "random_split": ("use jax.random.fold_in",),
+    "linear_solve": (_OUTSIDE,),
+    "cholesky": (_OUTSIDE,),
+}

@@ -1,0 +1,123 @@
+"""Where a kernel runs: its grid point, its core, its device, and the numbers of other devices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+from jax import lax
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import arith
+from pallasite.dialects.pallas import AxisIndexOp, NumProgramsOp, ProgramIdOp
+from pallasite.dialects.tpu import DeviceIdOp
+from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives
+from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, Value, rule
+
+
+@rule(pallas_primitives.program_id_p)
+def _program_id(e: Equation) -> Result:
+    return e.emit(ProgramIdOp(_axis(e)))
+
+
+@rule(pallas_primitives.num_programs_p)
+def _num_programs(e: Equation) -> Result:
+    return e.emit(NumProgramsOp(_axis(e)))
+
+
+def _axis(e: Equation) -> int:
+    axis, axes = int(e.params["axis"]), e.tracer.surroundings.axes
+    if axes is None:
+        raise e.unsupported(
+            f"'{e.name}' of axis {axis} of a kernel without a grid",
+            "give pallas_call a grid=",
+            code="no-such-axis",
+        )
+    if not 0 <= axis < axes:
+        raise e.unsupported(
+            f"'{e.name}' of axis {axis} of a grid with {axes} axes",
+            "count the axes from 0",
+            code="no-such-axis",
+        )
+    return axis
+
+
+@rule(lax.axis_index_p)
+def _axis_index(e: Equation) -> Result:
+    return axis_index(e.tracer, e.params["axis_name"])
+
+
+def axis_index(tracer: Tracer, name: Any) -> SSAValue:
+    """The index of this program along a named axis, of the grid or of the mesh of devices."""
+    surroundings = tracer.surroundings
+    if name in surroundings.names:
+        return tracer.emit(AxisIndexOp(str(name)))
+    mesh = surroundings.mesh
+    if mesh is None or name not in mesh.axis_names:
+        raise tracer.unsupported(
+            f"axis '{name}' is no axis of the grid, and none of a mesh of devices",
+            "call the kernel inside jax.shard_map over a mesh with that axis",
+            code="no-such-axis",
+        )
+    position = mesh.axis_names.index(name)
+    device = tracer.emit(DeviceIdOp(result_types=[i32]))
+    inner = math.prod(mesh.mesh_shape[position + 1 :])
+    quotient = tracer.emit(arith.DivSIOp(device, tracer.scalar(inner, i32)))
+    return tracer.emit(arith.RemSIOp(quotient, tracer.scalar(mesh.mesh_shape[position], i32)))
+
+
+def device_number(
+    tracer: Tracer, device_id: Any, avals: Any, kind: Any
+) -> tuple[SSAValue | None, SSAValue | None]:
+    """The number of the device, and of the core on it, that `device_id` names; None if it does not.
+
+    `device_id` is what the program gave (a scalar, one coordinate per mesh axis, or a dictionary by
+    axis), `avals` its abstract values in the same structure (spec/pallas_semantics.md 3.6).
+    """
+    mesh, cores = tracer.surroundings.mesh, tracer.surroundings.names
+    leaves, tree = jax.tree.flatten(device_id, is_leaf=lambda x: x is not None and _is_value(x))
+    kinds = jax.tree.leaves(avals)
+    needed = list(mesh.axis_names) if mesh is not None and isinstance(device_id, dict) else []
+    here = [axis_index(tracer, name) for name in needed]
+    named: list[Any] = []
+
+    def compute(*numbers: Any) -> Any:
+        given = jax.tree.unflatten(tree, numbers[: len(leaves)])
+        indices = dict(zip(needed, numbers[len(leaves) :], strict=True))
+        device, others = pallas_primitives.device_id_to_logical(mesh, given, kind, indices.get)
+        unknown = [name for name in others if name not in cores]
+        if unknown:
+            raise ValueError(f"device_id names axis '{unknown[0]}', which no mesh has")
+        named.extend(others)
+        return [n for n in (device, *others.values()) if n is not None], device is None
+
+    number = jax_core.ShapedArray((), "int32")
+    no_device = False
+
+    def values_only(*numbers: Any) -> Any:
+        nonlocal no_device
+        results, no_device = compute(*numbers)
+        return results
+
+    try:
+        arguments: list[Value] = [*leaves, *here]
+        found = tracer.expand(values_only, arguments, [*kinds, *[number] * len(here)])
+    except (ValueError, NotImplementedError) as error:
+        raise tracer.unsupported(
+            f"a device id that does not fit the mesh: {error}",
+            "give one coordinate per axis of the mesh, or device_id_type=LOGICAL and a number",
+            code="bad-device-id",
+        ) from error
+    results = [tracer.value(v) for v in found]
+    device = None if no_device else results.pop(0)
+    if len(results) > 1:
+        raise tracer.unsupported(
+            f"a device id with {len(results)} core axes", "name one core axis", code="bad-device-id"
+        )
+    return device, results[0] if results else None
+
+
+def _is_value(x: Any) -> bool:
+    return not isinstance(x, (dict, tuple, list))

@@ -1,0 +1,218 @@
+"""Kernels: the jaxpr of a `pallas_call` or a mesh kernel becomes a module in `pallas` form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Region
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects.kernel import DYNAMIC, set_form
+from pallasite.dialects.locations import position_of
+from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
+from pallasite.frontend.jaxprs import types
+from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
+from pallasite.frontend.jaxprs.locations import location_of_function
+from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
+from pallasite.frontend.jaxprs.windows import grid_sizes, window
+
+_WHOLE = ("any", "hbm", "semaphore_mem", "host")
+"""Memories in which a kernel sees operands whole, without a window."""
+
+
+def trace_call(
+    jaxpr: Any,
+    grid_mapping: Any,
+    *,
+    semantics: Sequence[Any] | None,
+    mesh: Any,
+    params: dict[str, Attribute],
+) -> ModuleOp:
+    """The kernel of a `pallas_call` in `pallas` form.
+
+    `semantics` are the dimension semantics that the program gives, one per axis of its own grid;
+    `mesh` is JAX's mesh of devices, if any.
+    """
+    grid, mapped = grid_mapping.grid, tuple(grid_mapping.vmapped_dims)
+    own_axes = len(grid) - len(mapped)
+    names = _axis_names(grid_mapping.grid_names, len(grid), mapped)
+    surroundings = Surroundings(
+        axes=own_axes if grid else None,
+        names=frozenset(name for name in names if name is not None),
+        mesh=_mesh_info(mesh),
+    )
+    body, tracer = _start(jaxpr, surroundings)
+    _check_shadowing(tracer, names, mesh)
+    arguments = [argument.type for argument in body.args]
+    sizes = grid_sizes(grid)
+    prefetch = grid_mapping.num_index_operands
+    specs: list[OperandAttr] = []
+    maps: list[Region] = []
+    try:
+        for aval in grid_mapping.index_map_avals[len(grid) :]:
+            specs.append(OperandAttr("prefetch", types.array_type(_array_of(aval))))
+        for position, mapping in enumerate(grid_mapping.block_mappings):
+            role = "input" if position < grid_mapping.num_inputs else "output"
+            space = types.space_name(mapping.transformed_block_aval.memory_space)
+            found: WindowAttr | None = None
+            if space not in _WHOLE and grid:
+                found = window(tracer, mapping, sizes, arguments[:prefetch], maps)
+            elif not mapping.has_trivial_window():
+                raise _not_whole(tracer, mapping, space, bool(grid))
+            specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
+    except types.UnsupportedType as error:
+        raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
+    _finish(tracer, jaxpr, body)
+    kernel = KernelOp(
+        _symbol(jaxpr),
+        specs,
+        body,
+        maps,
+        grid=[DYNAMIC if size is None else size for size in sizes] if grid else None,
+        grid_names=["" if name is None else str(name) for name in names] if any(names) else None,
+        semantics=_semantics(tracer, semantics, len(grid), mapped) if grid else None,
+        mapped=mapped,
+        params=params,
+    )
+    return _module(kernel, tracer)
+
+
+def trace_mesh(
+    jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, params: dict[str, Attribute]
+) -> ModuleOp:
+    """The kernel of `pl.kernel` or `pl.core_map` in `pallas` form: a grid over cores, no blocks.
+
+    The last `scratch` arguments of `jaxpr` are scratch. Which of the others are outputs is not
+    said by the jaxpr: `set_outputs` does.
+    """
+    names = tuple(mesh.shape)
+    surroundings = Surroundings(
+        axes=len(names), names=frozenset(names), mesh=_mesh_info(device_mesh)
+    )
+    body, tracer = _start(jaxpr, surroundings)
+    if mesh.core_type is not tpu_core.CoreType.TC:
+        raise tracer.unsupported(
+            "a kernel for the SparseCore", "use a TensorCoreMesh", code="sparse-core"
+        )
+    if len(names) > 1:
+        raise tracer.unsupported(
+            f"a mesh of {len(names)} axes of TensorCores", "use one axis", code="no-such-axis"
+        )
+    operands = jaxpr.invars[: len(jaxpr.invars) - scratch]
+    specs = [OperandAttr("input", types.array_type(variable.aval)) for variable in operands]
+    _finish(tracer, jaxpr, body)
+    semantics = [str(getattr(s, "value", s)) for s in mesh.dimension_semantics]
+    kernel = KernelOp(
+        _symbol(jaxpr),
+        specs,
+        body,
+        grid=list(mesh.shape.values()),
+        grid_names=[str(name) for name in names],
+        semantics=semantics,
+        mesh=True,
+        params=params,
+    )
+    return _module(kernel, tracer)
+
+
+def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
+    """An empty body with the arguments of `jaxpr`, and the tracer that fills it."""
+    location = location_of_function(jaxpr.debug_info)
+    body = Block()
+    tracer = Tracer(surroundings, body, location)
+    for variable in jaxpr.invars:
+        try:
+            body.insert_arg(types.type_of(variable.aval), len(body.args))
+        except types.UnsupportedType as error:
+            raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
+    _name_arguments(body, jaxpr.debug_info)
+    return body, tracer
+
+
+def _name_arguments(body: Block, debug_info: Any) -> None:
+    """Gives the refs the names that the kernel's author gave them."""
+    names = debug_info.arg_names
+    if names is None or len(names) != len(body.args):
+        return
+    for argument, name in zip(body.args, names, strict=True):
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            argument.name_hint = name
+
+
+def _finish(tracer: Tracer, jaxpr: Any, body: Block) -> None:
+    tracer.run(jaxpr, list(body.args))
+    tracer.add(YieldOp())
+
+
+def _module(kernel: KernelOp, tracer: Tracer) -> ModuleOp:
+    kernel.location = tracer.location
+    module = ModuleOp([kernel])
+    set_form(module, "pallas")
+    return module
+
+
+def _symbol(jaxpr: Any) -> str:
+    return re.sub(r"[^\w.-]", "_", jaxpr.debug_info.func_name)
+
+
+def _mesh_info(mesh: Any) -> Any:
+    return None if mesh is None else pallas_utils.MeshInfo.from_mesh(mesh)
+
+
+def _array_of(aval: Any) -> Any:
+    return getattr(aval, "inner_aval", aval)
+
+
+def _axis_names(
+    names: Sequence[Hashable] | None, rank: int, mapped: Sequence[int]
+) -> tuple[Hashable | None, ...]:
+    """One name per axis, None for axes without; `vmap` adds axes that no name was given for."""
+    if not names:
+        return (None,) * rank
+    if len(names) == rank:
+        return tuple(names)
+    own = iter(names)
+    return tuple(None if axis in mapped else next(own, None) for axis in range(rank))
+
+
+def _check_shadowing(tracer: Tracer, names: Sequence[Hashable | None], mesh: Any) -> None:
+    shadowed = [name for name in names if mesh is not None and name in mesh.axis_names]
+    if shadowed:
+        raise tracer.unsupported(
+            f"grid axis '{shadowed[0]}' has the name of an axis of the mesh of devices",
+            "give the grid's axis another name",
+            code="no-such-axis",
+        )
+
+
+def _semantics(
+    tracer: Tracer, given: Sequence[Any] | None, rank: int, mapped: Sequence[int]
+) -> list[str]:
+    """The semantics of all axes: as given, and `parallel` for those that a transformation added."""
+    own = rank - len(mapped)
+    words = ["arbitrary"] * own if given is None else [str(getattr(s, "value", s)) for s in given]
+    if len(words) != own:
+        raise tracer.unsupported(
+            f"{len(words)} dimension semantics for a grid of {own} axes",
+            "give one per axis of the grid",
+            code="bad-semantics",
+        )
+    rest = iter(words)
+    return ["parallel" if axis in mapped else next(rest) for axis in range(rank)]
+
+
+def _not_whole(tracer: Tracer, mapping: Any, space: str, gridded: bool) -> Unsupported:
+    where = f"{mapping.origin} in {space.upper()}" if gridded else mapping.origin
+    reason = "is not cut into blocks" if gridded else "is cut into blocks, but there is no grid"
+    error = tracer.unsupported(
+        f"{where} {reason}: its block must be the array, its index map zero",
+        "keep the block in VMEM, or copy parts of the ref in the kernel"
+        if gridded
+        else "give pallas_call a grid=",
+        code="unsupported-block",
+    )
+    error.location = position_of(tracer.location)
+    return error  # pyright: ignore[reportReturnType]

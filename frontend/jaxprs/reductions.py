@@ -1,0 +1,64 @@
+"""Reductions over some dimensions, and the positions of largest and smallest elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from pallasite.dialects.pallas import ArgReduceOp, ReduceOp
+from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.types import is_float
+
+_KINDS: dict[Any, str] = {
+    lax.reduce_sum_p: "add",
+    lax.reduce_max_p: "max",
+    lax.reduce_min_p: "min",
+}
+_LOGIC: dict[Any, str] = {lax.reduce_or_p: "or", lax.reduce_and_p: "and"}
+_ARG: dict[Any, str] = {lax.argmax_p: "max", lax.argmin_p: "min"}
+
+
+@rule(*_KINDS)
+def _reduce(e: Equation) -> Result:
+    dtype = e.inputs[0].dtype
+    if not is_float(dtype) and dtype != np.int32:
+        raise e.unsupported(
+            f"'{e.name}' of {dtype}: vectors are reduced as floats or int32",
+            "cast to int32 or float32 first",
+            code="unsupported-type",
+        )
+    return _reduced(e, _KINDS[e.equation.primitive])
+
+
+@rule(*_LOGIC)
+def _any_or_all(e: Equation) -> Result:
+    if e.inputs[0].dtype != np.bool_:
+        raise e.unsupported(
+            f"'{e.name}' of {e.inputs[0].dtype}",
+            "compare with zero first, or reduce in a loop over rows",
+            code="unsupported-type",
+        )
+    return _reduced(e, _LOGIC[e.equation.primitive])
+
+
+def _reduced(e: Equation, kind: str) -> Result:
+    axes = sorted(e.params["axes"])
+    if not axes:
+        return e.arguments
+    return e.emit(ReduceOp(kind, e.operand(0), axes))
+
+
+@rule(*_ARG)
+def _position(e: Equation) -> Result:
+    dtype, index, axes = e.inputs[0].dtype, e.params["index_dtype"], e.params["axes"]
+    if dtype != np.float32 or index != np.int32:
+        raise e.unsupported(
+            f"'{e.name}' of {dtype} as {index}: positions are int32, of float32",
+            "cast to float32 first, and the result after",
+            code="unsupported-type",
+        )
+    if len(axes) != 1:
+        raise e.unsupported(f"'{e.name}' along {len(axes)} axes", "reshape to one axis first")
+    return e.emit(ArgReduceOp(_ARG[e.equation.primitive], e.operand(0), axes[0]))

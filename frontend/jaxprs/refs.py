@@ -1,0 +1,288 @@
+"""Loads and stores of refs, and views of them by `.at`, `.bitcast` and `.reshape`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i32
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import arith
+from pallasite.dialects.pallas import AtOp, Entry, LoadOp, StoreOp, SwapOp, whole
+from pallasite.dialects.tpu import AssumeMultipleOp, MemrefBitcastOp, MemrefReshapeOp
+from pallasite.dialects.types import bit_width, memory_space
+from pallasite.frontend.jaxprs import types
+from pallasite.frontend.jaxprs.internals import (
+    pallas_primitives,
+    state_indexing,
+    state_primitives,
+    state_types,
+    tpu_random,
+)
+from pallasite.frontend.jaxprs.tracer import Equation, Key, Known, Result, Tracer, Value, rule
+
+_WHERE = {
+    "any": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
+    "hbm": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
+    "host": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
+    "semaphore_mem": "use pl.semaphore_read, pl.semaphore_signal and pl.semaphore_wait",
+}
+
+
+@rule(state_primitives.get_p)
+def _get(e: Equation) -> Result:
+    transforms = jax.tree.unflatten(e.params["tree"], e.arguments[1:])
+    return _load(e, e.operand(0), transforms, e.inputs[0], None)
+
+
+@rule(pallas_primitives.load_p)
+def _masked_load(e: Equation) -> Result:
+    ref, transforms, mask, other = e.params["args_tree"].unflatten(e.arguments)
+    aval, *_ = e.params["args_tree"].unflatten(e.inputs)
+    if mask is not None:
+        raise e.unsupported(
+            "TPUs have no masked loads" + (" with other=" if other is not None else ""),
+            "load all and choose: jnp.where(mask, ref[...], other)",
+        )
+    return _load(e, e.tracer.value(ref), transforms, aval, None)
+
+
+def _load(
+    e: Equation, ref: SSAValue, transforms: Sequence[Any], aval: Any, mask: SSAValue | None
+) -> Result:
+    ref, entries = indexed(e.tracer, ref, transforms)
+    space = _check_memory(e, ref)
+    dtype, shape = e.output.dtype, e.output.shape
+    if types.is_key(dtype):
+        return _load_key(e, ref, entries, space)
+    if space == "smem" and shape:
+        raise e.unsupported(
+            f"SMEM holds scalars, the load is of shape {shape}",
+            "load element by element, or keep the array in VMEM",
+            code="vector-in-smem",
+        )
+    if not entries and space != "smem":
+        raise e.unsupported(
+            "a ref of shape () can be loaded in SMEM only", "give it shape (1, 1), or SMEM"
+        )
+    return e.emit(LoadOp(ref, entries, mask))
+
+
+def _load_key(e: Equation, ref: SSAValue, entries: list[Entry], space: str) -> Result:
+    """The words of a random key; a key of Pallas stays in scalar registers."""
+    words = types.key_shape(e.output.dtype)
+    if not tpu_random.is_pallas_impl(e.output.dtype._impl):
+        return e.emit(LoadOp(ref, entries))
+    if space != "smem":
+        raise e.unsupported(
+            "a random key of Pallas is loaded from SMEM",
+            "give it pl.BlockSpec(memory_space=pltpu.SMEM)",
+        )
+    if e.output.size != 1 or words[:-1] != (1,) * (len(words) - 1):
+        raise e.unsupported("a load of several random keys", "load one key at a time")
+    first = [Entry(entry.start, drop=True) for entry in entries[: len(entries) - len(words)]]
+    scalars = [
+        e.emit(
+            LoadOp(ref, [*first, *(Entry(0, drop=True) for _ in words[:-1]), Entry(i, drop=True)])
+        )
+        for i in range(words[-1])
+    ]
+    return Key(tuple(scalars), words)
+
+
+@rule(state_primitives.swap_p)
+def _swap(e: Equation) -> Result:
+    transforms = jax.tree.unflatten(e.params["tree"], e.arguments[2:])
+    return _store(e, e.operand(0), transforms, e.arguments[1], e.inputs[1], None)
+
+
+@rule(pallas_primitives.swap_p)
+def _masked_swap(e: Equation) -> Result:
+    tree = e.params["args_tree"]
+    ref, transforms, value, mask = tree.unflatten(e.arguments)
+    _, _, value_aval, mask_aval = tree.unflatten(e.inputs)
+    if mask is not None:
+        if types.bits(value_aval.dtype) != 32:
+            raise e.unsupported(
+                f"only 32-bit elements are stored under a mask, got {value_aval.dtype}",
+                "choose first: ref[...] = jnp.where(mask, x, ref[...])",
+            )
+        if value_aval.shape != mask_aval.shape:
+            raise e.unsupported(
+                f"a mask of shape {mask_aval.shape} for a value of shape {value_aval.shape}",
+                "broadcast the mask",
+            )
+        mask = e.tracer.value(mask)
+    return _store(e, e.tracer.value(ref), transforms, value, value_aval, mask)
+
+
+def _store(
+    e: Equation,
+    ref: SSAValue,
+    transforms: Sequence[Any],
+    stored: Value,
+    aval: Any,
+    mask: SSAValue | None,
+) -> Result:
+    ref, entries = indexed(e.tracer, ref, transforms)
+    space = _check_memory(e, ref)
+    if space == "smem" and aval.shape:
+        raise e.unsupported(
+            f"SMEM holds scalars, the stored value is of shape {aval.shape}",
+            "store element by element, or keep the array in VMEM",
+            code="vector-in-smem",
+        )
+    if space != "smem" and not aval.shape:
+        raise e.unsupported(
+            "scalars are stored to SMEM only",
+            "store a vector: ref[...] = jnp.full(ref.shape, x), or keep the ref in SMEM",
+            code="scalar-in-vmem",
+        )
+    if mask is not None and (space != "vmem" or any(entry.stride != 1 for entry in entries)):
+        raise e.unsupported(
+            "only stores to VMEM without strides are masked",
+            "choose first: ref[...] = jnp.where(mask, x, ref[...])",
+        )
+    value = e.tracer.value(stored)
+    if e.used[0]:
+        return e.emit(SwapOp(value, ref, entries, mask))
+    e.add(StoreOp(value, ref, entries, mask))
+    return Known(0, aval.dtype)  # nobody reads it
+
+
+def _check_memory(e: Equation, ref: SSAValue) -> str:
+    space = memory_space(ref.type) or "any"
+    if space not in ("vmem", "smem"):
+        raise e.unsupported(
+            f"only VMEM and SMEM are loaded from and stored to, the ref is in {space.upper()}",
+            _WHERE.get(space, "keep the array in VMEM"),
+            code="load-from-hbm",
+        )
+    return space
+
+
+def viewed(tracer: Tracer, ref: SSAValue, transforms: Sequence[Any]) -> SSAValue:
+    """The view of `ref` after all `transforms`."""
+    for transform in transforms:
+        ref = _transformed(tracer, ref, transform)
+    return ref
+
+
+def indexed(
+    tracer: Tracer, ref: SSAValue, transforms: Sequence[Any]
+) -> tuple[SSAValue, list[Entry]]:
+    """The view of `ref` before the last indexer, and that indexer."""
+    if transforms and isinstance(transforms[-1], state_indexing.NDIndexer):
+        ref = viewed(tracer, ref, transforms[:-1])
+        return ref, _with_words(ref, entries_of(tracer, transforms[-1]))
+    ref = viewed(tracer, ref, transforms)
+    return ref, whole(_memref(ref))
+
+
+def _transformed(tracer: Tracer, ref: SSAValue, transform: Any) -> SSAValue:
+    type = _memref(ref)
+    match transform:
+        case state_indexing.NDIndexer():
+            entries = _with_words(ref, entries_of(tracer, transform))
+            if any(entry.stride != 1 for entry in entries):
+                raise tracer.unsupported(
+                    "a view of a ref has no strides", "give strides to the load or store itself"
+                )
+            if entries == whole(type):
+                return ref
+            return tracer.emit(AtOp(ref, entries))
+        case state_types.BitcastTransform():
+            element = types.element_type(transform.dtype)
+            old, new = bit_width(type.element_type), bit_width(element)
+            shape = list(type.get_shape())
+            if old != new:
+                if len(shape) < 2:
+                    raise tracer.unsupported(
+                        "a ref of rank 1 is not bitcast to another width",
+                        "give it a second dimension",
+                    )
+                shape[-2] = shape[-2] * old // new
+            wanted = MemRefType(element, shape, memory_space=type.memory_space)
+            if wanted == type:
+                return ref
+            return tracer.emit(MemrefBitcastOp(operands=[ref], result_types=[wanted]))
+        case state_types.ReshapeTransform():
+            if type.get_num_dims() < 2:
+                raise tracer.unsupported(
+                    "a ref of rank 1 is not reshaped", "reshape the array outside of the kernel"
+                )
+            wanted = MemRefType(
+                type.element_type, list(transform.shape), memory_space=type.memory_space
+            )
+            if wanted == type:
+                return ref
+            return tracer.emit(MemrefReshapeOp(operands=[ref], result_types=[wanted]))
+        case _:
+            raise tracer.unsupported(
+                f"a view of a ref by {_described(transform)}",
+                "load the ref and transform the value",
+            )
+
+
+def _described(transform: Any) -> str:
+    return type(transform).__name__.removesuffix("Transform").lower()
+
+
+def entries_of(tracer: Tracer, indexer: Any) -> list[Entry]:
+    """What an indexer names, one entry per dimension."""
+    if indexer.int_indexer_shape:
+        raise tracer.unsupported(
+            "a ref is indexed by scalars and slices, not by arrays of indices",
+            "read element by element, or use jnp.take_along_axis on the value",
+        )
+    entries: list[Entry] = []
+    for index in indexer.indices:
+        if isinstance(index, state_indexing.Slice):
+            start, size = _number(tracer, index.start), _number(tracer, index.size)
+            entries.append(Entry(start, size, index.stride))
+        else:
+            entries.append(Entry(_number(tracer, index), drop=True))
+    return entries
+
+
+def _with_words(ref: SSAValue, entries: list[Entry]) -> list[Entry]:
+    """The indexer of a ref of keys, with the words of the keys taken whole."""
+    rest = _memref(ref).get_shape()[len(entries) :]
+    return entries + [Entry(0, size) for size in rest]
+
+
+def _number(tracer: Tracer, value: Any) -> int | SSAValue:
+    if isinstance(value, Known):
+        return int(value.value)
+    if isinstance(value, SSAValue):
+        return index_value(tracer, value)
+    return int(value)
+
+
+def index_value(tracer: Tracer, value: SSAValue) -> SSAValue:
+    """`value` as i32, which addresses are computed in."""
+    if value.type == i32:
+        return value
+    if isinstance(value.type, IntegerType) and value.type.bitwidth < 32:
+        return tracer.emit(arith.ExtSIOp(value, i32))
+    raise tracer.unsupported(f"an index of type {value.type}", "use int32 indices")
+
+
+def _memref(ref: SSAValue) -> Any:
+    return ref.type
+
+
+@rule(pallas_primitives.multiple_of_p)
+def _multiple_of(e: Equation) -> Result:
+    value = e.arguments[0]
+    if isinstance(value, Known):
+        return value
+    for multiple in e.params["values"]:
+        operand = e.tracer.value(value)
+        properties = {"multiple": IntegerAttr(multiple, i32)}
+        value = e.emit(
+            AssumeMultipleOp(operands=[operand], result_types=[operand.type], properties=properties)
+        )
+    return value

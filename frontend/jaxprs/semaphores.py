@@ -1,0 +1,89 @@
+"""Semaphores: signal, wait, read, the barrier semaphore, and delays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from pallasite.dialects.tpu import (
+    DelayOp,
+    SemBarrierOp,
+    SemReadOp,
+    SemSignalOp,
+    SemWaitOp,
+)
+from pallasite.frontend.jaxprs.devices import device_number
+from pallasite.frontend.jaxprs.internals import (
+    pallas_core,
+    pallas_primitives,
+    tpu_primitives,
+)
+from pallasite.frontend.jaxprs.refs import viewed
+from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
+
+
+def _semaphore(e: Equation, ref: Value, transforms: Sequence[Any], aval: Any) -> SSAValue:
+    if isinstance(aval.memory_space, pallas_core.CoreMemorySpace):
+        raise e.unsupported(
+            "a semaphore of other cores than the TensorCore", "use a semaphore of the TensorCore"
+        )
+    return viewed(e.tracer, e.tracer.value(ref), transforms)
+
+
+@rule(pallas_primitives.semaphore_signal_p)
+def _signal(e: Equation) -> Result:
+    tree = e.params["args_tree"]
+    ref, transforms, amount, device_id, core = tree.unflatten(e.arguments)
+    aval, _, _, id_avals, _ = tree.unflatten(e.inputs)
+    semaphore = _semaphore(e, ref, transforms, aval)
+    core_index = None if core is None else e.tracer.value(core)
+    device = None
+    if device_id is not None:
+        kind = e.params["device_id_type"]
+        device, named_core = device_number(e.tracer, device_id, id_avals, kind)
+        if named_core is not None and core_index is not None:
+            raise e.unsupported(
+                "core_index= and a core axis in device_id=",
+                "give one of them",
+                code="bad-device-id",
+            )
+        core_index = named_core if core_index is None else core_index
+    given = [[v] if v is not None else [] for v in (device, core_index)]
+    e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *given, []]))
+    return []
+
+
+@rule(pallas_primitives.semaphore_wait_p)
+def _wait(e: Equation) -> Result:
+    tree = e.params["args_tree"]
+    ref, transforms, amount, decrement = tree.unflatten(e.arguments)
+    aval, *_ = tree.unflatten(e.inputs)
+    if not (decrement if isinstance(decrement, bool) else bool(decrement.value)):
+        raise e.unsupported(
+            "a wait that leaves the count as it is", "wait with decrement=True, and signal again"
+        )
+    semaphore = _semaphore(e, ref, transforms, aval)
+    e.add(SemWaitOp(operands=[semaphore, e.tracer.value(amount)]))
+    return []
+
+
+@rule(pallas_primitives.semaphore_read_p)
+def _read(e: Equation) -> Result:
+    ref, transforms = e.params["args_tree"].unflatten(e.arguments)
+    aval, _ = e.params["args_tree"].unflatten(e.inputs)
+    semaphore = _semaphore(e, ref, transforms, aval)
+    return e.emit(SemReadOp(operands=[semaphore], result_types=[i32]))
+
+
+@rule(tpu_primitives.get_barrier_semaphore_p)
+def _barrier_semaphore(e: Equation) -> Result:
+    return e.emit(SemBarrierOp(result_types=[e.result_type]))
+
+
+@rule(pallas_primitives.delay_p)
+def _delay(e: Equation) -> Result:
+    e.add(DelayOp(operands=[e.operand(0)]))
+    return []

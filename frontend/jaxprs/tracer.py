@@ -1,0 +1,318 @@
+"""Walks a jaxpr and emits operations of the `pallas` form, by one rule per primitive.
+
+A rule is a function of an `Equation`, registered with `@rule(primitive, ...)` in the file of its
+family; it emits operations and returns the equation's results. Literals stay `Known` until an
+operation needs them, so that rules can tell a constant from a value. Functions that JAX's TPU
+lowering expands (sign, clamp, ...) are traced by JAX and walked like any jaxpr
+(`Equation.expand`), so that numbers agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import numpy as np
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.dialects import arith, vector
+from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs import types
+from pallasite.frontend.jaxprs.advice import ADVICE
+from pallasite.frontend.jaxprs.locations import is_library_function, location_of
+from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
+
+
+@dataclass(frozen=True)
+class Known:
+    """A scalar constant that no operation needed yet."""
+
+    value: Any
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class Key:
+    """A random key of Pallas: its words, as scalars."""
+
+    words: tuple[SSAValue, ...]
+    shape: tuple[int, ...]
+
+
+Value: TypeAlias = SSAValue | Known | Key
+Result: TypeAlias = "Value | Sequence[Value]"
+Rule: TypeAlias = "Callable[[Equation], Result]"
+R = TypeVar("R", bound="Rule")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a body can ask for besides its arguments."""
+
+    axes: int | None = None
+    """How many axes `program_id` counts; None without a grid."""
+    names: frozenset[Hashable] = frozenset()
+    """Names of axes of the kernel's grid."""
+    mesh: Any = None
+    """JAX's mesh of devices (`MeshInfo`), None outside of `shard_map`."""
+
+
+RULES: dict[Any, Rule] = {}
+
+
+def rule(*primitives: Any) -> Callable[[R], R]:
+    """Registers the rule of `primitives`."""
+
+    def register(function: R) -> R:
+        for primitive in primitives:
+            RULES[primitive] = function
+        return function
+
+    return register
+
+
+class Tracer:
+    """Emits operations at the end of `block`, at the location of the equation that asks for them.
+
+    Rules that fill blocks of their own do it `inside` them.
+    """
+
+    def __init__(self, surroundings: Surroundings, block: Block, location: LocationAttr) -> None:
+        self.surroundings = surroundings
+        self.block = block
+        self.location = location
+        self._pinned = False
+
+    def run(
+        self, jaxpr: Any, arguments: Sequence[Value], consts: Sequence[Value] = ()
+    ) -> list[Value]:
+        """Emits what `jaxpr` does; its results."""
+        values: dict[Any, Value] = {}
+        scopes: list[str] = []
+        values.update(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, arguments, strict=True))
+
+        def read(atom: Any) -> Value:
+            if hasattr(atom, "val"):
+                return (
+                    self.constants([atom.val])[0]
+                    if atom.aval.shape
+                    else Known(atom.val, atom.aval.dtype)
+                )
+            return values[atom]
+
+        atoms = [atom for equation in jaxpr.eqns for atom in equation.invars] + [*jaxpr.outvars]
+        used = {atom for atom in atoms if not hasattr(atom, "val")}
+        for equation in jaxpr.eqns:
+            with self._at(equation.source_info):
+                self._name(scopes, [s.name for s in equation.source_info.name_stack.stack])
+                arguments = [read(atom) for atom in equation.invars]
+                reads = [variable in used for variable in equation.outvars]
+                results = self._apply(Equation(self, equation, arguments, reads))
+            for variable, result in zip(equation.outvars, results, strict=True):
+                values[variable] = result
+        self._name(scopes, [])
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def inline(self, closed: Any, arguments: Sequence[Value]) -> list[Value]:
+        """Emits a function that the current equation calls.
+
+        JAX keeps the jaxprs of its own functions, so that their equations tell who called them
+        first: they get the line of this call.
+        """
+        with self._pin(is_library_function(closed.jaxpr.debug_info)):
+            return self.run(closed.jaxpr, arguments, self.constants(closed.consts))
+
+    def expand(
+        self, function: Callable[..., Any], arguments: Sequence[Value], avals: Sequence[Any]
+    ) -> list[Value]:
+        """Emits what JAX makes of `function` for arguments of those abstract values."""
+        shapes = [
+            jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False))
+            for a in avals
+        ]
+        closed = jax.make_jaxpr(function)(*shapes)
+        with self._pin(True):
+            return self.run(closed.jaxpr, arguments, self.constants(closed.consts))
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Adds `op`; its first result."""
+        self.add(op)
+        return op.results[0]
+
+    def add(self, op: Operation) -> None:
+        """Adds `op`, which belongs to the current line."""
+        op.location = self.location
+        self.block.add_op(op)
+
+    @contextmanager
+    def inside(self, block: Block, surroundings: Surroundings | None = None) -> Generator[None]:
+        """Emits into `block`, whose body may have other surroundings."""
+        outer = self.block, self.surroundings
+        self.block = block
+        self.surroundings = surroundings or self.surroundings
+        try:
+            yield
+        finally:
+            self.block, self.surroundings = outer
+
+    def scalar(self, value: Any, type: Attribute) -> SSAValue:
+        """The constant `value` of scalar type `type`."""
+        if isinstance(type, IntegerType):
+            number = int(value)
+            low, high = -(1 << type.bitwidth - 1), 1 << type.bitwidth - 1
+            if type.bitwidth > 1 and not low <= number < high:
+                number = (number + high) % (1 << type.bitwidth) - high
+            return self.emit(arith.ConstantOp(IntegerAttr(number, type)))
+        return self.emit(arith.ConstantOp(FloatAttr(float(value), type)))  # pyright: ignore
+
+    def value(self, value: Value) -> SSAValue:
+        """`value` as operand of an operation."""
+        if isinstance(value, Known):
+            return self.scalar(value.value, types.element_type(value.dtype))
+        if isinstance(value, Key):
+            raise self.unsupported(
+                "a random key of Pallas is no array",
+                "use it in pltpu.prng_seed, jax.random.fold_in, or a sampler of jax.random",
+            )
+        return value
+
+    def spread(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """`value` broadcast to `shape` by NumPy's rule."""
+        type = value.type
+        element = type.element_type if isinstance(type, VectorType) else type
+        wanted = types.value_type(shape, element)
+        return value if type == wanted else self.emit(vector.BroadcastOp(value, wanted))
+
+    def unsupported(
+        self, message: str, *advice: str, code: str = "unsupported-primitive"
+    ) -> Diagnostic:
+        """The diagnostic that says so at the current line."""
+        return Unsupported(code, message, position_of(self.location), [Note(a) for a in advice])
+
+    def constants(self, consts: Sequence[Any]) -> list[Value]:
+        """Constants that a jaxpr holds; only scalars have a place in a kernel."""
+        arrays = [np.asarray(const) for const in consts]
+        for array in arrays:
+            if array.ndim:
+                raise self.unsupported(
+                    f"the kernel captures a constant array of shape {array.shape}",
+                    "pass it as an input, or compute it with lax.broadcasted_iota",
+                    code="captured-constant",
+                )
+        return [Known(array[()], array.dtype) for array in arrays]
+
+    def _apply(self, equation: Equation) -> Sequence[Value]:
+        found = RULES.get(equation.equation.primitive)
+        if found is None:
+            message = f"JAX primitive '{equation.name}' has no meaning in a TPU kernel"
+            raise self.unsupported(message, *ADVICE.get(equation.name, ()))
+        try:
+            results = found(equation)
+        except types.UnsupportedType as error:
+            raise self.unsupported(error.message, error.advice, code="unsupported-type") from None
+        return results if isinstance(results, Sequence) else [results]
+
+    def _name(self, scopes: list[str], wanted: list[str]) -> None:
+        """Leaves and enters named scopes, as many as it takes."""
+        common = 0
+        while common < min(len(scopes), len(wanted)) and scopes[common] == wanted[common]:
+            common += 1
+        for _ in scopes[common:]:
+            self.add(stop_scope())
+        for name in wanted[common:]:
+            self.add(start_scope(name))
+        scopes[:] = wanted
+
+    @contextmanager
+    def _at(self, source_info: Any) -> Generator[None]:
+        outer = self.location
+        if not self._pinned:
+            self.location = location_of(source_info) or outer
+        try:
+            yield
+        finally:
+            self.location = outer
+
+    @contextmanager
+    def _pin(self, pinned: bool) -> Generator[None]:
+        outer = self._pinned
+        self._pinned = outer or pinned
+        try:
+            yield
+        finally:
+            self._pinned = outer
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One application of a primitive, as rules see it."""
+
+    tracer: Tracer
+    equation: Any
+    arguments: list[Value]
+    used: list[bool]
+    """Which results anything reads."""
+
+    @property
+    def name(self) -> str:
+        return self.equation.primitive.name
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.equation.params
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The abstract values of the arguments."""
+        return [atom.aval for atom in self.equation.invars]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """The abstract values of the results."""
+        return [variable.aval for variable in self.equation.outvars]
+
+    @property
+    def output(self) -> Any:
+        return self.equation.outvars[0].aval
+
+    @property
+    def result_type(self) -> Attribute:
+        return types.type_of(self.output)
+
+    def operand(self, index: int) -> SSAValue:
+        """Argument number `index` as operand of an operation."""
+        return self.tracer.value(self.arguments[index])
+
+    def operands(self) -> list[SSAValue]:
+        return [self.operand(i) for i in range(len(self.arguments))]
+
+    def spread(self, index: int) -> SSAValue:
+        """Argument number `index`, broadcast to the shape of the result."""
+        return self.tracer.spread(self.operand(index), self.output.shape)
+
+    def emit(self, op: Operation) -> SSAValue:
+        return self.tracer.emit(op)
+
+    def add(self, op: Operation) -> None:
+        self.tracer.add(op)
+
+    def expand(self, function: Callable[..., Any]) -> list[Value]:
+        """What JAX makes of `function` of the arguments."""
+        return self.tracer.expand(function, self.arguments, self.inputs)
+
+    def unsupported(
+        self, message: str, *advice: str, code: str = "unsupported-primitive"
+    ) -> Diagnostic:
+        return self.tracer.unsupported(message, *advice, code=code)

@@ -1,0 +1,153 @@
+"""Copies between memories: starting and awaiting DMAs, to other devices too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Block, Region, SSAValue
+
+from pallasite.dialects import arith, scf
+from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
+from pallasite.frontend.jaxprs.devices import device_number
+from pallasite.frontend.jaxprs.internals import (
+    pallas_core,
+    state_types,
+    tpu_core,
+    tpu_primitives,
+)
+from pallasite.frontend.jaxprs.refs import viewed
+from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, rule
+from pallasite.frontend.jaxprs.types import is_bool
+
+Finish = Callable[[list["SSAValue | None"]], None]
+
+
+@rule(tpu_primitives.dma_start_p)
+def _start(e: Equation) -> Result:
+    tree = e.params["tree"]
+    source, target, semaphore, source_semaphore, device_id = tree.unflatten(e.arguments)
+    source_aval, _, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    if e.params["add"]:
+        raise e.unsupported(
+            "a copy that adds", "copy to a buffer of its own and add when it has arrived"
+        )
+    if is_bool(source_aval.dtype):
+        raise e.unsupported(
+            "a copy of booleans, which memory holds as words",
+            "copy int8 or int32",
+            code="unsupported-type",
+        )
+    _check_core(e, semaphore_aval)
+    device, core = None, None
+    if device_id is not None:
+        device, core = device_number(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    priority = {"priority": IntegerAttr(e.params["priority"], i32)}
+
+    def start(refs: list[SSAValue | None]) -> None:
+        operands = [[ref] if ref is not None else [] for ref in (*refs, device, core, None)]
+        source, target, arrived, sent, *where = operands
+        e.add(
+            EnqueueDmaOp(
+                operands=[source[0], sent, target[0], arrived, *where], properties=priority
+            )
+        )
+
+    _with_views(e.tracer, [source, target, semaphore, source_semaphore], start)
+    return []
+
+
+@rule(tpu_primitives.dma_wait_p)
+def _wait(e: Equation) -> Result:
+    tree = e.params["tree"]
+    source, target, semaphore, _, device_id = tree.unflatten(e.arguments)
+    _, _, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    _check_core(e, semaphore_aval)
+    device, core = None, None
+    if e.params["insert_dummy_device"]:
+        device = core = e.tracer.scalar(0, i32)
+    elif device_id is not None:
+        device, core = device_number(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    where = [[v] if v is not None else [] for v in (device, core)]
+
+    def wait(refs: list[SSAValue | None]) -> None:
+        source, target, arrived = refs
+        e.add(WaitDma2Op(operands=[arrived, source, target, *where]))
+
+    _with_views(e.tracer, [source, target, semaphore], wait)
+    return []
+
+
+def _check_core(e: Equation, semaphore: Any) -> None:
+    space = semaphore.memory_space
+    if isinstance(space, pallas_core.CoreMemorySpace) and (
+        space.mesh.core_type is not tpu_core.CoreType.TC
+    ):
+        raise e.unsupported(
+            "a copy to other cores than the TensorCore", "use semaphores of the TensorCore"
+        )
+
+
+def _with_views(
+    tracer: Tracer, refs: Sequence[Any], finish: Finish, done: Sequence[SSAValue | None] = ()
+) -> None:
+    """Emits the views that `refs` are, then what `finish` makes of them.
+
+    A ref that is selected among several at run time becomes a branch for each of them.
+    """
+    if not refs:
+        finish(list(done))
+        return
+    first, *rest = refs
+    if isinstance(first, state_types.TransformedRef):
+        if first.multiref:
+            _select(tracer, first, rest, finish, done)
+            return
+        inner, transforms = first.ref, first.transforms
+
+        def view(found: list[SSAValue | None]) -> None:
+            ref = found[len(done)]
+            assert ref is not None
+            _with_views(tracer, rest, finish, [*done, viewed(tracer, ref, transforms)])
+
+        if isinstance(inner, state_types.TransformedRef):
+            _with_views(tracer, [inner], view, done)
+        else:
+            view([*done, tracer.value(inner)])
+        return
+    _with_views(tracer, rest, finish, [*done, None if first is None else tracer.value(first)])
+
+
+def _select(
+    tracer: Tracer,
+    selected: Any,
+    rest: Sequence[Any],
+    finish: Finish,
+    done: Sequence[SSAValue | None],
+) -> None:
+    (select,) = selected.transforms
+    if not isinstance(select, state_types.SelectTransform):
+        raise tracer.unsupported("a view of several refs", "select one with pl.select_ref")
+    index: Any = select.idx
+
+    def choose(index: SSAValue, options: Sequence[Any]) -> None:
+        first, *others = options
+        if not others:
+            _with_views(tracer, [first, *rest], finish, done)
+            return
+        zero = tracer.scalar(0, index.type)
+        is_first = tracer.emit(arith.CmpiOp(index, zero, "eq"))
+        then, otherwise = Block(), Block()
+        with tracer.inside(then):
+            _with_views(tracer, [first, *rest], finish, done)
+            tracer.add(scf.YieldOp())
+        with tracer.inside(otherwise):
+            less = index
+            if len(others) > 1:
+                less = tracer.emit(arith.SubiOp(index, tracer.scalar(1, index.type)))
+            choose(less, others)
+            tracer.add(scf.YieldOp())
+        tracer.add(scf.IfOp(is_first, [], Region(then), Region(otherwise)))
+
+    choose(tracer.value(index), selected.ref)

@@ -1,0 +1,118 @@
+"""Block specs: how operands of kernels and pipelines are cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from xdsl.dialects.builtin import LocationAttr, i32
+from xdsl.ir import Attribute, Block, Region
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from pallasite.dialects.pallas import DimAttr, WindowAttr, YieldOp
+from pallasite.frontend.jaxprs import types
+from pallasite.frontend.jaxprs.internals import pallas_core, state_indexing
+from pallasite.frontend.jaxprs.locations import location_of_function
+from pallasite.frontend.jaxprs.maps import affine_map
+from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer, Value
+
+
+def window(
+    tracer: Tracer,
+    mapping: Any,
+    grid: Sequence[int | None],
+    prefetch: Sequence[Attribute],
+    maps: list[Region],
+    consts: Sequence[Value] = (),
+    surroundings: Surroundings | None = None,
+) -> WindowAttr:
+    """The window of a `BlockMapping`; an index map that is not affine is added to `maps`.
+
+    `grid` holds the sizes of all axes (None if unknown), `prefetch` the types of the refs that
+    index maps may read, `consts` what the map captures.
+    """
+    dims = [_dimension(tracer, dim) for dim in mapping.block_shape]
+    words = (
+        types.key_shape(mapping.array_aval.dtype) if types.is_key(mapping.array_aval.dtype) else ()
+    )
+    affine = None
+    if not consts:
+        affine = affine_map(mapping.index_map_jaxpr, grid, len(dims))
+    index_map: AffineMap | int
+    if affine is not None:
+        zeros = (AffineExpr.constant(0),) * len(words)
+        index_map = AffineMap(affine.num_dims, 0, (*affine.results, *zeros))
+    else:
+        index_map = len(maps)
+        maps.append(_region(tracer, mapping, len(grid), prefetch, len(words), consts, surroundings))
+    dims += [DimAttr("blocked", size) for size in words]
+    return WindowAttr(dims, index_map, **_pipelining(tracer, mapping.pipeline_mode))
+
+
+def _dimension(tracer: Tracer, dim: Any) -> DimAttr:
+    match dim:
+        case pallas_core.Blocked(block_size=size):
+            return DimAttr("blocked", size)
+        case pallas_core.Squeezed():
+            return DimAttr("squeezed")
+        case pallas_core.Element(block_size=size, padding=(low, high)):
+            return DimAttr("element", size, low, high)
+        case pallas_core.BoundedSlice(block_size=size):
+            return DimAttr("bounded", size)
+        case _:
+            raise tracer.unsupported(
+                f"a block dimension {dim}",
+                "use pl.Blocked, pl.Squeezed, pl.Element or pl.BoundedSlice; rows may be gathered "
+                "with one copy each",
+                code="unsupported-block",
+            )
+
+
+def _pipelining(tracer: Tracer, mode: Any) -> dict[str, Any]:
+    if mode is None:
+        return {}
+    if not isinstance(mode, pallas_core.Buffered):
+        raise tracer.unsupported(
+            f"pipeline mode {mode}", "use pl.Buffered(n)", code="unsupported-block"
+        )
+    return {
+        "buffers": mode.buffer_count,
+        "lookahead": mode.use_lookahead,
+        "revisits": mode.revisit is pallas_core.RevisitMode.ANY,
+    }
+
+
+def _region(
+    tracer: Tracer,
+    mapping: Any,
+    axes: int,
+    prefetch: Sequence[Attribute],
+    words: int,
+    consts: Sequence[Value],
+    surroundings: Surroundings | None,
+) -> Region:
+    """The index map as a region of one i32 per grid axis and the scalar-prefetch refs."""
+    closed = mapping.index_map_jaxpr
+    block = Block(arg_types=[*[i32] * axes, *prefetch])
+    location: LocationAttr = location_of_function(closed.jaxpr.debug_info)
+    inner = Tracer(surroundings or Surroundings(mesh=tracer.surroundings.mesh), block, location)
+    captured = consts or inner.constants(closed.consts)
+    results: list[Any] = inner.run(closed.jaxpr, list(block.args), captured)
+    indices: list[Any] = []
+    per_dimension = jax.tree.unflatten(mapping.index_map_out_tree, results)
+    for index in per_dimension:
+        is_slice = isinstance(index, state_indexing.Slice)
+        indices += [index.start, index.size] if is_slice else [index]
+    values = [
+        inner.scalar(index, i32) if isinstance(index, int) else inner.value(index)
+        for index in indices
+    ]
+    values += [inner.scalar(0, i32) for _ in range(words)]
+    inner.add(YieldOp(*values))
+    return Region(block)
+
+
+def grid_sizes(grid: Sequence[Any]) -> list[int | None]:
+    """The sizes of grid axes, None where only run time tells."""
+    return [None if pallas_core.is_dynamic_dim(size) else int(size) for size in grid]

@@ -1,0 +1,130 @@
+"""The `pallas` form of the kernels in a program, taken where JAX lowers them.
+
+JAX's rules for kernel calls do all that surrounds a kernel (transformations, meshes, aliases, the
+custom call itself). While a trace collects the `pallas` form, the two functions that turn a
+kernel's jaxpr into a Mosaic module are ours: they trace the jaxpr and leave a stub in the call. The
+stub has what the call's settings are derived from: axes, cores, communication.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.ir import Attribute
+
+from pallasite.api import parse
+from pallasite.dialects.kernel import Call, call_of, set_call
+from pallasite.dialects.pallas import KernelOp, OperandAttr
+from pallasite.dialects.pallas.base import integers
+from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
+from pallasite.dialects.verification import verify
+from pallasite.frontend.jaxprs import trace_call, trace_mesh
+from pallasite.jax.settings import Collector
+from pallasite.passes.dead_code import remove_dead_code
+
+_FUSED = "fuse_transposed_lhs_in_matmul"
+_SEMAPHORE = "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"
+
+
+def begin_call(
+    collector: Collector, jaxpr: Any, grid_mapping: Any, *, semantics: Any, mesh: Any, fused: bool
+) -> str:
+    """Traces the kernel of a `pallas_call`; the text of its stub."""
+    params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
+    module = trace_call(jaxpr, grid_mapping, semantics=semantics, mesh=mesh, params=params)
+    return _begin(collector, module)
+
+
+def begin_mesh(
+    collector: Collector, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, fused: bool
+) -> str:
+    """Traces the kernel of a mesh of cores; the text of its stub."""
+    params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
+    module = trace_mesh(jaxpr, mesh, device_mesh=device_mesh, scratch=scratch, params=params)
+    return _begin(collector, module)
+
+
+def finish(collector: Collector, call_text: str, name: str) -> None:
+    """Records the call that JAX made of the stub on the kernel traced last, and collects it."""
+    module, collector.begun = collector.begun, None
+    call = call_of(parse(call_text, name=name))
+    if module is None or call is None:
+        raise AssertionError("a kernel call was lowered that nobody traced")
+    kernel = cast(KernelOp, module.body.block.first_op)
+    _set_roles(kernel, len(call.results))
+    _set_aliases(kernel, call)
+    _set_params(kernel, call)
+    set_call(module, call)
+    for region in kernel.regions:
+        remove_dead_code(region.block)
+    verify(module)
+    collector.modules.append(module)
+
+
+def _begin(collector: Collector, module: ModuleOp) -> str:
+    collector.begun = module
+    return _stub(cast(KernelOp, module.body.block.first_op))
+
+
+def _stub(kernel: KernelOp) -> str:
+    """A Mosaic module with the grid and the communication of `kernel`, and nothing else."""
+    semantics = ", ".join(f"#tpu.dimension_semantics<{s}>" for s in kernel.axis_semantics)
+    bounds = ", ".join(str(size) for size in kernel.grid_shape or ())
+    body: list[str] = []
+    operations = list(kernel.walk())
+    if any(isinstance(op, SemBarrierOp) for op in operations):
+        body.append(f"%barrier = tpu.sem_barrier : {_SEMAPHORE}")
+    if any(_leaves_the_core(op) for op in operations):
+        body.append("%zero = arith.constant 0 : i32")
+        body.append(f"tpu.sem_signal %semaphore, %zero device_id %zero : {_SEMAPHORE}")
+    return f"""module {{
+      func.func @stub(%semaphore: {_SEMAPHORE}) attributes {{
+        dimension_semantics = [{semantics}], tpu.core_type = #tpu.core_type<tc>,
+        iteration_bounds = array<i64{": " if bounds else ""}{bounds}>
+      }} {{
+        {chr(10).join(body)}
+        return
+      }}
+    }}"""
+
+
+def _leaves_the_core(op: Any) -> bool:
+    return isinstance(op, EnqueueDmaOp | SemSignalOp) and (
+        op.device_id is not None or op.core_id is not None
+    )
+
+
+def _set_roles(kernel: KernelOp, results: int) -> None:
+    """The jaxpr of a mesh kernel does not say which operands are outputs: the last ones are."""
+    if kernel.mesh is None:
+        return
+    specs = list(kernel.operand_specs)
+    first = len(specs) - results
+    kernel.properties["operands"] = ArrayAttr(
+        OperandAttr("input" if i < first else "output", spec.array, spec.window)
+        for i, spec in enumerate(specs)
+    )
+
+
+def _set_aliases(kernel: KernelOp, call: Call) -> None:
+    """The call counts bounds of dynamic axes as operands, the kernel does not."""
+    inputs = len(kernel.operand_specs) - len(call.results)
+    bounds = len(call.operands) - inputs
+    flat = [n for operand, result in call.aliases for n in (operand - bounds, result)]
+    if flat:
+        kernel.properties["aliases"] = integers(flat)
+
+
+def _set_params(kernel: KernelOp, call: Call) -> None:
+    """Compiler parameters that say something about the kernel itself."""
+    given = dict(kernel.params.data) if kernel.params is not None else {}
+    memory: list[dict[str, Any]] = call.settings.get("scoped_memory_configs", [])
+    config: dict[str, Any] = call.settings.get("custom_call_config", {})
+    found = {
+        "vmem_limit_bytes": memory[0].get("size") if memory else None,
+        "collective_id": config.get("collective_id"),
+    }
+    given |= {name: IntegerAttr(n, i64) for name, n in found.items() if n is not None}
+    if given:
+        kernel.properties["params"] = DictionaryAttr(given)
