@@ -1,15 +1,15 @@
 """Products: `tpu.matmul` with dimension numbers, or a multiplication and a sum along the lanes.
 
-The sum stands for a product with a single row, contracted along the lanes of both, unless both
-are f32 (spec/pallas_semantics.md section 4.6): that is a matrix times a vector, which the matrix
-unit would do with one useful column.
+Accumulators are 32 bits wide; a narrower result is rounded from them. The sum stands for a product
+with a single row, contracted along the lanes of both, unless both are f32: that is a matrix times a
+vector, which the matrix unit would do with one useful column (spec/pallas_semantics.md section 4.6).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import BoolAttr, VectorType, f32
+from xdsl.dialects.builtin import BoolAttr, VectorType, f32, i32
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
@@ -21,9 +21,17 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_ele
 
 @rule(pallas.DotOp)
 def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
-    if _is_matrix_times_vector(op):
-        return [_multiply_and_sum(op, c)]
     result = op.result.type
+    sum_type = VectorType(f32 if is_float(result.element_type) else i32, result.get_shape())
+    wide = _multiply_and_sum if _is_matrix_times_vector(op) else _product
+    value = wide(op, sum_type, c)
+    if result == sum_type:
+        return [value]
+    narrow = arith.TruncFOp if is_float(result.element_type) else arith.TruncIOp
+    return [c.emit(narrow.create(operands=[value], result_types=[result]))]
+
+
+def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:
     numbers = dimension_numbers(op)
     false = BoolAttr.from_bool(False)
     # Contracting the second minor dimension of the left operand transposes it.
@@ -36,11 +44,10 @@ def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
     }
     if (precision := op.precision) is not None:
         properties["precision"] = precision
-    zero = c.splat(result, 0)
-    matmul = tpu.MatmulOp.create(
-        operands=[op.lhs, op.rhs, zero], result_types=[result], properties=properties
+    operands = [op.lhs, op.rhs, c.splat(type, 0)]
+    return c.emit(
+        tpu.MatmulOp.create(operands=operands, result_types=[type], properties=properties)
     )
-    return [c.emit(matmul)]
 
 
 def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
@@ -63,25 +70,19 @@ def _is_matrix_times_vector(op: pallas.DotOp) -> bool:
     if len(left) != 2 or len(right) != 2 or right[0] != 1 or numbers[:2] != ((1,), (1,)):
         return False
     elements = {element_type(value.type) for value in (op.lhs, op.rhs)}
-    result = element_type(op.result.type)
-    widened = all(is_float(e) and result in (e, f32) for e in elements)
-    return widened and elements != {f32}
+    return all(map(is_float, elements)) and elements != {f32}
 
 
-def _multiply_and_sum(op: pallas.DotOp, c: Converter) -> SSAValue:
-    """In the element type of the result."""
-    shape, element = shape_of(op.lhs.type), element_type(op.result.type)
-    type = VectorType(element, shape)
+def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:
+    """In f32, whatever the operands are."""
+    wide = VectorType(f32, shape_of(op.lhs.type))
     factors: list[SSAValue] = []
     for value in (op.lhs, op.rhs):
-        if element_type(value.type) != element:
-            value = c.emit(arith.ExtFOp.create(
-                operands=[value], result_types=[with_element(value.type, element)]
-            ))  # fmt: skip
-        if value.type != type:
-            value = c.emit(vector.BroadcastOp(value, type))
-        factors.append(value)
+        if element_type(value.type) != f32:
+            extended = with_element(value.type, f32)
+            value = c.emit(arith.ExtFOp.create(operands=[value], result_types=[extended]))
+        factors.append(value if value.type == wide else c.emit(vector.BroadcastOp(value, wide)))
     product = c.emit(arith.MulfOp(factors[0], factors[1]))
-    start = c.splat(VectorType(element, shape[:1]), 0.0)
+    start = c.splat(VectorType(f32, wide.get_shape()[:1]), 0.0)
     total = c.emit(vector.MultiReductionOp(product, start, [1], CombiningKindFlag.ADD))
-    return c.reshape(total, shape_of(op.result.type))
+    return c.reshape(total, type.get_shape())

@@ -56,7 +56,20 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> Modul
     with diagnosed("reading the module"):
         module = read(source, name, call)
         verify(module)
+        if form_of(module) == "pallas":
+            _record_call(module)
     return module
+
+
+def _record_call(module: ModuleOp) -> None:
+    """A kernel in the `pallas` form says itself how it is called."""
+    from pallasite.dialects import pallas
+    from pallasite.dialects.kernel import call_of, set_call
+    from pallasite.lowering.pallas_to_mosaic.calls import call_for
+
+    kernels = [op for op in module.body.block.ops if isinstance(op, pallas.KernelOp)]
+    if kernels and call_of(module) is None:
+        set_call(module, call_for(kernels[0]))
 
 
 def verify(module: ModuleOp) -> None:

@@ -10,6 +10,9 @@
   %b = "test.op"() : () -> vector<2x8x128xbf16>
   // CHECK: tpu.matmul %b, %b, {{.*}} {dimension_numbers = #tpu.dot_dimension_numbers<[2], [2], [1], [1], [0, 0, 0, 1, 1, 1], [0], [0]>, transpose_lhs_hint = false}
   %bb = pallas.dot %b, %b contracting [2] [2] batch [0] [0] : vector<2x8x128xbf16>, vector<2x8x128xbf16> -> vector<2x8x8xf32>
+  // CHECK: [[WIDE:%[0-9]+]] = tpu.matmul %b, %b, {{.*}} -> vector<2x8x8xf32>
+  // CHECK: %narrow = arith.truncf [[WIDE]] : vector<2x8x8xf32> to vector<2x8x8xbf16>
+  %narrow = pallas.dot %b, %b contracting [2] [2] batch [0] [0] : vector<2x8x128xbf16>, vector<2x8x128xbf16> -> vector<2x8x8xbf16>
   %m = "test.op"() : () -> vector<8x128xbf16>
   %r = "test.op"() : () -> vector<1x128xbf16>
   // CHECK: arith.extf %m
