@@ -2,7 +2,7 @@
 
 Accumulators are 32 bits wide; a narrower result is rounded from them. The sum stands for a product
 with a single row, contracted along the lanes of both, unless both are f32: that is a matrix times a
-vector, which the matrix unit would do with one useful column (spec/pallas_semantics.md section 4.6).
+vector, which leaves the matrix unit one useful column (spec/pallas_semantics.md section 4.6).
 """
 
 from __future__ import annotations
