@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import DenseArrayBase, MemRefType, ModuleOp, TensorTy
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
+from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
     DYNAMIC,
     WRITTEN_ONCE,
@@ -31,10 +32,10 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
-from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program
+from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, functions_of
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
-from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.core import Core, Device, Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
@@ -94,9 +95,11 @@ def execute(
     checked = [_checked_inputs(call, device) for device in inputs]
     limit = default_memory() if max_memory is None else max_memory
     _check_memory(call, devices, limit)
+    split = _split(module, kernel, call, target)
     machine = Machine(
         target,
         devices=devices,
+        cores=1 if split is None else split.cores,
         seed=seed,
         policy="random" if seed else "on_wait",
         checks=tuple(checks),
@@ -110,18 +113,27 @@ def execute(
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     with values.quiet():
-        cores = [device.cores[0] for device in machine.devices]
-        bound = [_bind(c, program, kernel, call, a) for c, a in zip(cores, checked, strict=True)]
-        machine.run([(b.core, b.invocation.steps()) for b in bound])
+        bound = [
+            _bind(device, program, kernel, split, call, arrays)
+            for device, arrays in zip(machine.devices, checked, strict=True)
+        ]
+        machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
         outputs = [b.outputs(call) for b in bound]
     return Outcome(
         outputs,
-        {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in cores)
+        {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in machine.cores)
          for kind in ("vmem", "smem")},
         time.perf_counter() - began,
         list(machine.findings),
-        [line for core in cores for line in core.log],
+        [line for core in machine.cores for line in core.log],
     )  # fmt: skip
+
+
+def _split(module: ModuleOp, kernel: Kernel, call: Call, target: Target) -> CoreSplit | None:
+    """How the cores of a device share the grid of `kernel`."""
+    inputs = len(call.operands) - _dynamic_bounds(kernel) - len(kernel.prefetch)
+    outputs = range(max(inputs, 0), len(kernel.operands))
+    return core_split(kernel, functions_of(module), outputs, target.cores)
 
 
 def prepare(
@@ -249,10 +261,9 @@ def _check_memory(call: Call, devices: int, limit: int) -> None:
 
 @dataclass
 class _Bound:
-    """A kernel bound to the arrays of one device."""
+    """A kernel bound to the arrays of one device, and to each of its cores."""
 
-    core: Core
-    invocation: Invocation
+    invocations: list[Invocation]
     results: list[Operand]
 
     def outputs(self, call: Call) -> list[Array]:
@@ -265,9 +276,15 @@ class _Bound:
 
 
 def _bind(
-    core: Core, program: Program, kernel: Kernel, call: Call, inputs: Sequence[Array]
+    device: Device,
+    program: Program,
+    kernel: Kernel,
+    split: CoreSplit | None,
+    call: Call,
+    inputs: Sequence[Array],
 ) -> _Bound:
-    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel."""
+    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel on each core."""
+    core = device.cores[0]
     bounds = _dynamic_bounds(kernel)
     arguments = (*kernel.prefetch, *kernel.operands)
     expected = len(call.operands) - bounds + len(call.results)
@@ -302,8 +319,11 @@ def _bind(
             operand = Operand(name, shared.ref, shared.buffer, True, True)
         operands.append(operand)
     first = len(kernel.prefetch)
-    invocation = Invocation(program, kernel, core, grid, operands[:first], operands[first:])
-    return _Bound(core, invocation, operands[len(call.operands) - bounds :])
+    invocations = [
+        Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
+        for core in device.cores
+    ]
+    return _Bound(invocations, operands[len(call.operands) - bounds :])
 
 
 def _allocate(

@@ -5,17 +5,19 @@ the step sees; an input block is fetched when its index changes, the body runs, 
 written back when its index is about to change and after the last step
 (spec/pallas_semantics.md sections 1.3 to 1.9, spec/tpu_dialect.md section 4). This is what forms
 `mosaic` and the old C++ register form leave to the machine around the kernel; in the later forms
-operands are whole HBM refs and nothing is left to do here.
+operands are whole HBM refs and nothing is left to do here but to start the cores: where they share
+the grid (`dialects.core_split`), each runs the points of its part, with blocks of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import BlockArgument
 
 from pallasite.diagnostics import ExecutionError, Note, UsageError
+from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import Kernel, Window
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
@@ -44,6 +46,8 @@ class Operand:
     buffer: Ref
     output: bool
     aliased: bool = False
+    left: dict[Index, Core] = field(default_factory=dict[tuple[int, ...], "Core"])
+    """Blocks of an output that were written back, and the core that did it last."""
 
 
 def titled(role: str, argument: BlockArgument) -> str:
@@ -55,6 +59,7 @@ class Block:
     """The on-chip buffers of one operand and the block that they hold now."""
 
     def __init__(self, core: Core, operand: Operand, window: Window, argument: BlockArgument):
+        self.core = core
         self.operand = operand
         self.window = window
         owner = argument.owner.parent_op()
@@ -65,8 +70,6 @@ class Block:
         self.location = location
         self.slot = 0
         self.index: Index | None = None
-        self.left: set[Index] = set()
-        """Blocks of an output that were written back."""
 
     @property
     def ref(self) -> Ref:
@@ -81,7 +84,7 @@ class Block:
             self.slot = (self.slot + 1) % len(self.buffers)
         self.index = index
         inside = self._inside(index, step)
-        again = self.operand.output and index in self.left and not self.operand.aliased
+        again = self.operand.output and index in self.operand.left and not self.operand.aliased
         if again and not self.window.revisits:
             raise self._revisited(index, step)
         fetched = again or not self.operand.output
@@ -98,7 +101,7 @@ class Block:
     def leave(self) -> None:
         """Writes the current block of an output back."""
         if self.operand.output and self.index is not None:
-            self.left.add(self.index)
+            self.operand.left[self.index] = self.core
             self._copy(self._inside(self.index, ()), store=True)
 
     def _inside(self, index: Index, step: Index) -> list[tuple[int, int, int]]:
@@ -132,13 +135,15 @@ class Block:
         )
 
     def _revisited(self, index: Index, step: Index) -> ExecutionError:
-        return ExecutionError(
-            "block-revisited",
-            f"block {list(index)} of {self.operand.name} is visited again at grid point "
-            f"{list(step)}, after other blocks",
-            self.location,
-            [Note("the steps of one output block must follow each other; reorder the grid")],
-        )
+        other = self.operand.left[index]
+        what = f"block {list(index)} of {self.operand.name} is visited again at grid point "
+        if other is not self.core:
+            note = "cores share a parallel axis of the grid; its steps must not share output blocks"
+            where = f"{list(step)} by {self.core}, after {other}"
+        else:
+            note = "the steps of one output block must follow each other; reorder the grid"
+            where = f"{list(step)}, after other blocks"
+        return ExecutionError("block-revisited", what + where, self.location, [Note(note)])
 
 
 class Invocation:
@@ -150,11 +155,16 @@ class Invocation:
         kernel: Kernel,
         core: Core,
         grid: tuple[int, ...],
+        split: CoreSplit | None,
         prefetch: Sequence[Operand],
         operands: Sequence[Operand],
     ):
         self.core = core
         self.grid = grid
+        self._axes = [range(size) for size in grid]
+        if split is not None:
+            first, count = split.part(core.index, grid[split.axis])
+            self._axes[split.axis] = range(first, first + count)
         self._token = core.mark()
         self._budget = program.budget
         self._func = kernel.func
@@ -187,7 +197,7 @@ class Invocation:
     def steps(self) -> Run:
         """Runs every grid point in order."""
         self.core.bounds = self.grid
-        for point in points(self.grid):
+        for point in points(self._axes):
             self._budget.spend(GRID_POINT_STEPS, self._func)
             yield from self._move(point)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
@@ -195,7 +205,7 @@ class Invocation:
         for position, block in self._blocks.items():
             if position in self._transforms:
                 block.leave()
-            elif block.operand.output and 0 not in self.grid:
+            elif block.operand.output and all(self._axes):
                 copy_whole(block.ref, block.operand.ref, block.operand.name)
         self.core.release(self._token)
         return ()
@@ -213,13 +223,13 @@ class Invocation:
         return ()
 
 
-def points(grid: tuple[int, ...]) -> Iterator[Index]:
+def points(axes: Sequence[range]) -> Iterator[Index]:
     """The points of a grid, last dimension fastest; grids may be far larger than memory."""
-    if not grid:
+    if not axes:
         yield ()
         return
-    for first in range(grid[0]):
-        for rest in points(grid[1:]):
+    for first in axes[0]:
+        for rest in points(axes[1:]):
             yield (first, *rest)
 
 

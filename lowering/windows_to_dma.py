@@ -30,17 +30,22 @@ becomes (types and memory spaces left out, output transfers alike)
 Needs form `mosaic` with the call recorded in `tpu.call`; leaves form `dma`. A dynamic grid bound
 becomes a leading `memref<i32, smem>` argument and counts as scalar prefetch. Operands in `any`,
 `hbm` and `smem`, and kernels that have nothing else, keep their form.
+
+Where the cores of a device share the grid (`dialects.core_split`), the function keeps a grid of one
+parallel axis, the cores, and loops over the sub-grid of the core that its first argument names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     IntegerAttr,
     LocationAttr,
     MemRefType,
@@ -54,6 +59,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects import func, memref
+from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
     DYNAMIC,
     UNSPECIFIED,
@@ -67,6 +73,8 @@ from pallasite.dialects.kernel import (
 )
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import (
+    DimensionSemantics,
+    DimensionSemanticsAttr,
     DMASemaphoreType,
     IterationBoundOp,
     MemorySpaceAttr,
@@ -81,7 +89,7 @@ from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, kno
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
 from pallasite.passes.dead_code import remove_dead_code
-from pallasite.targets.target import TARGETS, get_target
+from pallasite.targets.target import TARGETS, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
 _SEMAPHORES = MemorySpaceAttr("semaphore_mem")
@@ -110,34 +118,39 @@ class WindowsToDmaPass(ModulePass):
                 "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
                 source_location(op),
             )
-        _Lowering(op, function, get_target(self.target).generation).run()
+        _Lowering(op, function, get_target(self.target)).run()
         set_form(op, "dma")
 
 
 class _Lowering:
     """One kernel on its way from windows to DMAs."""
 
-    def __init__(self, module: ModuleOp, function: func.FuncOp, generation: int):
+    def __init__(self, module: ModuleOp, function: func.FuncOp, target: Target):
         self.module = module
         self.function = function
-        self.generation = generation
+        self.generation = target.generation
         try:
             self.kernel: Kernel = describe_kernel(function)
         except ValueError as error:
             raise VerifyError("kernel-signature", str(error), source_location(function)) from error
         maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
         self.operands = classify(self.kernel, call_of(module), maps)
+        outputs = [n for n, operand in enumerate(self.operands) if operand.output]
+        self.split = core_split(self.kernel, maps, outputs, target.cores)
         self.location: LocationAttr = first_location(function)
 
     def run(self) -> None:
         kernel, old = self.kernel, self.function.body.block
         dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
-        types: list[Attribute] = [MemRefType(i32, (), memory_space=_SMEM) for _ in dynamic]
+        types: list[Attribute] = [i32] if self.split is not None else []
+        types += [MemRefType(i32, (), memory_space=_SMEM) for _ in dynamic]
         types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
         entry = Block(arg_types=types)
-        first = len(dynamic) + len(kernel.prefetch)
-        bounds, prefetch = entry.args[: len(dynamic)], entry.args[len(dynamic) : first]
-        arrays = entry.args[first:]
+        arguments = iter(entry.args)
+        core = next(arguments) if self.split is not None else None
+        bounds = [next(arguments) for _ in dynamic]
+        prefetch = [next(arguments) for _ in kernel.prefetch]
+        arrays = list(arguments)
         for axis, bound in zip(dynamic, bounds, strict=True):
             bound.name_hint = f"bound{axis}"
         for argument, new in zip(kernel.prefetch, prefetch, strict=True):
@@ -147,6 +160,9 @@ class _Lowering:
         block = Block() if scoped else entry
         self.build = ScalarBuilder(block, self.location)
         self.grid = Grid(self._bounds(dict(zip(dynamic, bounds, strict=True))))
+        if self.split is not None and core is not None:
+            core.name_hint = "core"
+            self.grid = self._part(self.split, core)
         self._allocate_scratch()
         self._write(old, prefetch, arrays)
         if scoped:
@@ -166,6 +182,20 @@ class _Lowering:
             else:
                 result.append(bound)
         return tuple(result)
+
+    def _part(self, split: CoreSplit, core: SSAValue) -> Grid:
+        """The part of the grid that `core` runs: `CoreSplit.part`, written as operations."""
+        build, whole = self.build, self.grid.bounds
+        size = whole[split.axis]
+        share = build.divide(size, split.cores)
+        rest = build.sub(size, build.mul(share, split.cores))
+        start, count = build.mul(core, share), share
+        if known(rest) != 0:
+            start = build.add(start, build.smallest(core, rest))
+            count = build.select(build.less(core, rest), build.add(share, 1), share)
+        bounds, origin = list(whole), [cast("Scalar", 0)] * len(whole)
+        bounds[split.axis], origin[split.axis] = count, start
+        return Grid(tuple(bounds), tuple(origin), whole)
 
     def _allocate_scratch(self) -> None:
         for argument in self.kernel.scratch:
@@ -261,13 +291,13 @@ class _Lowering:
 
     def _bound(self, op: IterationBoundOp) -> Scalar:
         axis = op.dim.value.data
-        if not 0 <= axis < len(self.grid.bounds):
+        if not 0 <= axis < len(self.grid.totals):
             raise VerifyError(
                 "iteration-bound",
-                f"grid dimension must be below {len(self.grid.bounds)}, got {axis}",
+                f"grid dimension must be below {len(self.grid.totals)}, got {axis}",
                 source_location(op),
             )
-        return self.grid.bounds[axis]
+        return self.grid.totals[axis]
 
     def _replace(self, entry: Block, bounds: int) -> None:
         """Puts `entry` in the place of the kernel's old body and drops the index maps."""
@@ -284,6 +314,13 @@ class _Lowering:
             if key not in ("iteration_bounds", "window_params")
         }
         new.attributes["dimension_semantics"] = ArrayAttr([])
+        if self.split is not None:
+            parallel = DimensionSemanticsAttr(DimensionSemantics.PARALLEL)
+            new.attributes["dimension_semantics"] = ArrayAttr([parallel])
+            cores = DenseArrayBase.from_list(i64, [self.split.cores])
+            new.attributes["iteration_bounds"] = cores
+            whole = ArrayAttr([DictionaryAttr({})] * len(self.operands))
+            new.attributes["window_params"] = whole
         new.attributes["scalar_prefetch"] = IntegerAttr(bounds + len(kernel.prefetch), i64)
         new.attributes["scratch_operands"] = IntegerAttr(0, i64)
         once = [

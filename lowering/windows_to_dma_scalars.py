@@ -28,7 +28,9 @@ from pallasite.dialects import arith, scf
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
 
-_Integer = type[arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.MinSIOp | arith.MaxSIOp]
+_Integer = type[
+    arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.DivSIOp | arith.MinSIOp | arith.MaxSIOp
+]
 _Logic = type[arith.AndIOp | arith.OrIOp]
 
 _WRAP = 1 << 32
@@ -193,6 +195,10 @@ class ScalarBuilder:
         if known(a) == 1:
             return b
         return a if known(b) == 1 else self._binary(arith.MuliOp, a, b, hint)
+
+    def divide(self, a: Scalar, b: int, hint: str | None = None) -> Scalar:
+        """`a` divided by a positive number, rounded towards zero."""
+        return a if b == 1 else self._binary(arith.DivSIOp, a, b, hint)
 
     def smallest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         return self._binary(arith.MinSIOp, a, b, hint)

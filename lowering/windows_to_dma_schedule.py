@@ -26,9 +26,24 @@ Indices = tuple[Scalar, ...]
 
 @dataclass(frozen=True)
 class Grid:
-    """The iteration space; its last axis is the fastest."""
+    """The iteration space of one core; its last axis is the fastest."""
 
     bounds: tuple[Scalar, ...]
+    origin: tuple[Scalar, ...] = ()
+    """Where in the kernel's grid the core's part of it begins; nothing for the whole grid."""
+    whole: tuple[Scalar, ...] = ()
+    """The bounds of the kernel's grid, if they are others."""
+
+    @property
+    def totals(self) -> tuple[Scalar, ...]:
+        """The bounds of the kernel's grid."""
+        return self.whole or self.bounds
+
+    def place(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """Where in the kernel's grid a point of this part lies."""
+        if not self.origin:
+            return point
+        return tuple(build.add(p, o) for p, o in zip(point, self.origin, strict=True))
 
     @property
     def varying(self) -> list[int]:
@@ -126,8 +141,8 @@ class Pipeline:
                     operand.wait_store(build, self._index(operand, final), build.sub(1, slot))
 
     def _index(self, operand: Pipelined, point: Indices) -> Index:
-        arguments = (*point, *self.prefetch)
-        return evaluate(self.build, operand.index_map, arguments, self.grid.bounds)
+        arguments = (*self.grid.place(self.build, point), *self.prefetch)
+        return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
 
     def _prologue(self) -> None:
         origin = (0,) * len(self.grid.bounds)
@@ -175,7 +190,7 @@ class Pipeline:
                 self._index(operand, p)
                 for p in (grid.before(build, point), point, grid.after(build, point))
             )
-            if grid.advances(current, point):
+            if grid.advances(current, grid.place(build, point)):
                 came = leaves = 1
             else:
                 came = self._differ(previous, current)
@@ -209,7 +224,7 @@ class Pipeline:
             with build.at(t.operand.location):
                 view = t.operand.body_view(build, t.slot)
             t.operand.argument.replace_all_uses_with(view)
-        self.body(point)
+        self.body(self.grid.place(build, point))
         departs = [build.either(last, t.leaves) for t in turns]
         for t, departing in zip(turns, departs, strict=True):
             if t.operand.stored:

@@ -48,6 +48,8 @@ class Core:
         self.log: list[str] = []
         """Lines written by `tpu.log` and its kin."""
         self.observer: Observer | None = None
+        self.begun = True
+        """Whether its program has come to its first wait, and so has allocated what others use."""
         self.finished = False
         """Whether its program has ended while others of the same run go on."""
         self.prng = Prng(machine.seed, device.index, index)

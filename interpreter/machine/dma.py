@@ -145,14 +145,18 @@ class Engine:
         if self.policy == "random":
             self.stir()
             return
-        while semaphore.value < amount and semaphore.pending:
-            self._advance(semaphore.pending[-1], semaphore)
+        while semaphore.value < amount:
+            # The newest first; what cannot land yet stays in flight.
+            if not any(self._advance(t, semaphore) for t in reversed(semaphore.pending)):
+                break
 
-    def _advance(self, transfer: Transfer, semaphore: Semaphore) -> None:
+    def _advance(self, transfer: Transfer, semaphore: Semaphore) -> bool:
+        """The half of a transfer that credits `semaphore`; False if that cannot happen yet."""
         if transfer.source_semaphore is semaphore and not transfer.read:
             self.read(transfer)
-        else:
-            self.finish(transfer)
+            return True
+        self.finish(transfer)
+        return transfer.done
 
     def stir(self) -> None:
         """Moves a random choice of the transfers in flight on by a random number of halves."""
@@ -167,11 +171,16 @@ class Engine:
                 self.read(transfer)
 
     def land_one(self) -> bool:
-        """Finishes one transfer in flight; False if there is none."""
+        """Finishes one transfer in flight; False if there is none.
+
+        Everybody sleeps, so every program has begun.
+        """
         if not self.flying:
             return False
-        flying = list(self.flying)
-        self.finish(self.order.choice(flying) if self.policy == "random" else flying[-1])
+        if self.policy == "random":
+            self.finish(self.order.choice(list(self.flying)))
+        else:
+            self.finish(next(reversed(self.flying)))
         return True
 
     def read(self, transfer: Transfer) -> None:
@@ -194,8 +203,12 @@ class Engine:
             )
 
     def finish(self, transfer: Transfer) -> None:
-        """Both halves, or the second one: writes the target and credits its semaphore."""
-        if transfer.done:
+        """Both halves, or the second one: writes the target and credits its semaphore.
+
+        Kernels enter together (spec 1.8, `skip_device_barrier`): what is sent to a core whose
+        program has not begun stays in flight until its memory is there.
+        """
+        if transfer.done or (transfer.remote and not transfer.receiver.begun):
             return
         target = transfer.target
         if transfer.remote:

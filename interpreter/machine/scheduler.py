@@ -53,7 +53,7 @@ def run(
     tasks = [Task(core, program, queue) for core, program in programs]
     queue.extend(tasks)
     for task in tasks:
-        task.core.finished = False
+        task.core.begun = task.core.finished = False
     left = len(tasks)
     try:
         while left:
@@ -76,9 +76,11 @@ def _resume(task: Task) -> bool:
     try:
         wait = next(task.program)
     except StopIteration as stop:
+        task.core.begun = True
         task.result = stop.value
         task.core.finished = True
         return True
+    task.core.begun = True
     if wait.ready():
         task.queue.append(task)
     else:

@@ -134,11 +134,12 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
     text, code = CASES[name]
-    began = time.monotonic()
+    steps = 300_000 if driver == "compiled" else 150_000  # the reference driver is much slower
+    began = time.process_time()
     with pytest.raises(Diagnostic) as caught:
         pallasite.run(
             pallasite.parse(text, name="hostile.mlir"), [np.zeros((8, 128), np.float32)], form="mosaic",
-            results=[((8, 128), "float32")], driver=driver, max_steps=300_000, max_memory=1 << 30,
+            results=[((8, 128), "float32")], driver=driver, max_steps=steps, max_memory=1 << 30,
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 10
