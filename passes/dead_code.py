@@ -21,12 +21,17 @@ def is_removable(op: Operation) -> bool:
 
 def remove_dead_code(block: Block) -> None:
     """Erases the dead operations of `block` and of the regions in it, in one backward sweep."""
-    for op in reversed(list(block.ops)):
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
         for region in op.regions:
             for inner in region.blocks:
                 remove_dead_code(inner)
-        if op.results and not any(r.first_use for r in op.results) and is_removable(op):
-            op.detach()
-            op.erase()
-        elif not op.results and op.name == "arith.constant":
-            op.erase()
+        for result in op.results:
+            if result.first_use is not None:
+                break
+        else:
+            if op.name == "arith.constant" or (op.results and is_removable(op)):
+                op.detach()
+                op.erase()
+        op = before

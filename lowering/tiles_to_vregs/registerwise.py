@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +16,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.types import splat, splat_value, split_grid
+from pallasite.dialects.types import splat, splat_value
+from pallasite.lowering.tiles_to_vregs.creation import Model
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
@@ -51,37 +55,29 @@ def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
 )  # fmt: skip
 def unroll_registerwise(op: Operation, u: Unroller) -> None:
     """One copy of `op` per register; positions with equal operands share one copy."""
-    shapes = split_grid(op.results[0].type) if op.results else None
-    if shapes is None:
-        op.operands = [u.scalar(v) for v in op.operands]
-        u.emit(op)
+    grid, kind = u.split(op.results[0].type) if op.results else (None, None)
+    if grid is None or kind is None:
+        u.keep(op)
         return
-    grid = shapes[0]
     properties = _shift_dimensions(op, len(grid))
-    kind = u.register_type(op.results[0].type)
-    columns = [
-        u.registers(v).reshape(-1) if isinstance(v.type, VectorType) else None for v in op.operands
+    count = prod(grid)
+    columns: list[Iterable[SSAValue | None]] = [
+        u.registers(v).flat if isinstance(v.type, VectorType) else repeat(u.scalar(v), count)
+        for v in op.operands
     ]
-    scalars = [u.scalar(v) for v in op.operands]
+    model = Model(type(op), (kind,), properties, op.attributes, op.location)
     shared = not isinstance(op, tpu.PrngRandomBitsOp)
     seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
     results: list[SSAValue | None] = []
-    for position in range(int(np.prod(grid))):
-        operands = tuple(
-            s if c is None else c[position] for c, s in zip(columns, scalars, strict=True)
-        )
+    for operands in zip(*columns, strict=True) if columns else repeat((), count):
         if not shared or operands not in seen:
-            seen[operands] = _one(op, operands, kind, properties, u)
+            seen[operands] = _one(op, operands, model, u)
         results.append(seen[operands])
     u.define(op.results[0], as_grid(results, grid))
 
 
 def _one(
-    op: Operation,
-    operands: tuple[SSAValue | None, ...],
-    kind: Attribute,
-    properties: dict[str, Attribute],
-    u: Unroller,
+    op: Operation, operands: tuple[SSAValue | None, ...], model: Model, u: Unroller
 ) -> SSAValue | None:
     if isinstance(op, arith.SelectOp):
         mask, chosen, other = operands
@@ -93,40 +89,40 @@ def _one(
         operands = tuple(known if v is None else v for v in operands)
     if None in operands:
         return None
-    present = cast(tuple[SSAValue, ...], operands)
-    made = type(op).create(
-        operands=present,
-        result_types=(kind,),
-        properties=properties,
-        attributes=op.attributes,
-        location=op.location,
-    )
-    return u.emit(made).results[0]
+    return u.emit(model.make(cast(tuple[SSAValue, ...], operands))).results[0]
 
 
 @rule(tpu.SublaneShuffleOp)
 def unroll_shuffle(op: tpu.SublaneShuffleOp, u: Unroller) -> None:
     """A shuffle that copies one of its sources costs nothing; a poison source is not read."""
-    grid = (split_grid(op.results[0].type) or ((), ()))[0]
-    kind = u.register_type(op.results[0].type)
+    grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     pattern = [int(p) for p in op.pattern.get_values()]
     rows = len(pattern)
-    sources = [u.registers(v).reshape(-1) for v in op.operands]
+    sources = [u.registers(v).flat for v in op.operands]
+    models: dict[tuple[int, ...], Model] = {}
+
+    def model(pattern: tuple[int, ...]) -> Model:
+        if pattern not in models:
+            attribute = DenseArrayBase.from_list(op.pattern.elt_type, pattern)
+            properties = {**op.properties, "pattern": attribute}
+            models[pattern] = Model(type(op), (kind,), properties, location=op.location)
+        return models[pattern]
+
     seen: dict[tuple[SSAValue | None, SSAValue | None], SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for pair in zip(*sources, strict=True):
         if pair not in seen:
-            seen[pair] = _shuffle(op, pair, pattern, rows, kind, u)
+            seen[pair] = _shuffle(pair, pattern, rows, kind, model, u)
         results.append(seen[pair])
     u.define(op.results[0], as_grid(results, grid))
 
 
 def _shuffle(
-    op: tpu.SublaneShuffleOp,
     pair: tuple[SSAValue | None, SSAValue | None],
     pattern: list[int],
     rows: int,
     kind: Attribute,
+    model: Callable[[tuple[int, ...]], Model],
     u: Unroller,
 ) -> SSAValue | None:
     left, right = pair
@@ -143,25 +139,17 @@ def _shuffle(
         pattern = [p % rows for p in pattern]
     if pattern == list(range(rows)):
         return left
-    made = tpu.SublaneShuffleOp.create(
-        operands=(u.present(left, kind), u.present(right, kind)),
-        result_types=(kind,),
-        properties={
-            **op.properties,
-            "pattern": DenseArrayBase.from_list(op.pattern.elt_type, pattern),
-        },
-        location=op.location,
-    )
-    return u.emit(made).results[0]
+    operands = (u.present(left, kind), u.present(right, kind))
+    return u.emit(model(tuple(pattern)).make(operands)).results[0]
 
 
 @rule(tpu.PackSubelementsOp)
 def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     """Poison sources are left out of a pack; their positions stay undefined."""
-    grid = (split_grid(op.results[0].type) or ((), ()))[0]
-    kind = u.register_type(op.results[0].type)
+    grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     positions = [int(p) for p in op.positions.get_values()]
-    columns = [u.registers(v).reshape(-1) for v in op.operands]
+    columns = [u.registers(v).flat for v in op.operands]
+    models: dict[tuple[int, ...], Model] = {}
     seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for operands in zip(*columns, strict=True):
@@ -169,13 +157,12 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
             kept = [(v, p) for v, p in zip(operands, positions, strict=True) if v is not None]
             seen[operands] = None
             if kept:
-                where = DenseArrayBase.from_list(op.positions.elt_type, [p for _, p in kept])
-                made = tpu.PackSubelementsOp.create(
-                    operands=[v for v, _ in kept],
-                    result_types=(kind,),
-                    properties={**op.properties, "positions": where},
-                    location=op.location,
-                )
+                places = tuple(p for _, p in kept)
+                if places not in models:
+                    where = DenseArrayBase.from_list(op.positions.elt_type, places)
+                    properties = {**op.properties, "positions": where}
+                    models[places] = Model(type(op), (kind,), properties, location=op.location)
+                made = models[places].make([v for v, _ in kept])
                 seen[operands] = u.emit(made).results[0]
         results.append(seen[operands])
     u.define(op.results[0], as_grid(results, grid))
@@ -184,14 +171,11 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
 @rule(*_GENERATORS)
 def unroll_generator(op: Operation, u: Unroller) -> None:
     """An operation without vector operands makes one register that all positions share."""
-    shapes = split_grid(op.results[0].type)
-    if shapes is None:
-        op.operands = [u.scalar(v) for v in op.operands]
-        u.emit(op)
+    grid, kind = u.split(op.results[0].type)
+    if grid is None:
+        u.keep(op)
         return
-    grid = shapes[0]
     properties = _shift_dimensions(op, len(grid))
-    kind = u.register_type(op.results[0].type)
     number = splat_value(properties.get("value"))
     if number is not None:
         properties["value"] = splat(cast(VectorType[Attribute], kind), number)

@@ -6,20 +6,15 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import splat, split_grid
+from pallasite.dialects.types import splat
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 
 def _integers(attribute: Attribute) -> list[int]:
     return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
-
-
-def _result_grid(op: Operation) -> tuple[int, ...]:
-    shapes = split_grid(op.results[0].type)
-    return shapes[0] if shapes else ()
 
 
 @rule(grid.SliceOp)
@@ -37,7 +32,7 @@ def unroll_concat(op: grid.ConcatOp, u: Unroller) -> None:
 
 @rule(grid.ReshapeOp)
 def unroll_reshape(op: grid.ReshapeOp, u: Unroller) -> None:
-    u.define(op.results[0], u.registers(op.operands[0]).reshape(_result_grid(op)))
+    u.define(op.results[0], u.registers(op.operands[0]).reshape(u.grid(op.results[0].type)))
 
 
 @rule(grid.TransposeOp)
@@ -47,25 +42,29 @@ def unroll_transpose(op: grid.TransposeOp, u: Unroller) -> None:
 
 @rule(grid.BroadcastOp)
 def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
-    u.define(op.results[0], np.broadcast_to(u.registers(op.operands[0]), _result_grid(op)))
+    u.define(
+        op.results[0], np.broadcast_to(u.registers(op.operands[0]), u.grid(op.results[0].type))
+    )
 
 
 @rule(grid.PoisonOp)
 def unroll_poison(op: grid.PoisonOp, u: Unroller) -> None:
-    u.define(op.results[0], np.full(_result_grid(op), None, dtype=object))
+    u.define(op.results[0], np.full(u.grid(op.results[0].type), None, dtype=object))
 
 
 @rule(grid.TakeOp)
 def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
-    source = u.registers(op.operands[0]).reshape(-1)
-    taken = [None if i < 0 else source[i] for i in _integers(op.indices)]
-    u.define(op.results[0], as_grid(taken, _result_grid(op)))
+    # One more register, which is what index -1 picks.
+    registers = u.registers(op.operands[0]).reshape(-1)
+    source = as_grid([*registers, None], (registers.size + 1,))
+    taken = source[np.array(_integers(op.indices), np.int64)]
+    u.define(op.results[0], taken.reshape(u.grid(op.results[0].type)))
 
 
 @rule(grid.PositionOp)
 def unroll_position(op: grid.PositionOp, u: Unroller) -> None:
     """One splat constant per position along the counted dimension."""
-    shape = _result_grid(op)
+    shape = u.grid(op.results[0].type)
     dim, step = op.dim.value.data, op.step.value.data
     kind = cast(VectorType[Attribute], u.register_type(op.results[0].type))
     ramp = [1] * len(shape)

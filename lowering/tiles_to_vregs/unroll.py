@@ -13,8 +13,10 @@ share is computed once. Poison registers are None and vanish with what depends o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -29,11 +31,14 @@ from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import splat, split_grid
+from pallasite.lowering.tiles_to_vregs.creation import index_attribute
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
 Registers = NDArray[Any]
 """A grid: SSA values of registers (None where poison), of the grid's shape."""
+
+Grid = tuple[int, ...]
 
 Rule = Callable[[Any, "Unroller"], None]
 """Takes an operation of the kind it is registered for."""
@@ -60,13 +65,34 @@ def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Register
     return array.reshape(tuple(shape))
 
 
+def known_integer(value: SSAValue) -> int | None:
+    """The integer that `value` is, if it is a scalar constant."""
+    owner = value.owner
+    if type(owner) is not arith.ConstantOp:
+        return None
+    constant = owner.properties["value"]
+    return constant.value.data if isinstance(constant, IntegerAttr) else None
+
+
+def _unknown(op: Operation) -> Unsupported:
+    return Unsupported(
+        "no-unroll-rule", f"{op.name} has no meaning on single registers", source_location(op)
+    )
+
+
+@lru_cache(maxsize=256)
+def _vector(element: Attribute, shape: Grid) -> VectorType[Attribute]:
+    return VectorType(element, shape)
+
+
 class Unroller:
     """Unrolls one function; rules read grids with `registers` and record them with `define`."""
 
     def __init__(self) -> None:
         self._grids: dict[SSAValue, Registers] = {}
         self._scalars: dict[SSAValue, SSAValue] = {}
-        self._types: dict[Attribute, Attribute] = {}
+        # By identity, which is what costs least; the first entry keeps the type alive.
+        self._types: dict[int, tuple[Attribute, Grid | None, Attribute]] = {}
         self._indices: dict[int, SSAValue] = {}
         self._generated: dict[object, SSAValue] = {}
         self._entry_values: set[SSAValue] = set()
@@ -100,7 +126,6 @@ class Unroller:
             for before, after in zip(old.args, new.args, strict=True):
                 after.name_hint = before.name_hint
         for op in list(old.ops):
-            op.detach()
             self._operation(op)
         new.add_ops(self._out)
         self._sums.pop()
@@ -109,20 +134,25 @@ class Unroller:
 
     def _operation(self, op: Operation) -> None:
         chosen = _RULES.get(type(op))
-        vectors = any(isinstance(v.type, VectorType) for v in (*op.operands, *op.results))
         if chosen is not None:
             chosen(op, self)
-        elif not vectors and not op.regions:
-            op.operands = [self.scalar(v) for v in op.operands]
-            self._out.append(op)
-        else:
-            raise Unsupported(
-                "no-unroll-rule",
-                f"{op.name} has no meaning on single registers",
-                source_location(op),
-            )
+            return
+        if op.regions or any(isinstance(r.type, VectorType) for r in op.results):
+            raise _unknown(op)
+        self.keep(op)
 
     # What rules use.
+
+    def keep(self, op: Operation) -> None:
+        """Moves `op` here, which has scalars and memrefs only, on what stands for its operands."""
+        op.detach()
+        for number, value in enumerate(op.operands):
+            known = self._scalars.get(value)
+            if known is not None:
+                op.operands[number] = known
+            elif value in self._grids:
+                raise _unknown(op)
+        self._out.append(op)
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """What stands for the scalar or memref `value` in the new function."""
@@ -145,9 +175,8 @@ class Unroller:
         """`types` with every grid type repeated once per register."""
         expanded: list[Attribute] = []
         for kind in types:
-            shapes = split_grid(kind)
-            count = int(np.prod(shapes[0])) if shapes else 1
-            expanded += [self.register_type(kind)] * count
+            grid, register = self.split(kind)
+            expanded += [register] * (1 if grid is None else math.prod(grid))
         return expanded
 
     def expanded(self, values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -165,41 +194,55 @@ class Unroller:
         """Records `new`, expanded as `expanded_types` does, as what stands for `old`."""
         position = 0
         for value in old:
-            shapes = split_grid(value.type)
-            if shapes is None:
+            grid, _ = self.split(value.type)
+            if grid is None:
                 self._scalars[value] = new[position]
                 position += 1
                 continue
-            count = int(np.prod(shapes[0]))
-            self.define(value, as_grid(new[position : position + count], shapes[0]))
+            count = math.prod(grid)
+            self.define(value, as_grid(new[position : position + count], grid))
             position += count
+
+    def split(self, kind: Attribute) -> tuple[Grid | None, Attribute]:
+        """The grid of grid type `kind` and the type of one register; other types have no grid."""
+        known = self._types.get(id(kind))
+        if known is None:
+            shapes = split_grid(kind)
+            if shapes is None:
+                known = (kind, None, kind)
+            else:
+                element = cast(VectorType[Attribute], kind).element_type
+                known = (kind, shapes[0], _vector(element, shapes[1]))
+            self._types[id(kind)] = known
+        return known[1:]
+
+    def grid(self, kind: Attribute) -> Grid:
+        """The grid of a type; () for what has none."""
+        return self.split(kind)[0] or ()
 
     def register_type(self, kind: Attribute) -> Attribute:
         """The type of one register of grid type `kind`; other types as they are."""
-        known = self._types.get(kind)
-        if known is None:
-            shapes = split_grid(kind)
-            known = kind
-            if shapes is not None and shapes[0]:
-                known = VectorType(cast(VectorType[Attribute], kind).element_type, shapes[1])
-            self._types[kind] = known
-        return known
+        return self.split(kind)[1]
 
     def index(self, value: int) -> SSAValue:
         """The index constant `value`, defined once at the function's entry."""
-        if value not in self._indices:
-            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+        known = self._indices.get(value)
+        if known is None:
+            attribute = index_attribute(value)
+            op = arith.ConstantOp.create(
+                result_types=(attribute.type,), properties={"value": attribute}
+            )
             self._entry.append(op)
-            self._indices[value] = op.results[0]
-            self._entry_values.add(op.results[0])
-        return self._indices[value]
+            known = self._indices[value] = op.results[0]
+            self._entry_values.add(known)
+        return known
 
     def offset(self, base: SSAValue, amount: int) -> SSAValue:
         """The index `base + amount`, computed once per block and never for constants."""
         base = self.scalar(base)
-        constant = base.owner
-        if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, IntegerAttr):
-            return self.index(constant.value.value.data + amount)
+        constant = known_integer(base)
+        if constant is not None:
+            return self.index(constant + amount)
         if not amount:
             return base
         for known in self._sums:
@@ -215,10 +258,8 @@ class Unroller:
     def hoisted(self, value: SSAValue) -> SSAValue:
         """What stands for scalar `value`, at the function's entry if it is an index constant."""
         value = self.scalar(value)
-        owner = value.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(value.type, IndexType):
-            return self.index(cast(IntegerAttr[IndexType], owner.value).value.data)
-        return value
+        constant = known_integer(value) if isinstance(value.type, IndexType) else None
+        return value if constant is None else self.index(constant)
 
     def generated(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def _load(name: str):
 
 
 moving = _load("moving")
+EXAMPLES = 60 * int(os.environ.get("PALLASITE_EXAMPLES", "1"))
+"""How many random movements; the variable asks for a multiple (docs/internals.md)."""
 TYPES = {32: [f32, i32], 16: [bf16, i16], 8: [i8], 4: [IntegerType(4)]}
 
 
@@ -86,7 +89,7 @@ def check(case, target: str, element: Any, seed: int) -> None:
         np.testing.assert_array_equal(actual, expected, str(move))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(moving.cases(3000), st.sampled_from(["v4", "v5e", "v6e"]), st.integers(0, 3))
 def test_any_movement(case, target: str, seed: int):
     element = TYPES[case.move.bits][seed % len(TYPES[case.move.bits])]

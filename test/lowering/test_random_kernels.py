@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,13 +14,15 @@ from .random_forms import check, differs
 from .random_kernels import generate
 
 TARGETS = ("v5e", "v6e", "v4")
+MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
+"""A multiple of the usual number of kernels (docs/internals.md)."""
 SEEDS = st.integers(0, (1 << 20) - 1)
 
 
 def few(examples: int) -> settings:
     """The same examples in every run."""
     return settings(
-        derandomize=True, database=None, deadline=None, max_examples=examples,
+        derandomize=True, database=None, deadline=None, max_examples=examples * MORE,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )  # fmt: skip
 
