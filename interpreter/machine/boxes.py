@@ -51,9 +51,8 @@ class Piece(NamedTuple):
 def simplify(digits: Digits) -> Digits:
     """`digits` with neighbours that form one regular progression merged."""
     merged: list[tuple[int, int]] = []
-    for extent, stride in reversed(digits):
-        if extent == 1 and merged:
-            continue
+    # A digit of one value adds nothing, and its stride means nothing.
+    for extent, stride in reversed([d for d in digits if d[0] != 1] or digits[-1:]):
         if merged and merged[-1][0] * merged[-1][1] == stride:
             merged[-1] = (extent * merged[-1][0], merged[-1][1])
         else:
