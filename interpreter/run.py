@@ -55,6 +55,8 @@ class Outcome:
     memory: dict[str, int]
     """`vmem_peak_bytes` and `smem_peak_bytes`, the most that any core held."""
     seconds: float
+    transfers: dict[str, int] = field(default_factory=lambda: {"count": 0, "bytes": 0})
+    """`count` and `bytes` of all DMAs, on all devices; padding is not counted."""
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     log: list[str] = field(default_factory=list[str])
 
@@ -124,6 +126,7 @@ def execute(
         {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in machine.cores)
          for kind in ("vmem", "smem")},
         time.perf_counter() - began,
+        {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
         list(machine.findings),
         [line for core in machine.cores for line in core.log],
     )  # fmt: skip

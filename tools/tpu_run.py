@@ -97,6 +97,7 @@ class Session:
         self.seconds = {"parse": 0.0, "lower": 0.0, "run": 0.0}
         self.ops: dict[str, int] = {}
         self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
+        self.transfers = {"count": 0, "bytes": 0}
         self.diagnostics: list[Diagnostic] = []
         self.log: list[str] = []
         self.booleans: list[int] = []
@@ -212,6 +213,7 @@ class Session:
     def _finish(self, outcome: Outcome) -> Outcome:
         self.seconds["run"] = outcome.seconds
         self.memory = outcome.memory
+        self.transfers = outcome.transfers
         self.log = outcome.log
         if self.options.outputs is not None:
             save_arrays(self.options.outputs, outcome, self.booleans)
@@ -231,6 +233,7 @@ class Session:
                 "ops": self.ops,
                 "diagnostics": [d.as_json() for d in self.diagnostics],
                 "memory": self.memory,
+                "transfers": self.transfers,
                 "log": self.log,
             }
             print(json.dumps(summary))

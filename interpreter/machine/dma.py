@@ -13,6 +13,7 @@ When the two halves happen is the policy's choice, within what the hardware allo
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -106,6 +107,10 @@ class Engine:
         self.order = order
         self.flying: dict[Transfer, None] = {}
         """Transfers in flight, oldest first."""
+        self.started = 0
+        """Transfers that were started, in all."""
+        self.bits = 0
+        """Bits of elements that they move, padding not counted."""
 
     def enqueue(self, transfer: Transfer) -> None:
         """Starts `transfer`."""
@@ -120,6 +125,8 @@ class Engine:
         if transfer.target.buffer.boxes is not None:
             _written_once(transfer)
         self.flying[transfer] = None
+        self.started += 1
+        self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits
         transfer.target_semaphore.pending.append(transfer)
         if transfer.source_semaphore is not None:
             transfer.source_semaphore.pending.append(transfer)
