@@ -1,17 +1,11 @@
-"""Block-sparse times dense: scalar prefetch chooses the blocks, an alias fills the empty ones.
-
-Run `python examples/simulate_block_sparse.py`.
-"""
-
-from __future__ import annotations
+"""K19: block-sparse times dense: scalar prefetch chooses blocks, an alias fills the empty rows."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from harness import agree, integers
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-
-import pallasite.jax
 
 BLOCK = 128
 
@@ -33,7 +27,7 @@ def body(rows_ref, columns_ref, block_ref, dense_ref, zeros_ref, o_ref, acc_ref)
         o_ref[...] = acc_ref[...].astype(o_ref.dtype)
 
 
-def sparse_matmul(rows, columns, blocks, dense, height):
+def sparse_matmul(rows, columns, blocks, dense, *, height):
     """The sum over b of blocks[b] at block position (rows[b], columns[b]), times dense."""
     width = dense.shape[1]
     out = pl.BlockSpec((BLOCK, BLOCK), lambda j, b, rows, columns: (rows[b], j))
@@ -57,21 +51,19 @@ def sparse_matmul(rows, columns, blocks, dense, height):
     )(rows, columns, blocks, dense, zeros)
 
 
-def main() -> None:
-    rng = np.random.default_rng(0)
-    positions = [(0, 1), (0, 3), (2, 0), (3, 3)]
+if __name__ == "__main__":
+    height = 4 * BLOCK
+    positions = [(0, 1), (0, 3), (2, 0), (3, 3)]  # nothing in block row 1
     rows, columns = (jnp.array(index, jnp.int32) for index in zip(*positions, strict=True))
-    blocks = jnp.asarray(rng.integers(-3, 4, (4, BLOCK, BLOCK)), jnp.bfloat16)
-    dense = jnp.asarray(rng.integers(-3, 4, (4 * BLOCK, 2 * BLOCK)), jnp.bfloat16)
-    with pallasite.jax.simulate(target="v5e", checks=("race",)):
-        out = jax.jit(sparse_matmul, static_argnums=4)(rows, columns, blocks, dense, 4 * BLOCK)
-    whole = np.zeros((4 * BLOCK, 4 * BLOCK), np.float32)
+    blocks = integers(4, BLOCK, BLOCK, dtype=jnp.bfloat16)
+    dense = integers(4 * BLOCK, 2 * BLOCK, dtype=jnp.bfloat16, seed=1)
+    whole = np.zeros((height, height), np.float32)
     for (row, column), block in zip(positions, np.asarray(blocks, np.float32), strict=True):
         whole[row * BLOCK :, column * BLOCK :][:BLOCK, :BLOCK] = block
-    expected = jnp.asarray(whole @ np.asarray(dense, np.float32), out.dtype)
-    np.testing.assert_array_equal(out, expected)
-    print("block-sparse matmul agrees with NumPy, without races; block row 1 stays zero")
-
-
-if __name__ == "__main__":
-    main()
+    expected = jnp.asarray(whole @ np.asarray(dense, np.float32), dense.dtype)
+    agree(
+        "4 of 16 blocks times dense",
+        lambda *x: sparse_matmul(*x, height=height),
+        (rows, columns, blocks, dense),
+        expected,
+    )
