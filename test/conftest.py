@@ -1,10 +1,103 @@
-"""jaxlib as the judge of what we read, print and write."""
+"""What all tests share: the scoreboard, and jaxlib as the judge of what we read, print and write.
+
+Tests that prove a row of the feature list say so with `@pytest.mark.feature("C01", ...)`;
+`pytest --scoreboard docs/scoreboard.md` writes the page of what is proven from their results."""
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+FEATURES = Path(__file__).parent / "scoreboard" / "features.csv"
+TIER_ONE = "1"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--scoreboard", help="write the page of proven features to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "feature(*ids): proves these rows of the feature list")
+    path = config.getoption("--scoreboard")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Scoreboard(Path(path)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    known = {row["id"] for row in features()}
+    for item in items:
+        for marker in item.iter_markers("feature"):
+            unknown = set(marker.args) - known
+            assert not unknown, f"{item.nodeid}: no such features: {sorted(unknown)}"
+            item.user_properties.extend(("feature", name) for name in marker.args)
+
+
+def features() -> list[dict[str, str]]:
+    """The rows of the feature list: id, tier, section, feature."""
+    with FEATURES.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Scoreboard:
+    """Collects what tests say of features and writes the page when all have run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.outcomes: dict[str, dict[str, list[str]]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.outcome == "passed":
+            return
+        test = report.nodeid.split("[")[0]
+        for key, name in report.user_properties:
+            if key == "feature":
+                self.outcomes.setdefault(str(name), {}).setdefault(test, []).append(report.outcome)
+
+    def pytest_sessionfinish(self) -> None:
+        rows = features()
+        first = [row for row in rows if row["tier"] == TIER_ONE]
+        proven = [row for row in first if self._passed(row["id"])]
+        missing = [row for row in rows if not self._passed(row["id"])]
+        lines = [
+            "# Scoreboard",
+            "",
+            "Written by `pytest --scoreboard docs/scoreboard.md`: the features of Pallas on TPUs",
+            "that this project means to have, each with the tests that prove it. The ids are those",
+            "of `test/scoreboard/features.csv`; a row counts when all its tests passed.",
+            "",
+            f"**{len(proven)} of {len(first)}** features of the first tier are proven, and "
+            f"{len(rows) - len(missing) - len(proven)} of {len(rows) - len(first)} of the second.",
+        ]
+        for section in dict.fromkeys(row["section"] for row in rows):
+            lines += [
+                "",
+                f"## {section}",
+                "",
+                "| id | feature | proven by |",
+                "| --- | --- | --- |",
+            ]
+            lines += [
+                f"| {row['id']} | {_cell(row['feature'])} | {self._tests(row['id'])} |"
+                for row in rows
+                if row["section"] == section and self._passed(row["id"])
+            ]
+        lines += ["", "## Open", "", "| id | tier | feature |", "| --- | --- | --- |"]
+        lines += [f"| {row['id']} | {row['tier']} | {_cell(row['feature'])} |" for row in missing]
+        self.path.write_text("\n".join(lines) + "\n")
+
+    def _passed(self, name: str) -> bool:
+        tests = self.outcomes.get(name, {})
+        return bool(tests) and all(set(o) == {"passed"} for o in tests.values())
+
+    def _tests(self, name: str) -> str:
+        return "<br>".join(f"`{test}`" for test in sorted(self.outcomes[name]))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 class Jaxlib:

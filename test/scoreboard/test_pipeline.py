@@ -1,0 +1,210 @@
+"""The automatic pipeline and `emit_pipeline` (spec/pallas_semantics.md section 8.3).
+
+The order of events is proven by `test/lowering/test_dma_schedule.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .counting import outcome, transfers
+from .support import DMA, S, call, equal, jnp, noise, pl, pltpu, ramp, refusal, run
+
+pytestmark = pytest.mark.jax
+feature = pytest.mark.feature
+ANY = pl.BlockSpec(memory_space=pl.ANY)
+
+
+def copy(x: Any, o: Any) -> None:
+    o[...] = x[...]
+
+
+def pipelined(x: Any, mode: Any = None, **options: Any) -> Any:
+    """x + 1 through an inner pipeline over blocks of 8 rows."""
+
+    def add_one(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[...] + 1
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        spec = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=mode)
+        out = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        grid = (x.shape[0] // 8,)
+        pltpu.emit_pipeline(add_one, grid=grid, in_specs=[spec], out_specs=[out], **options)(
+            x_ref, o_ref
+        )
+
+    return call(body, S(*x.shape), in_specs=[ANY], out_specs=ANY)(x)
+
+
+@feature("L03", "L04", "L31")
+@pytest.mark.parametrize(
+    "mode",
+    [pl.Buffered(1), pl.Buffered(3), pl.Buffered(4), pl.Buffered(3, use_lookahead=True)],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_buffers_of_a_pipeline(mode: Any, seed: int) -> None:
+    x = ramp(48, 128)
+    equal(run(lambda x: pipelined(x, mode), x, seed=seed), x + 1)
+
+
+@feature("L36")
+def test_more_buffers_than_steps() -> None:
+    """JAX's own prologue fetches one block too many and waits for it never; that is found."""
+    x = ramp(40, 128)
+    equal(run(lambda x: pipelined(x, pl.Buffered(4)), x), x + 1)
+
+
+@feature("L07")
+def test_a_repeated_block_is_fetched_once() -> None:
+    def program(x: Any, halved: bool) -> Any:
+        spec = pl.BlockSpec((8, 128), lambda i: (i // 2 if halved else i, 0))
+        out = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        return call(copy, S(32, 128), grid=(4,), in_specs=[spec], out_specs=out)(x)
+
+    x = ramp(32, 128)
+    assert transfers(lambda x: program(x, True), x) == 2 + 4
+    assert transfers(lambda x: program(x, False), x) == 4 + 4
+
+
+@feature("L08")
+def test_an_output_is_written_once_per_run() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    spec = pl.BlockSpec((8, 128), lambda i, k: (i, k))
+    out = pl.BlockSpec((8, 128), lambda i, k: (i, 0))
+    program = call(body, S(16, 128), grid=(2, 3), in_specs=[spec], out_specs=out)
+    assert transfers(program, ramp(16, 384)) == 6 + 2
+
+
+@feature("L09")
+def test_one_step() -> None:
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    program = call(copy, S(8, 128), grid=(1,), in_specs=[spec], out_specs=spec)
+    equal(run(program, ramp(8, 128)), ramp(8, 128))
+    assert transfers(program, ramp(8, 128)) == 2
+
+
+@feature("L10")
+def test_a_trivial_window_is_copied_once() -> None:
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] + y[...]
+
+    whole = pl.BlockSpec((8, 128), lambda i: (0, 0))
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    program = call(body, S(32, 128), grid=(4,), in_specs=[whole, spec], out_specs=spec)
+    ran = outcome(program, ramp(8, 128), ramp(32, 128))
+    assert ran.transfers["count"] == 1 + 4 + 4
+    assert ran.memory["vmem_peak_bytes"] == (1 + 2 + 2) * 4096
+
+
+@feature("L12")
+@pytest.mark.parametrize("rows", [600, 601])
+def test_blocks_at_the_edge_are_rounded_to_tiles(rows: int) -> None:
+    x = ramp(rows, 600)
+    spec = pl.BlockSpec((512, 512), lambda i, j: (i, j))
+    program = call(copy, S(rows, 600), grid=(2, 2), in_specs=[spec], out_specs=spec)
+    ran = outcome(program, x)
+    equal(ran.outputs[0][0], x)
+    # Both ways, all four blocks: what lies beyond the last tile is not transferred.
+    padded = (-(-rows // 8) * 8) * 640 * 4
+    assert 2 * rows * 600 * 4 <= ran.transfers["bytes"] <= 2 * padded
+
+
+@feature("L13")
+def test_stale_padding_is_never_stored() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.where(jnp.isnan(x[...]), -1.0, x[...])
+
+    spec = pl.BlockSpec((16, 128), lambda i: (i, 0))
+    x = ramp(24, 128)
+    result = run(call(body, S(24, 128), grid=(2,), in_specs=[spec], out_specs=spec), x, checks=())
+    equal(result, x)
+
+
+@feature("L15", "L16")
+def test_a_pipeline_inside_a_grid() -> None:
+    def inner(o_block: Any) -> None:
+        number = pl.program_id(0) * 10 + pl.num_programs(0)
+        o_block[...] = jnp.full(o_block.shape, number)
+
+    def body(o_ref: Any) -> None:
+        outer = pl.program_id(0)
+        out = pl.BlockSpec((8, 128), lambda i: (outer * 3 + i, 0))
+        pltpu.emit_pipeline(inner, grid=(3,), out_specs=[out])(o_ref)
+
+    result = run(call(body, S(48, 128, dtype=jnp.int32), grid=(2,), out_specs=ANY))
+    equal(result[::8, 0], [3, 13, 23] * 2)
+
+
+@feature("L17", "L18")
+def test_bounded_slices_from_a_table() -> None:
+    starts, sizes = np.array([0, 8, 24], np.int32), np.array([8, 16, 8], np.int32)
+
+    def double(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[...] * 2
+
+    def body(starts_ref: Any, sizes_ref: Any, x_ref: Any, o_ref: Any) -> None:
+        def segment(i: Any) -> Any:
+            start = pl.multiple_of(starts_ref[i], 8)
+            return pl.ds(start, pl.multiple_of(sizes_ref[i], 8)), 0
+
+        spec = pl.BlockSpec((pl.BoundedSlice(16), 128), segment)
+        pltpu.emit_pipeline(double, grid=(3,), in_specs=[spec], out_specs=[spec])(x_ref, o_ref)
+
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    program = call(body, S(32, 128), in_specs=[smem, smem, ANY], out_specs=ANY)
+    x = ramp(32, 128)
+    equal(run(program, starts, sizes, x, checks=("race", "sync")), x * 2)
+
+
+def by_hand(early_wait: bool, early_fetch: bool) -> Any:
+    """Two buffers, four blocks; or one that reads too early, or fetches into a buffer in use."""
+
+    def body(x_ref: Any, o_ref: Any, buffers: Any, arrived: Any) -> None:
+        def fetch(step: int) -> Any:
+            slot = step % 2
+            rows = pl.ds(8 * step, 8)
+            return pltpu.make_async_copy(x_ref.at[rows], buffers.at[slot], arrived.at[slot])
+
+        fetch(0).start()
+        for step in range(4):
+            if step < 3 and not early_fetch:
+                fetch(step + 1).start()
+            if not early_wait:
+                fetch(step).wait()
+            if early_fetch and step == 0:
+                fetch(1).start()
+            if early_fetch and step < 2:
+                fetch(step + 2).start()
+            o_ref[pl.ds(8 * step, 8)] = buffers[step % 2]
+            if early_wait:
+                fetch(step).wait()
+
+    scratch = [pltpu.VMEM((2, 8, 128), jnp.float32), DMA((2,))]
+    return call(body, S(32, 128), in_specs=[ANY], scratch_shapes=scratch)
+
+
+@feature("L32", "L33", "Z02")
+def test_slots_in_use_are_left_alone() -> None:
+    x = ramp(32, 128)
+    for seed in range(4):
+        equal(run(by_hand(False, False), x, seed=seed), x)
+    assert "race" in refusal(by_hand(True, False), x, checks=("race",))
+    assert "race" in refusal(by_hand(False, True), x, checks=("race",))
+
+
+@feature("L01", "L02")
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_buffering_of_a_call(buffers: int) -> None:
+    mode = pl.Buffered(buffers)
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=mode)
+    out = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    x = noise(32, 128)
+    program = call(copy, S(32, 128), grid=(4,), in_specs=[spec], out_specs=out)
+    for seed in range(3):
+        equal(run(program, x, seed=seed), x)
+    assert outcome(program, x).memory["vmem_peak_bytes"] == (buffers + 2) * 4096
