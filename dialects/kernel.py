@@ -44,6 +44,10 @@ WRITTEN_ONCE = "tpu.written_once"
 because the steps of one output block must follow each other."""
 EXTENT = "tpu.extent"
 """Attribute of a `memref.alloca` that was rounded up to whole tiles: the elements it holds."""
+CONFIG = "custom_call_config"
+"""Setting: what the compiler is told about the kernel."""
+BOOLEANS = "boolean_results"
+"""Setting: the results that the program turns into bools, which are i32 in the call."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
 
@@ -59,10 +63,10 @@ class Call:
 
 
 def call_of(module: ModuleOp) -> Call | None:
-    """The call recorded on `module`, or None for a bare module."""
+    """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module."""
     entry = module.attributes.get(CALL)
     if not isinstance(entry, DictionaryAttr):
-        return None
+        return _told_call(module)
     operands = cast(ArrayAttr[TensorType[Attribute]], entry.data["operands"])
     results = cast(ArrayAttr[TensorType[Attribute]], entry.data["results"])
     flat = cast(DenseArrayBase[Any], entry.data["aliases"]).get_values()
@@ -73,6 +77,16 @@ def call_of(module: ModuleOp) -> Call | None:
         tuple(zip(flat[::2], flat[1::2], strict=True)),
         json.loads(settings),
     )
+
+
+def _told_call(module: ModuleOp) -> Call | None:
+    if not any(op.name == "pallas.kernel" for op in module.body.block.ops):
+        return None
+    # The `pallas` dialect is built on these conventions.
+    from pallasite.dialects.pallas.calls import call_for
+    from pallasite.dialects.pallas.kernel import KernelOp
+
+    return next(call_for(op) for op in module.body.block.ops if isinstance(op, KernelOp))
 
 
 def set_call(module: ModuleOp, call: Call) -> None:
@@ -118,7 +132,8 @@ class Window:
 
     `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
     both are None for an operand that the kernel sees whole. `low` and `high` are the padding of an
-    element window, None for a blocked one. `buffers` is 1, 2, or None for the default.
+    element window, None for a blocked one. `buffers` is 1, 2, or None for the default. The kernel's
+    ref lacks the `squeezed` dimensions (only in the `pallas` form; later ones keep them).
     """
 
     bounds: tuple[int, ...] | None = None
@@ -127,6 +142,7 @@ class Window:
     high: tuple[int, ...] | None = None
     buffers: int | None = None
     revisits: bool = False
+    squeezed: tuple[int, ...] = ()
 
     @property
     def windowed(self) -> bool:
@@ -228,6 +244,7 @@ def _window(entry: DictionaryAttr) -> Window:
         high,
         1 if "synchronous" in mode else 2 if "double_buffered" in mode else None,
         "any" in str(entry.data.get("revisit_mode", "")),
+        tuple(_integers(squeezed)) if (squeezed := entry.data.get("squeezed")) is not None else (),
     )
 
 

@@ -32,10 +32,10 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
-from pallasite.dialects.kernel import CALL, FORM, Call, call_of
+from pallasite.dialects.kernel import BOOLEANS, CALL, CONFIG, FORM, Call, call_of
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.frontend.bytecode_writer import write_bytecode
-from pallasite.frontend.calls import BODY, BOOLEANS, CONFIG
+from pallasite.frontend.calls import BODY
 from pallasite.frontend.versions import NEWEST, VERSION, serialize
 
 CHILD = "pallasite.frontend.aot_child"

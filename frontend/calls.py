@@ -17,13 +17,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, ReadError, SourceLocation
-from pallasite.dialects.kernel import Call
+from pallasite.dialects.kernel import CONFIG, Call
 
 TARGET = "tpu_custom_call"
-CONFIG = "custom_call_config"
 BODY = "body"
-BOOLEANS = "boolean_results"
-"""Setting: the results that the program turns into bools, which are i32 in the call."""
 
 
 @dataclass(frozen=True)

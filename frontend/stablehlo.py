@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import Builtin, TensorType, TupleType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from pallasite.frontend.calls import BOOLEANS, TARGET, CallSite, check_aliases
+from pallasite.dialects.kernel import BOOLEANS
+from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape
 
 _DIALECTS = ("stablehlo.", "mhlo.", "vhlo.")

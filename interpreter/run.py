@@ -38,6 +38,7 @@ from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.core import Core, Device, Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.pallas_program import executable
 from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
 from pallasite.targets import Target
 
@@ -88,6 +89,7 @@ def execute(
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
     `program` is what `prepare` made of the same arguments, and is not running.
     """
+    module = executable(module)
     kernel = find_kernel(module)
     if len(inputs) != devices:
         raise UsageError(
@@ -148,6 +150,7 @@ def prepare(
     poison: int = 0,
 ) -> Program:
     """The kernel of `module` made executable, for any number of runs one after another."""
+    module = executable(module)
     program = _program(driver, module, Facts(target, poison), Budget())
     limit = default_memory() if max_memory is None else max_memory
     check_functions(program.functions, find_kernel(module).func.sym_name.data, limit)

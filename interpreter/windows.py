@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
-from xdsl.ir import BlockArgument
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, BlockArgument
 
-from pallasite.diagnostics import ExecutionError, Note, UsageError
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import Kernel, Window
 from pallasite.dialects.locations import source_location
@@ -58,22 +60,40 @@ def titled(role: str, argument: BlockArgument) -> str:
 class Block:
     """The on-chip buffers of one operand and the block that they hold now."""
 
-    def __init__(self, core: Core, operand: Operand, window: Window, argument: BlockArgument):
+    def __init__(
+        self,
+        core: Core,
+        operand: Operand,
+        window: Window,
+        type: Attribute,
+        location: SourceLocation | None,
+    ):
+        """`type` is that of the ref that the kernel sees."""
         self.core = core
         self.operand = operand
         self.window = window
-        owner = argument.owner.parent_op()
-        location = source_location(owner) if owner is not None else None
         count = (window.buffers or DEFAULT_BUFFERS) if window.windowed else 1
         name = f"block of {operand.name}"
-        self.buffers = [core.allocate(argument.type, name, location) for _ in range(count)]
+        shape: tuple[int, ...] | None = None
+        if window.squeezed and window.bounds is not None:
+            memref = cast("MemRefType[Attribute]", type)
+            shape = window.bounds
+            type = MemRefType(memref.element_type, shape, memory_space=memref.memory_space)
+        self.buffers = [core.allocate(type, name, location) for _ in range(count)]
+        kept = [d for d in range(len(shape or ())) if d not in window.squeezed]
+        self._seen = [b.keep(kept) for b in self.buffers] if shape is not None else self.buffers
         self.location = location
         self.slot = 0
         self.index: Index | None = None
 
     @property
     def ref(self) -> Ref:
-        """The buffer of the current block."""
+        """What the kernel sees of the current block."""
+        return self._seen[self.slot]
+
+    @property
+    def buffer(self) -> Ref:
+        """The buffer of the current block, with squeezed dimensions of size 1."""
         return self.buffers[self.slot]
 
     def enter(self, index: Index, step: Index) -> None:
@@ -119,7 +139,7 @@ class Block:
     def _copy(self, box: list[tuple[int, int, int]], *, store: bool) -> None:
         sizes = tuple(size for _, _, size in box)
         far = self.operand.ref.slice(tuple(start for start, _, _ in box), sizes)
-        near = self.ref.slice(tuple(start for _, start, _ in box), sizes)
+        near = self.buffer.slice(tuple(start for _, start, _ in box), sizes)
         if store:
             dma.copy(near, far, self.location)
         else:
@@ -184,7 +204,8 @@ class Invocation:
                 self._refs.append(operand.buffer)
                 continue
             self._refs.append(None)
-            block = self._blocks[position] = Block(core, operand, window, argument)
+            block = Block(core, operand, window, argument.type, location)
+            self._blocks[position] = block
             if window.transform is not None:
                 self._transforms[position] = program.function(window.transform)
             elif not operand.output:

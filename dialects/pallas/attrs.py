@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -193,6 +193,15 @@ class WindowAttr(ParametrizedAttribute):
     def results(self) -> int:
         """How many values the index map gives."""
         return len(self.dims) + sum(dim.kind is DimKind.BOUNDED for dim in self.dims)
+
+    def is_trivial(self, array: TensorType[Attribute]) -> bool:
+        """Whether the block is all of `array` and its index is written as zeros."""
+        map = self.map
+        return (
+            self.bounds == array.get_shape()
+            and isinstance(map, AffineMap)
+            and all(isinstance(e, AffineConstantExpr) and e.value == 0 for e in map.results)
+        )
 
     def replaced(self, map: AffineMap | int) -> WindowAttr:
         """The same window with another index map."""

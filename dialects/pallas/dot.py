@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import VectorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -83,6 +83,22 @@ class DotOp(PallasOp):
     def batch(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return integers_of(self.lhs_batch), integers_of(self.rhs_batch)
 
+    @property
+    def is_matrix_times_vector(self) -> bool:
+        """Whether this is (M, K) times the transpose of (1, K) in floats, not both float32.
+
+        One column of the matrix unit would be useful, so it is computed as a product of elements
+        and a sum along the lanes, in float32 (spec/pallas_semantics.md 4.6).
+        """
+        left, right = vector_type(self.lhs), vector_type(self.rhs)
+        shapes = left.get_shape(), right.get_shape()
+        if len(shapes[0]) != 2 or len(shapes[1]) != 2 or shapes[1][0] != 1:
+            return False
+        if self.contracting != ((1,), (1,)):
+            return False
+        elements = {left.element_type, right.element_type}
+        return all(map(is_float, elements)) and elements != {f32}
+
     def verify_(self) -> None:
         left, right = vector_type(self.lhs), vector_type(self.rhs)
         shapes = left.get_shape(), right.get_shape()
@@ -149,3 +165,13 @@ def dot_shape(
         for side, shape in enumerate((lhs, rhs))
     ]
     return (*(lhs[dim] for dim in batch[0]), *free[0], *free[1])
+
+
+def free_dimensions(op: DotOp) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dimensions of each operand that are neither contracted nor batched."""
+    ranks = (vector_type(value).get_num_dims() for value in (op.lhs, op.rhs))
+    left, right = (
+        tuple(d for d in range(rank) if d not in op.contracting[side] and d not in op.batch[side])
+        for side, rank in enumerate(ranks)
+    )
+    return left, right

@@ -12,7 +12,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
-_STORES = ("tpu.store", "tpu.vector_store", "vector.store", "tpu.shuffled_store")
+_STORES = (
+    "pallas.store",
+    "tpu.shuffled_store",
+    "tpu.store",
+    "tpu.vector_store",
+    "vector.store",
+)
 _DEPTH = 8
 """How many ops a value is followed through before it counts as used."""
 

@@ -178,20 +178,21 @@ def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
     source = cast(_Vector, op.source.type)
     dims = tuple(int(d) for d in op.reduction_dims.get_values())
     fold = fold_of(op, _kind_name(op.kind.data), source)
-    return _reduced_onto(op.dest.type, source, dims, fold)
+    return reduced_onto(op.dest.type, source, dims, fold)
 
 
 @meaning(vector.ReductionOp)
 def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
     source = cast(_Vector, op.vector.type)
     fold = fold_of(op, _kind_name(op.kind.data), source)
-    reduce = _reduced_onto(op.dest.type, source, (0,), fold)
+    reduce = reduced_onto(op.dest.type, source, (0,), fold)
     return reduce if op.acc is not None else lambda x: reduce(x, None)
 
 
-def _reduced_onto(
+def reduced_onto(
     result: Attribute, source: _Vector, dims: tuple[int, ...], fold: Fold
 ) -> Function:
+    """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None."""
     reduce, combine = reduction(source, dims, fold), _combiner(fold, source)
     dtype, shape = carrier(source), shape_of(result)
     to_scalar = (lambda x: x) if is_vector(result) else as_scalar(source)

@@ -14,6 +14,7 @@ from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
+from pallasite.dialects.pallas.dot import free_dimensions
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
@@ -23,7 +24,7 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_ele
 def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
     result = op.result.type
     sum_type = VectorType(f32 if is_float(result.element_type) else i32, result.get_shape())
-    wide = _multiply_and_sum if _is_matrix_times_vector(op) else _product
+    wide = _multiply_and_sum if op.is_matrix_times_vector else _product
     value = wide(op, sum_type, c)
     if result == sum_type:
         return [value]
@@ -53,24 +54,12 @@ def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSA
 def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
     """The seven lists of `tpu.matmul`: the result has batch, left free, right free dimensions."""
     (left_k, right_k), (left_batch, right_batch) = op.contracting, op.batch
-    left_free, right_free = (
-        [d for d in range(len(shape_of(value.type))) if d not in taken]
-        for value, taken in ((op.lhs, left_k + left_batch), (op.rhs, right_k + right_batch))
-    )
+    left_free, right_free = free_dimensions(op)
     order = [n for d in (*left_batch, *left_free) for n in (0, d)]
     order += [n for d in right_free for n in (1, d)]
     return tpu.DotDimensionNumbersAttr.of(
         left_k, right_k, left_free, right_free, order, left_batch, right_batch
     )
-
-
-def _is_matrix_times_vector(op: pallas.DotOp) -> bool:
-    left, right = shape_of(op.lhs.type), shape_of(op.rhs.type)
-    numbers = dimension_numbers(op).lists()
-    if len(left) != 2 or len(right) != 2 or right[0] != 1 or numbers[:2] != ((1,), (1,)):
-        return False
-    elements = {element_type(value.type) for value in (op.lhs, op.rhs)}
-    return all(map(is_float, elements)) and elements != {f32}
 
 
 def _multiply_and_sum(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:

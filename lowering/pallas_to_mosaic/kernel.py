@@ -35,7 +35,6 @@ from pallasite.dialects.kernel import call_of, set_call
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas import Role
 from pallasite.dialects.types import memory_space
-from pallasite.lowering.pallas_to_mosaic.calls import call_for
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, stored_type
 from pallasite.lowering.pallas_to_mosaic.maps import index_map
 from pallasite.lowering.pallas_to_mosaic.programs import Programs
@@ -43,7 +42,6 @@ from pallasite.lowering.pallas_to_mosaic.windows import (
     EMPTY,
     WHOLE_SPACES,
     default_window,
-    is_trivial,
     window_params,
 )
 from pallasite.targets import Target
@@ -54,8 +52,8 @@ ARBITRARY = tpu.DimensionSemanticsAttr(tpu.DimensionSemantics.ARBITRARY)
 
 def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp, target: Target) -> None:
     """Puts the function of `kernel`, and its index maps, in the place of `kernel`."""
-    if call_of(module) is None:
-        set_call(module, call_for(kernel))
+    if (call := call_of(module)) is not None:
+        set_call(module, call)
     block = module.body.block
     taken = {op.sym_name.data for op in block.ops if isinstance(op, func.FuncOp)}
     for function in _Kernel(kernel, target, taken).functions():
@@ -189,7 +187,7 @@ class _Kernel:
                 kernel.location,
             )
         )
-        trivial = space in ("vmem", None) and is_trivial(window, spec.array)
+        trivial = space in ("vmem", None) and window.is_trivial(spec.array)
         return window_params(window, symbol, trivial, source_location(kernel))
 
     def _map_converter(self, entry: Block) -> Converter:

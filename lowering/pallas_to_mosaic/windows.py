@@ -24,16 +24,6 @@ WHOLE_SPACES = ("any", "hbm", "semaphore_mem", "host")
 EMPTY = DictionaryAttr({})
 
 
-def is_trivial(window: pallas.WindowAttr, array: TensorType[Attribute]) -> bool:
-    """Whether the block is the whole array and its index is written as zeros."""
-    map = window.map
-    return (
-        window.bounds == array.get_shape()
-        and isinstance(map, AffineMap)
-        and all(isinstance(e, AffineConstantExpr) and e.value == 0 for e in map.results)
-    )
-
-
 def default_window(array: TensorType[Attribute], axes: int) -> pallas.WindowAttr:
     """The window of an operand that is seen whole."""
     shape = array.get_shape()

@@ -56,20 +56,7 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> Modul
     with diagnosed("reading the module"):
         module = read(source, name, call)
         verify(module)
-        if form_of(module) == "pallas":
-            _record_call(module)
     return module
-
-
-def _record_call(module: ModuleOp) -> None:
-    """A kernel in the `pallas` form says itself how it is called."""
-    from pallasite.dialects import pallas
-    from pallasite.dialects.kernel import call_of, set_call
-    from pallasite.lowering.pallas_to_mosaic.calls import call_for
-
-    kernels = [op for op in module.body.block.ops if isinstance(op, pallas.KernelOp)]
-    if kernels and call_of(module) is None:
-        set_call(module, call_for(kernels[0]))
 
 
 def verify(module: ModuleOp) -> None:
@@ -229,8 +216,6 @@ def simulate(
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(module, form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    # The `pallas` form means what its body and its windows mean, which the next form spells out.
-    form = "mosaic" if form == "pallas" else form
     lowered = lower(module, form, target, allow_beyond_reference=allow_beyond_reference)
     with diagnosed("executing the module"):
         return execute(

@@ -16,10 +16,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.dialects import pallas
-from pallasite.dialects.kernel import DYNAMIC, Call
-from pallasite.dialects.pallas import Role
-from pallasite.frontend.calls import BOOLEANS, CONFIG
+from pallasite.dialects.kernel import BOOLEANS, CONFIG, DYNAMIC, Call
+from pallasite.dialects.pallas.attrs import Role
+from pallasite.dialects.pallas.kernel import KernelOp
 
 PLAIN = (
     "collective_id",
@@ -34,7 +33,7 @@ PLAIN = (
 """Compiler parameters that the configuration of the call has under their own names."""
 
 
-def call_for(kernel: pallas.KernelOp) -> Call:
+def call_for(kernel: KernelOp) -> Call:
     """The call of `kernel`: dynamic bounds, prefetched scalars and inputs; booleans are i32."""
     dynamic = sum(bound == DYNAMIC for bound in kernel.grid_shape or ())
     arrays = [spec.array for role in (Role.PREFETCH, Role.INPUT) for spec in kernel.specs(role)]
@@ -60,7 +59,7 @@ def _stored(array: TensorType[Attribute]) -> TensorType[Attribute]:
     return TensorType(i32, array.get_shape()) if array.element_type == i1 else array
 
 
-def _configuration(kernel: pallas.KernelOp) -> dict[str, Any]:
+def _configuration(kernel: KernelOp) -> dict[str, Any]:
     config: dict[str, Any] = {"serialization_format": 1, "needs_layout_passes": True}
     for name in PLAIN:
         value = _plain(kernel.param(name))
