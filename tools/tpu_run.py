@@ -140,7 +140,7 @@ class Session:
             self.ops.setdefault(form, count_ops(lowered))
 
         lowered = api.lower(
-            module, executable(o.form), o.target, after_pass=after,
+            module, o.form, o.target, after_pass=after,
             allow_beyond_reference=o.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
@@ -202,9 +202,8 @@ class Session:
             return self._simulate(lowered, inputs, conditions)
 
         began = time.perf_counter()
-        form = executable(self.options.form)
         last = verify_each(
-            module, form, self.options.target, simulate, after_pass=after,
+            module, self.options.form, self.options.target, simulate, after_pass=after,
             allow_beyond_reference=self.options.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
@@ -253,11 +252,6 @@ def foreseen(error: Exception) -> Diagnostic:
     if isinstance(error, OSError):
         return UsageError("file", f"{error.strerror or error}: {error.filename}")
     return as_diagnostic(error)
-
-
-def executable(form: str) -> str:
-    """The form that runs: a `pallas` kernel means what its `mosaic` form does."""
-    return "mosaic" if form == "pallas" else form
 
 
 def count_ops(module: ModuleOp) -> int:

@@ -24,7 +24,6 @@ from xdsl.passes import ModulePass
 from pallasite import api
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation
 from pallasite.dialects import make_context
-from pallasite.dialects.kernel import form_of
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.run import Array, Outcome
 from pallasite.passes.registry import get_all_passes
@@ -75,11 +74,6 @@ def verify_each(
     Returns the last outcome under the first condition. Raises `ExecutionError` `answer-changed`,
     `no-longer-runs` or `new-finding`, or `VerifyError`, each of which names the pass.
     """
-    if form_of(module) == "pallas":
-        # It means what its next form spells out, which is the first that runs.
-        module = api.lower(
-            module, "mosaic", target, allow_beyond_reference=allow_beyond_reference
-        )
     answers = _Answers.of(module, run)
     last = answers.expected[0]
     before = module.clone()

@@ -38,7 +38,9 @@ def dot(op: pallas.DotOp, facts: Facts) -> Function:
         multiply = _matrix_times_vector(left.get_shape(), shape, op)
     else:
         pairs = product(left, right, sums, op.precision)
-        run = Contraction(left, right, op.contracting, free_dimensions(op), op.batch).function(pairs)
+        run = Contraction(left, right, op.contracting, free_dimensions(op), op.batch).function(
+            pairs
+        )
 
         def multiply(lhs: Array, rhs: Array) -> Array:
             return run(lhs, rhs, np.zeros(shape, dtype))

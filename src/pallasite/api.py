@@ -118,6 +118,9 @@ def lower(
         with diagnosed("check-kernel"):
             check_kernel(module, model, allow_beyond_reference=allow_beyond_reference)
     if present == form:
+        if present == "pallas":
+            # What the target or the compiler refuses shows in the next form.
+            lower(module, "mosaic", target, allow_beyond_reference=allow_beyond_reference)
         return module
     from pallasite.dialects import make_context
     from pallasite.dialects.kernel import set_form

@@ -1,0 +1,124 @@
+"""Kernels written in the `pallas` form: they read, print, run, and run the same in every form."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+import pallasite
+from pallasite import api
+from pallasite.dialects.kernel import FORMS
+
+DATA = Path(__file__).parent / "data"
+KERNELS = sorted(path.stem for path in DATA.glob("*.mlir"))
+DEVICES = {"ring": 4}
+
+
+def read(name: str) -> ModuleOp:
+    path = DATA / f"{name}.mlir"
+    return pallasite.parse(path.read_text(), name=path.name)
+
+
+def inputs_for(name: str, module: ModuleOp) -> list[list[Any]]:
+    """Seeded inputs of every device."""
+    return [api.random_inputs(module, seed) for seed in range(DEVICES.get(name, 1))]
+
+
+def outputs(name: str, module: ModuleOp, inputs: list[list[Any]], **options: Any) -> list[Any]:
+    """The results of every device in a row."""
+    return api.simulate(
+        module, inputs if len(inputs) > 1 else inputs[0], devices=len(inputs), **options
+    ).all()
+
+
+def text(module: ModuleOp, *, generic: bool) -> str:
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(module)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_text(name: str) -> None:
+    module = read(name)
+    for generic in (False, True):
+        again = pallasite.parse(text(module, generic=generic), name=name)
+        assert module.is_structurally_equivalent(again)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_form_gives_the_same(name: str) -> None:
+    module = read(name)
+    inputs = inputs_for(name, module)
+    expected = outputs(name, module, inputs, form="pallas", checks=("race", "init", "sync"))
+    for form in FORMS:
+        driver = "reference" if form == "pallas" else "compiled"
+        actual = outputs(name, module, inputs, form=form, driver=driver)
+        for left, right in zip(expected, actual, strict=True):
+            np.testing.assert_array_equal(left, right, err_msg=form)
+
+
+def run(name: str, *arguments: Any) -> Any:
+    return pallasite.run(read(name), list(arguments), form="pallas")
+
+
+def rounded(array: Any) -> Any:
+    import ml_dtypes
+
+    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def test_matmul() -> None:
+    module = read("matmul")
+    x, y = api.random_inputs(module)
+    (o,) = run("matmul", x, y)
+    exact = rounded(x) @ y.astype(np.float32)
+    np.testing.assert_allclose(o, np.maximum(exact, 0), rtol=1e-5, atol=1e-4)
+
+
+def test_softmax() -> None:
+    x = api.random_inputs(read("softmax"))[0]
+    o, best = run("softmax", x)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(o, e / e.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(best[:, 0], x.argmax(1))
+
+
+def test_gather() -> None:
+    _, x, z = api.random_inputs(read("gather"))
+    ids = np.array([4, 0, 5], np.int32)
+    (o,) = run("gather", ids, x, z)
+    expected = z.copy()
+    expected[:, 8:32] = (x[:, ids] + ids[:, None, None].astype(np.float32)).reshape(2, 24, 128)
+    np.testing.assert_array_equal(o, expected)
+
+
+def test_scoped_dma() -> None:
+    x = api.random_inputs(read("scoped_dma"))[0]
+    o, count = run("scoped_dma", x)
+    expected = x[:16].copy()
+    expected[8:] = np.where(x[:16:2] > 0, x[:16:2], expected[8:])
+    expected[3] = o[3]
+    np.testing.assert_array_equal(o, expected)
+    np.testing.assert_allclose(o[3], x[:16].sum(), rtol=1e-4)
+    np.testing.assert_array_equal(count, [16, 8])
+
+
+def test_pipeline() -> None:
+    x, y = api.random_inputs(read("pipeline"))
+    (o,) = run("pipeline", x, y)
+    exact = x.astype(np.float32) @ y.astype(np.float32)
+    np.testing.assert_allclose(o, exact, rtol=1e-5, atol=1e-4)
+
+
+def test_ring() -> None:
+    module = read("ring")
+    inputs = inputs_for("ring", module)
+    results = outputs("ring", module, inputs, form="pallas")
+    for device, result in enumerate(results):
+        np.testing.assert_array_equal(result, inputs[device - 1][0])
