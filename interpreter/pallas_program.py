@@ -87,6 +87,7 @@ def _functions(kernel: pallas.KernelOp) -> list[func.FuncOp]:
     )
     maps: list[func.FuncOp] = []
     attributes: dict[str, Attribute] = {
+        "dimension_semantics": ArrayAttr(kernel.known_semantics),
         "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType.TC),
         "scalar_prefetch": IntegerAttr(len(kernel.specs(Role.PREFETCH)), i64),
         "scratch_operands": IntegerAttr(scratch, i64),

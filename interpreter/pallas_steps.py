@@ -43,18 +43,23 @@ class HandleType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_op_definition
 class MapOp(IRDLOperation):
-    """The results of an affine index map."""
+    """The results of an affine index map; its operands are the positions that they depend on."""
 
     name = "pallas_steps.map"
 
     positions = var_operand_def(i32)
     map = prop_def(AffineMapAttr)
+    dims = prop_def(ArrayAttr[IntAttr])
     indices = var_result_def(i32)
 
     def __init__(self, positions: Sequence[SSAValue], map: AffineMap):
+        dims = sorted(map.used_dims())
         super().__init__(
-            operands=[list(positions)],
-            properties={"map": AffineMapAttr(map)},
+            operands=[[positions[dim] for dim in dims]],
+            properties={
+                "map": AffineMapAttr(map),
+                "dims": ArrayAttr(IntAttr(dim) for dim in dims),
+            },
             result_types=[[i32] * len(map.results)],
         )
 

@@ -125,6 +125,15 @@ class KernelOp(PallasOp):
         return () if self.semantics is None else tuple(s.data.value for s in self.semantics)
 
     @property
+    def known_semantics(self) -> tuple[DimensionSemanticsAttr, ...]:
+        """One per axis: as given, else arbitrary, and parallel for mapped axes."""
+        rank = len(self.grid_shape or ())
+        if self.semantics is not None and len(self.semantics) == rank:
+            return self.semantics.data
+        kinds = (DimensionSemantics.PARALLEL, DimensionSemantics.ARBITRARY)
+        return tuple(DimensionSemanticsAttr(kinds[a in self.user_axes]) for a in range(rank))
+
+    @property
     def user_axes(self) -> tuple[int, ...]:
         """The axes that `pallas.program_id` counts, by position in the grid."""
         mapped = integers_of(self.mapped)

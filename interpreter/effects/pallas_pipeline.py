@@ -139,9 +139,17 @@ class Pipeline:
 def affine(op: pallas_steps.MapOp, facts: Facts) -> Function:
     """The results of the map at a position."""
     map = op.map.data
-    if len(map.results) == 1:
-        return lambda *positions: map.eval(positions, ())[0]
-    return lambda *positions: tuple(map.eval(positions, ()))
+    dims = [dim.data for dim in op.dims]
+    single = len(map.results) == 1
+
+    def fn(*given: int) -> Any:
+        positions = [0] * map.num_dims
+        for dim, position in zip(dims, given, strict=True):
+            positions[dim] = position
+        values = map.eval(positions, ())
+        return values[0] if single else tuple(values)
+
+    return fn
 
 
 @effect(pallas_steps.OpenOp)

@@ -46,9 +46,6 @@ from pallasite.lowering.pallas_to_mosaic.windows import (
 )
 from pallasite.targets import Target
 
-PARALLEL = tpu.DimensionSemanticsAttr(tpu.DimensionSemantics.PARALLEL)
-ARBITRARY = tpu.DimensionSemanticsAttr(tpu.DimensionSemantics.ARBITRARY)
-
 
 def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp, target: Target) -> None:
     """Puts the function of `kernel`, and its index maps, in the place of `kernel`."""
@@ -140,7 +137,7 @@ class _Kernel:
     def _attributes(self) -> dict[str, Attribute]:
         kernel = self.kernel
         attributes: dict[str, Attribute] = {
-            "dimension_semantics": ArrayAttr(self._semantics()),
+            "dimension_semantics": ArrayAttr(kernel.known_semantics),
             "scalar_prefetch": IntegerAttr(len(kernel.specs(Role.PREFETCH)), i64),
             "scratch_operands": IntegerAttr(len(kernel.scratch), i64),
             "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType.TC),
@@ -149,14 +146,6 @@ class _Kernel:
             attributes["iteration_bounds"] = DenseArrayBase.from_list(i64, self.grid)
             attributes["window_params"] = ArrayAttr(self._windows())
         return attributes
-
-    def _semantics(self) -> list[tpu.DimensionSemanticsAttr]:
-        """One per axis; those that transformations added are parallel."""
-        given = self.kernel.semantics
-        if given is not None and len(given) == len(self.grid):
-            return list(given)
-        user = self.kernel.user_axes
-        return [ARBITRARY if axis in user else PARALLEL for axis in range(len(self.grid))]
 
     def _windows(self) -> list[Attribute]:
         """One dictionary per input and output; adds the index maps to `self.maps`."""
