@@ -104,7 +104,9 @@ def _dynamic(
         )  # fmt: skip
     pieces: list[SSAValue] = []
     if along == rank - 2:
-        return _row_strided(held, total, stride, c)
+        if dim == rank - 1:
+            return _row_strided(held, total, stride, c)
+        return _registers_by_row(held, dim, total, stride, c)
     for k in range(held.shape[along]):
         offsets, sizes = [0] * rank, list(held.layout.grid_shape(held.shape))
         offsets[along], sizes[along] = k, 1
@@ -185,19 +187,44 @@ def _below(axis: int, bound: SSAValue, kind: VectorType[Attribute], c: Converter
     return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
 
 
+def _registers_by_row(
+    held: Tiled, dim: int, amount: SSAValue, stride: int, c: Converter
+) -> SSAValue:
+    """Row r rotated by `amount + r * stride` along a leading dimension: registers are renamed by
+    powers of two, and each row takes those that its own amount is made of."""
+    count = held.shape[dim]
+    wanted = c.emit(arith.RemSIOp(*_amounts_of_rows(held, amount, stride, count, c)))
+    counts = cast(VectorType[Attribute], wanted.type)
+    value, shift = held.grid, 1
+    while shift < count:
+        bit = c.emit(arith.AndIOp(wanted, c.emit(arith.ConstantOp(splat(counts, shift)))))
+        mask = c.emit(arith.CmpiOp(bit, c.emit(arith.ConstantOp(splat(counts, 0))), "ne"))
+        moved = _roll_registers(value, _grid_dim(held, dim), shift, count, c)
+        value = c.emit(arith.SelectOp(mask, moved, value))
+        shift *= 2
+    return value
+
+
+def _amounts_of_rows(
+    held: Tiled, amount: SSAValue, stride: int, extent: int, c: Converter
+) -> tuple[SSAValue, SSAValue]:
+    """`amount + r * stride` for every row r, and `extent`, both as grids of the shape of `held`."""
+    rank = len(held.shape)
+    counts = VectorType(i32, cast(VectorType[Attribute], held.grid.type).get_shape())
+    rows = coordinate(c, rank - 2, rank, held.layout, counts)
+    factor = c.emit(arith.ConstantOp(splat(counts, stride)))
+    start = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
+    shift = c.emit(arith.MuliOp(rows, factor))
+    shift = c.emit(arith.AddiOp(shift, c.emit(grid.BroadcastOp(start, counts))))
+    return shift, c.emit(arith.ConstantOp(splat(counts, extent)))
+
+
 def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SSAValue:
     """Row r of a matrix rotated by `amount + r * stride` lanes: a gather with computed lanes."""
     rank = len(held.shape)
-    kind = cast(VectorType[Attribute], held.grid.type)
-    counts = VectorType(i32, kind.get_shape())
-    rows = coordinate(c, rank - 2, rank, held.layout, counts)
+    shift, size = _amounts_of_rows(held, amount, stride, held.shape[rank - 1], c)
+    counts = cast(VectorType[Attribute], shift.type)
     lanes = coordinate(c, rank - 1, rank, held.layout, counts)
-    factor = c.emit(arith.ConstantOp(splat(counts, stride)))
-    shift = c.emit(arith.MuliOp(rows, factor))
-    start = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
-    shift = c.emit(arith.AddiOp(shift, c.emit(grid.BroadcastOp(start, counts))))
-    extent = held.shape[rank - 1]
-    size = c.emit(arith.ConstantOp(splat(counts, extent)))
     # Positive remainder: every row and amount is non-negative, so one more period suffices.
     wrapped = c.emit(arith.RemSIOp(shift, size))
     index = c.emit(arith.AddiOp(c.emit(arith.SubiOp(lanes, wrapped)), size))
