@@ -35,6 +35,7 @@ from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, functions_of
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
+from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device, Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.views import Ref
@@ -269,14 +270,16 @@ def _check_memory(call: Call, devices: int, limit: int) -> None:
 class _Bound:
     """A kernel bound to the arrays of one device, and to each of its cores."""
 
+    core: Core
+    """The core that semaphores among the operands belong to."""
     invocations: list[Invocation]
     results: list[Operand]
 
     def outputs(self, call: Call) -> list[Array]:
         return [
-            arrays.from_carrier(
-                operand.ref.read(), operand.ref.element, arrays.dtype_of(type.element_type)
-            ).reshape(type.get_shape())
+            _read(self.core, operand.ref, arrays.dtype_of(type.element_type)).reshape(
+                type.get_shape()
+            )
             for operand, type in zip(self.results, call.results, strict=True)
         ]
 
@@ -307,7 +310,7 @@ def _bind(
     for position, array in enumerate(inputs[bounds:]):
         name = titled(f"input {position + bounds}", arguments[position])
         operand = _allocate(core, name, arguments[position], array.shape)
-        operand.ref.write(arrays.to_carrier(array, operand.ref.element))
+        _write(core, operand.ref, array)
         operands.append(operand)
     written_once = kernel.func.attributes.get(WRITTEN_ONCE)
     once = written_once.get_values() if isinstance(written_once, DenseArrayBase) else ()
@@ -318,6 +321,8 @@ def _bind(
         source = alias.get(position)
         if source is None:
             operand = _allocate(core, name, argument, type.get_shape(), output=True)
+            if is_semaphore(operand.ref.element):
+                core.passed_semaphores(operand.ref)
             if len(operands) - len(kernel.prefetch) in once:
                 operand.buffer.buffer.boxes = {}
         else:
@@ -329,7 +334,24 @@ def _bind(
         Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
         for core in device.cores
     ]
-    return _Bound(invocations, operands[len(call.operands) - bounds :])
+    return _Bound(core, invocations, operands[len(call.operands) - bounds :])
+
+
+def _write(core: Core, ref: Ref, array: Array) -> None:
+    """Puts an operand where the kernel looks for it; of semaphores, an array holds the counts."""
+    if not is_semaphore(ref.element):
+        ref.write(arrays.to_carrier(array, ref.element))
+        return
+    for semaphore, count in zip(core.passed_semaphores(ref), array.flat, strict=True):
+        semaphore.value = int(count)
+
+
+def _read(core: Core, ref: Ref, dtype: np.dtype[Any]) -> Array:
+    """The array of `dtype` that the kernel leaves in `ref`."""
+    if not is_semaphore(ref.element):
+        return arrays.from_carrier(ref.read(), ref.element, dtype)
+    counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]
+    return np.array(counts, dtype).reshape(ref.shape)
 
 
 def _allocate(

@@ -119,12 +119,15 @@ class SyncCheck(Observer):
             return
         for transfer in self.machine.engine.flying:
             target = transfer.target.buffer if not transfer.remote else None
+            if transfer.target_semaphore.passed:
+                continue  # A later kernel waits for it.
             if buffer is target or (buffer is transfer.source.buffer and not transfer.read):
                 self._unawaited(transfer, f"when the scope of {buffer.title} ends", buffer)
 
     def finish(self) -> None:
         for transfer in self.machine.engine.flying:
-            self._unawaited(transfer, "at the end of the kernel", transfer.target.buffer)
+            if not transfer.target_semaphore.passed:
+                self._unawaited(transfer, "at the end of the kernel", transfer.target.buffer)
         for core in self.machine.cores:
             for semaphore in core.semaphores.values():
                 self._not_zero(semaphore, "kernel")
@@ -133,7 +136,7 @@ class SyncCheck(Observer):
                     self.report("mxu-not-empty", f"{what} by the end of the kernel", at)
 
     def _not_zero(self, semaphore: Semaphore, end: str) -> None:
-        if semaphore.value and semaphore not in self._left:
+        if semaphore.value and not semaphore.passed and semaphore not in self._left:
             self._left.add(semaphore)
             notes = [Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it")]
             if semaphore.location is not None:

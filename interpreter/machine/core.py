@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterable, Sequence
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType
@@ -171,6 +172,14 @@ class Core:
                 at,
             )
         return self._semaphore(ref.address // 4)
+
+    def passed_semaphores(self, ref: Ref) -> list[Semaphore]:
+        """The counters of an operand of the kernel, in row-major order of `ref`."""
+        first = ref.address // 4
+        found = [self._semaphore(first + index) for index in range(prod(ref.shape))]
+        for semaphore in found:
+            semaphore.passed = True
+        return found
 
     def barrier(self, element: Attribute) -> Ref:
         """The barrier semaphore, which is there before the kernel starts."""

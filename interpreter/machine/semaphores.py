@@ -45,6 +45,8 @@ class Semaphore:
     credited_by: Core | None = None
     credited_at: SourceLocation | None = None
     """Who added to it last, and where: for diagnostics."""
+    passed: bool = False
+    """Its count comes from, or goes to, another kernel: an operand or result of the call."""
 
     def credit(self, amount: int, by: Core | None = None, at: SourceLocation | None = None) -> None:
         """Adds `amount` and wakes the tasks whose wait is now satisfied."""
