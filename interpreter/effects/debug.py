@@ -21,10 +21,19 @@ MOST_LOGGED = 64 << 20
 
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return np.array2string(value, separator=" ", threshold=1 << 16)
+        return _braces(value)
     if isinstance(value, np.floating):
         return repr(float(value))
     return str(value)
+
+
+def _braces(array: np.ndarray[Any, Any]) -> str:
+    """An array in nested braces, a row to a line, whole floats without a point, as TPUs log it."""
+    if array.ndim == 0:
+        return _text(array.item()).removesuffix(".0")
+    if array.ndim == 1:
+        return "{" + ", ".join(str(item).removesuffix(".0") for item in array) + "}"
+    return "{" + ",\n ".join(_braces(part).replace("\n", "\n ") for part in array) + "}"
 
 
 @effect(tpu.LogOp)
