@@ -144,3 +144,19 @@ def test_sparse_core() -> None:
     with simulate(target="v5p"), pytest.raises(Unsupported, match="SparseCore"):
         mesh = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
         pl.kernel(body, out_type=x, mesh=mesh)(x)
+
+
+def test_diagnostics_are_errors_of_jax_too() -> None:
+    """Programs that try out block sizes catch what JAX raises when a kernel does not compile."""
+
+    def strided(x: Any, o: Any) -> None:
+        o[...] = x[::4]
+
+    with simulate():
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            call = pl.pallas_call(strided, out_shape=jax.ShapeDtypeStruct((4, 4), jnp.float32))
+            call(jnp.ones((16, 4)))
+        assert isinstance(caught.value, Unsupported)
+        with pytest.raises(jax.errors.JaxRuntimeError) as caught:
+            read_at(jnp.array([12]), jnp.ones((16, 128)))
+        assert isinstance(caught.value, ExecutionError)

@@ -70,6 +70,21 @@ def test_module_runs_a_program(tmp_path: Path) -> None:
     assert done.stdout == "v6e 1024.0\nv6e 1024.0\n", done.stderr
 
 
+def test_environment_switches_a_program_over(tmp_path: Path) -> None:
+    """Through the plugins of JAX; the metadata here stands for that of an installed Pallasite."""
+    metadata = tmp_path / "plugin.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 0\n")
+    (metadata / "entry_points.txt").write_text("[jax_plugins]\nhere = pallasite.jax.plugin\n")
+    program = tmp_path / "program.py"
+    text = PROGRAM.replace("import jax,", "import numpy as np, jax,")
+    program.write_text(text.replace("jnp.zeros((8, 128))", "np.ones((8, 128), np.float32) - 1"))
+    done = python(str(program), "0", PALLASITE_SIMULATE="v6e", PYTHONPATH=str(tmp_path))
+    assert done.stdout == "v6e 1024.0\nv6e 1024.0\n", done.stderr
+    done = python(str(program), "0", PYTHONPATH=str(tmp_path))
+    assert "Only interpret mode is supported on CPU" in done.stderr
+
+
 def test_diagnostics_of_a_program(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("int(sys.argv[1])", "pl.program_id(0) + 4").replace(

@@ -1,4 +1,4 @@
-"""Where Pallasite meets JAX's internals; every use of JAX's private interface is in this file.
+"""Where Pallasite meets JAX's internals; JAX's private interface is used here and in `devices`.
 
 A kernel call made inside a simulation carries `Simulated` settings in its `interpret` parameter.
 When JAX lowers such a call for the CPU, we have JAX's own TPU rule lower it, take the
@@ -21,20 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from pallasite.diagnostics import Note, Unsupported
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.jax.calls import KernelCall
 from pallasite.jax.settings import Collector, Settings, Simulated
-from pallasite.targets import TARGETS
 
 JAX_VERSION = "0.10.2"
-DEVICE_KINDS = {
-    "v4": "TPU v4",
-    "v5e": "TPU v5 lite",
-    "v5p": "TPU v5",
-    "v6e": "TPU v6 lite",
-    "v7x": "TPU7x",
-}
-"""What JAX's devices of each target call themselves."""
 
 
 try:
@@ -69,12 +60,13 @@ from jax._src.pallas import mpmd, pallas_call  # noqa: E402
 from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules  # noqa: E402
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline  # noqa: E402
-from jax._src.pallas.mosaic import tpu_info  # noqa: E402
+from jax._src.pallas.mosaic.error_handling import MosaicError  # noqa: E402
 from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
 from jax.core import ShapedArray  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.jax import tracing  # noqa: E402
+from pallasite.jax.devices import answer_for_target  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -109,7 +101,7 @@ def install() -> None:
         _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
         _trace_kernels()
         _keep_pipelines()
-        _answer_for_target()
+        answer_for_target(current)
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
         compiler.from_hlo = staticmethod(_without_tpu_options(compiler.from_hlo))
@@ -124,13 +116,16 @@ def _mark_calls(primitive: Any) -> None:
 
     def marked(*args: Any, **params: Any) -> Any:
         settings = current()
-        kind = params["compiler_params"]
-        for_tpu = kind is None or isinstance(kind, tpu_core.CompilerParams)
-        if settings is not None and for_tpu and not params["interpret"]:
+        if settings is not None and not params["interpret"] and _for_tpu(params):
             params["interpret"] = Simulated(settings)
         return bind(*args, **params)
 
     primitive.bind = marked
+
+
+def _for_tpu(params: dict[str, Any]) -> bool:
+    kind = params["compiler_params"]
+    return kind is None or isinstance(kind, tpu_core.CompilerParams)
 
 
 Rule = Callable[..., Sequence[Any]]
@@ -142,12 +137,15 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
 
     @functools.wraps(original)
     def rule(ctx: Any, *operands: Any, interpret: Any, **params: Any) -> Sequence[Any]:
-        if not isinstance(interpret, Simulated):
+        settings = interpret.settings if isinstance(interpret, Simulated) else None
+        if settings is None and not interpret and _for_tpu(params):
+            settings = current()  # The call was traced before the simulation began.
+        if settings is None:
             return original(ctx, *operands, interpret=interpret, **params)
         # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
-        with scope(interpret.settings):
+        with scope(settings):
             results = for_tpu(ctx, *operands, interpret=False, **params)
-        return _replace_calls(ctx, interpret.settings, results)
+        return _replace_calls(ctx, settings, results)
 
     mlir.register_lowering(primitive, rule, platform="cpu")
 
@@ -185,7 +183,10 @@ def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequ
 
 def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
     devices, position = _position(ctx)
-    call = KernelCall(op.get_asm(), _kernel_name(op), settings, devices)
+    try:
+        call = KernelCall(op.get_asm(), _kernel_name(op), settings, devices)
+    except Diagnostic as error:
+        raise _as_jax_raises(error) from None
     if settings.collector is not None:
         settings.collector.modules.append(call.module)
     avals_in = [ShapedArray((), np.dtype(np.int32))]
@@ -246,6 +247,25 @@ _numbers = itertools.count(1)
 _MARK = re.compile(r"pallasite-failure-(\d+);")
 
 
+def _as_jax_raises(error: Exception) -> Exception:
+    """`error`, also caught as what JAX raises when a TPU program does not compile or run.
+
+    Programs that try several block sizes catch `jax.errors.JaxRuntimeError` for those that do not
+    fit.
+    """
+    if isinstance(error, Diagnostic) and not isinstance(error, jax.errors.JaxRuntimeError):
+        error.__class__ = _jax_kind(type(error))
+    return error
+
+
+@functools.cache
+def _jax_kind(kind: type[Diagnostic]) -> type[Diagnostic]:
+    bases: tuple[type, ...] = (kind, jax.errors.JaxRuntimeError)
+    if not issubclass(kind, ExecutionError):
+        bases += (MosaicError,)
+    return type(kind.__name__, bases, {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
 class _KernelFailure(Exception):
     """Ends an XLA program; its message names the entry of `_failures`."""
 
@@ -292,10 +312,10 @@ def _surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
                 known = [_failures.pop(n) for n in numbers if n in _failures]
                 if not known:
                     raise
-                raise known[0] from None
+                raise _as_jax_raises(known[0]) from None
             for item in calls:
                 if item.failure is not None:
-                    raise item.failure from None
+                    raise _as_jax_raises(item.failure) from None
             return out
 
     return call
@@ -388,31 +408,3 @@ def _keep_pipelines() -> None:
 
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
-
-
-def _answer_for_target() -> None:
-    """Inside a simulation, questions about the TPU are answered for its target."""
-    kind, cores = tpu_info.get_device_kind, tpu_info.get_num_device_cores
-    create_mesh = tpu_core.create_tensorcore_mesh
-
-    def get_device_kind() -> str:
-        settings = current()
-        return kind() if settings is None else DEVICE_KINDS[settings.target]
-
-    def get_num_device_cores() -> int:
-        settings = current()
-        return cores() if settings is None else TARGETS[settings.target].cores
-
-    @functools.wraps(create_mesh)
-    def create_tensorcore_mesh(
-        axis_name: str, devices: Any = None, num_cores: int | None = None
-    ) -> Any:
-        settings = current()
-        if settings is not None and devices is None and num_cores is None:
-            num_cores = TARGETS[settings.target].cores
-        return create_mesh(axis_name, devices=devices, num_cores=num_cores)
-
-    tpu_info.get_device_kind = get_device_kind
-    tpu_info.get_num_device_cores = get_num_device_cores
-    tpu_core.create_tensorcore_mesh = create_tensorcore_mesh
-    pltpu.create_tensorcore_mesh = create_tensorcore_mesh

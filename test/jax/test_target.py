@@ -1,0 +1,49 @@
+"""What programs and test suites ask about their device is answered for the simulated target."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+from pallasite.jax.devices import _AfterImport  # noqa: E402  # pyright: ignore[reportPrivateUsage]
+
+pytestmark = pytest.mark.jax
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "cores"), [("v4", "TPU v4", 2), ("v5e", "TPU v5 lite", 1)]
+)
+def test_device_kind(target: str, kind: str, cores: int) -> None:
+    device = jax.devices()[0]
+    with simulate(target):
+        assert device.device_kind == kind
+        assert device.num_cores == cores
+        assert device.platform == "cpu"
+        assert pltpu.get_tpu_info().num_cores == cores
+        assert jax.make_mesh((8,), ("x",)).devices.shape == (8,)
+    assert device.device_kind == "cpu"
+    assert not hasattr(device, "num_cores")
+
+
+def test_modules_are_changed_once_they_are_imported(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_later.py").write_text("answer = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def action(module: ModuleType) -> None:
+        module.answer += 1  # pyright: ignore[reportAttributeAccessIssue]
+
+    monkeypatch.setattr(sys, "meta_path", [_AfterImport("imported_later", action), *sys.meta_path])
+    import imported_later  # pyright: ignore[reportMissingImports]
+
+    assert imported_later.answer == 2
+    assert "imported_later" not in [getattr(finder, "name", "") for finder in sys.meta_path]
