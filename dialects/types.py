@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,9 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     IndexType,
     IntegerType,
+    MemRefLayoutAttr,
     MemRefType,
+    NoneAttr,
     VectorType,
     i1,
 )
@@ -91,6 +94,17 @@ def with_grid(type: VectorType[Attribute], grid: Sequence[int]) -> VectorType[At
 def mask_type(type: VectorType[Attribute]) -> VectorType[Attribute]:
     """The i1 vector of the same shape."""
     return VectorType(i1, type.get_shape())
+
+
+@lru_cache(maxsize=4096)
+def memref_of(
+    element: Attribute,
+    shape: tuple[int, ...],
+    space: Attribute | None = None,
+    layout: MemRefLayoutAttr | None = None,
+) -> MemRefType[Attribute]:
+    """A memref type, made once: its verification costs more than most passes do per operation."""
+    return MemRefType(element, shape, layout or NoneAttr(), space or NoneAttr())
 
 
 def memory_space(type: Attribute) -> str | None:

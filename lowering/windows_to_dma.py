@@ -83,7 +83,7 @@ from pallasite.dialects.tpu import (
     SemaphoreType,
     YieldOp,
 )
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import memory_space, memref_of
 from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify, first_location
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
@@ -143,7 +143,7 @@ class _Lowering:
         kernel, old = self.kernel, self.function.body.block
         dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
         types: list[Attribute] = [i32] if self.split is not None else []
-        types += [MemRefType(i32, (), memory_space=_SMEM) for _ in dynamic]
+        types += [memref_of(i32, (), _SMEM) for _ in dynamic]
         types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
         entry = Block(arg_types=types)
         arguments = iter(entry.args)
@@ -345,5 +345,5 @@ def _alloca(type: Attribute) -> Operation:
 
 def _semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
     shape = () if count == 1 else (count,)
-    type = MemRefType(DMASemaphoreType(), shape, memory_space=_SEMAPHORES)
+    type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
     return build.emit(SemAllocOp(result_types=[type]), hint).results[0]

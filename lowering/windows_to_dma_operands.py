@@ -19,7 +19,7 @@ from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import DYNAMIC, Call, Kernel, Window
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
-from pallasite.dialects.types import bit_width, memory_space
+from pallasite.dialects.types import bit_width, memory_space, memref_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.windows_to_dma_maps import Range, ranges
 
@@ -86,7 +86,7 @@ class Operand:
         if buffers > 1:
             shape = (buffers * self.stride,) if len(shape) == 1 else (buffers, *shape)
         type = self.block_type
-        return MemRefType(type.element_type, shape, memory_space=type.memory_space)
+        return memref_of(type.element_type, shape, type.memory_space)
 
     def hint(self, what: str) -> str:
         name = self.argument.name_hint or ("out" if self.output else "in")
@@ -156,7 +156,7 @@ def _classify(
             "(tpu.call); read the StableHLO module that contains the call, or name it with --like",
             position_of(location),
         )
-    array = MemRefType(type.element_type, shape, memory_space=_ANY)
+    array = memref_of(type.element_type, shape, _ANY)
     if not window.windowed:
         if type.get_shape() != shape:
             raise UsageError(
@@ -201,7 +201,7 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
     space = memory_space(operand.block_type)
     if trivial and space not in ("vmem", None):
         element = operand.block_type.element_type
-        type = MemRefType(element, shape, memory_space=operand.block_type.memory_space)
+        type = memref_of(element, shape, operand.block_type.memory_space)
         return replace(operand, role=Role.WHOLE, type=type)
     if space not in _BUFFERED_SPACES:
         raise Unsupported(
@@ -218,7 +218,8 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
 def _location(function: FuncOp, argument: BlockArgument) -> LocationAttr:
     """The function's location, else that of the first operation that uses `argument`."""
     if position_of(function.location) is None:
-        for op in function.walk():
-            if argument in op.operands and position_of(op.location) is not None:
-                return op.location
+        # The uses of a value are listed from the last to the first.
+        for use in reversed(list(argument.uses)):
+            if position_of(use.operation.location) is not None:
+                return use.operation.location
     return function.location

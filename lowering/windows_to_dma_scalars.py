@@ -6,8 +6,10 @@ constant index map then leave no operation behind, and a condition known now lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
+from types import MappingProxyType
 from typing import cast
 
 from xdsl.builder import Builder
@@ -19,6 +21,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -47,6 +50,9 @@ FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
     # The scalar core's signed division rounds towards zero.
     arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+_PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
+    kind: arith.default_properties(kind) for kind in FOLDS
 }
 COMPARISONS: dict[int, Callable[[int, int], bool]] = {
     0: lambda a, b: a == b,
@@ -151,14 +157,36 @@ class ScalarBuilder:
         `everywhere` says that an equal operation in an enclosing block counts too.
         """
         key = (
-            op.name, tuple(op.operands), tuple(op.properties.items()), tuple(op.result_types),
+            type(op), tuple(op.operands), tuple(op.properties.items()), tuple(op.result_types),
         )  # fmt: skip
+        known = self._known(key, everywhere)
+        if known is None:
+            known = self._written[-1][key] = self._builder.insert(op).results[0]
+        else:
+            op.erase()
+        return known
+
+    def made(
+        self,
+        kind: type[Operation],
+        operands: tuple[SSAValue, ...],
+        result: Attribute,
+        properties: Mapping[str, Attribute] = MappingProxyType({}),
+        hint: str | None = None,
+    ) -> SSAValue:
+        """The result of the operation `kind`, written unless an equal one was before."""
+        key = (kind, operands, tuple(properties.items()), (result,))
+        known = self._known(key)
+        if known is None:
+            op = kind.create(operands=operands, result_types=(result,), properties=properties)
+            known = self._written[-1][key] = self.emit(op, hint).results[0]
+        return known
+
+    def _known(self, key: object, everywhere: bool = True) -> SSAValue | None:
         for written in self._written if everywhere else self._written[-1:]:
             if key in written:
-                op.erase()
                 return written[key]
-        self._written[-1][key] = self._builder.insert(op).results[0]
-        return op.results[0]
+        return None
 
     # Values.
 
@@ -241,30 +269,30 @@ class ScalarBuilder:
             return a if now else b
         if same(a, b):
             return a
-        return self._write(
-            arith.SelectOp(self.value(condition), self.value(a), self.value(b)), hint
-        )
+        operands = (self.value(condition), self.value(a), self.value(b))
+        return self.made(arith.SelectOp, operands, operands[1].type, hint=hint)
 
     def _binary(self, kind: _Integer, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
             return wrap(FOLDS[kind](x, y))
-        return self._write(kind(self.value(a), self.value(b)), hint)
+        operands = (self.value(a), self.value(b))
+        return self.made(kind, operands, operands[0].type, _PROPERTIES[kind], hint)
 
     def _logic(self, kind: _Logic, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
-        return self._write(kind(self.value(a, i1), self.value(b, i1)), hint)
+        return self.made(kind, (self.value(a, i1), self.value(b, i1)), i1, hint=hint)
 
     def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
             return int(COMPARISONS[predicate](x, y))
-        return self._write(arith.CmpiOp(self.value(a), self.value(b), predicate), hint)
+        properties = {"predicate": _predicate(predicate)}
+        return self.made(arith.CmpiOp, (self.value(a), self.value(b)), i1, properties, hint)
 
-    def _write(self, op: Operation, hint: str | None) -> SSAValue:
-        op.location = self.location
-        if hint is not None:
-            op.results[0].name_hint = hint
-        return self.once(op)
+
+@lru_cache
+def _predicate(number: int) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(number, i64)
 
 
 def _constant_name(value: int, type: Attribute) -> str:

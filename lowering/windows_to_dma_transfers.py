@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    DenseArrayBase,
     IntegerAttr,
     LocationAttr,
     MemRefType,
@@ -29,7 +30,7 @@ from pallasite.dialects.tpu import (
     MemrefSqueezeOp,
     WaitDma2Op,
 )
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, memref_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.lowering.windows_to_dma_maps import Range
@@ -243,14 +244,17 @@ def slice_of(
     if all(known(s) == 0 for s in start) and tuple(sizes) == type.get_shape():
         return base
     static = [known(size) for size in sizes]
-    shape = [DYNAMIC_INDEX if size is None else size for size in static]
+    shape = tuple(DYNAMIC_INDEX if size is None else size for size in static)
     dynamic = [build.value(z) for z, size in zip(sizes, static, strict=True) if size is None]
-    result = MemRefType(type.element_type, shape, memory_space=type.memory_space)
-    op = MemrefSliceOp(
-        operands=[base, [build.value(s) for s in start], dynamic], result_types=[result]
-    )
-    op.location = build.location
-    return build.once(op)
+    result = memref_of(type.element_type, shape, type.memory_space)
+    operands = (base, *(build.value(s) for s in start), *dynamic)
+    return build.made(MemrefSliceOp, operands, result, _segments(len(start), len(dynamic)))
+
+
+@lru_cache
+def _segments(starts: int, sizes: int) -> dict[str, Attribute]:
+    """How the operands of a slice divide: the base, the starts, the sizes known at run time."""
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, [1, starts, sizes])}
 
 
 def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SSAValue:
@@ -258,10 +262,8 @@ def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SS
     type = memref_type(view)
     if type.get_shape() == tuple(shape):
         return view
-    result = MemRefType(type.element_type, shape, memory_space=type.memory_space)
-    op = MemrefSqueezeOp(operands=[view], result_types=[result])
-    op.location = build.location
-    return build.once(op)
+    result = memref_of(type.element_type, tuple(shape), type.memory_space)
+    return build.made(MemrefSqueezeOp, (view,), result)
 
 
 def start_copy(

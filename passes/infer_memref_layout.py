@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from xdsl.context import Context
@@ -28,7 +29,7 @@ from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 from pallasite.passes.divisibility import constant_of, remainder
@@ -75,8 +76,8 @@ def _pad(buffer: SSAValue) -> None:
     tiling, shape = tiling_of(kind), kind.get_shape()
     if tiling is None or len(shape) != 1 or tiling.padded(shape) == tuple(shape):
         return
-    padded = MemRefType(
-        kind.element_type, tiling.padded(shape), TiledLayoutAttr.of(tiling), kind.memory_space
+    padded = memref_of(
+        kind.element_type, tiling.padded(shape), kind.memory_space, TiledLayoutAttr.of(tiling)
     )
     others = [use for use in buffer.uses if not isinstance(use.operation, _ACCESSES)]
     whole = Rewriter.replace_value_with_new_type(buffer, padded)
@@ -91,10 +92,11 @@ def _pad(buffer: SSAValue) -> None:
         use.operation.operands[use.index] = view.result
 
 
+@lru_cache(maxsize=4096)
 def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attribute]:
     """`kind` laid out by `tiling`."""
-    return MemRefType(
-        kind.element_type, kind.get_shape(), TiledLayoutAttr.of(tiling), kind.memory_space
+    return memref_of(
+        kind.element_type, kind.get_shape(), kind.memory_space, TiledLayoutAttr.of(tiling)
     )
 
 
@@ -184,9 +186,9 @@ def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
     small = p
     while small < shape[-2]:
         small *= 2
-    whole = MemRefType(
-        kind.element_type, (*shape[:-2], rows, shape[-1]), TiledLayoutAttr.of(tiling),
-        kind.memory_space,
+    whole = memref_of(
+        kind.element_type, (*shape[:-2], rows, shape[-1]), kind.memory_space,
+        TiledLayoutAttr.of(tiling),
     )  # fmt: skip
     strides = tuple(stride * rows // small for stride in tiling.strides)
     part = with_tiling(kind, Tiling(((small, LANES), *tiling.tiles[1:]), strides))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, VectorType
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.ir.core import SSAValues
 
@@ -58,3 +58,9 @@ class Model:
 def index_attribute(value: int) -> IntegerAttr[IndexType]:
     """`value : index`."""
     return IntegerAttr(value, _INDEX)
+
+
+@lru_cache(maxsize=1024)
+def vector_type(element: Attribute, shape: tuple[int, ...]) -> VectorType[Attribute]:
+    """`vector<SHAPExELEMENT>`."""
+    return VectorType(element, shape)

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, native_tile
+from pallasite.lowering.tiles_to_vregs.creation import Model, vector_type
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}
@@ -31,7 +32,7 @@ def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> 
     shape = (registers.shape[0] * rows, registers.shape[1] * columns)
     rolled = tpu.RollVectorsOp.create(
         operands=[u.present(r, kind) for r in registers.flat],
-        result_types=[VectorType(element, shape)],
+        result_types=(vector_type(element, shape),),
         location=op.location,
     )
     return u.emit(rolled).results[0]
@@ -164,29 +165,20 @@ def unroll_reduce(op: grid.ReduceOp, u: Unroller) -> None:
     """A left fold: a chain of the named operation along one grid dimension."""
     source = u.registers(op.operands[0])
     axis = op.dim.value.data
-    made = _FOLDS[op.kind.data]
+    kind, register = _FOLDS[op.kind.data], u.register_type(op.operands[0].type)
+    model = Model(kind, (register,), arith.default_properties(kind), location=op.location)
     folded = np.take(source, 0, axis=axis)
     for position in range(1, source.shape[axis]):
         step = np.take(source, position, axis=axis)
         pairs = zip(folded.reshape(-1), step.reshape(-1), strict=True)
-        values = [_combine(u, made, a, b, op) for a, b in pairs]
+        values = [_combine(u, model, a, b) for a, b in pairs]
         folded = as_grid(values, folded.shape)
     u.define(op.results[0], np.expand_dims(folded, axis))
 
 
 def _combine(
-    u: Unroller,
-    kind: type[Operation],
-    left: SSAValue | None,
-    right: SSAValue | None,
-    op: Operation,
+    u: Unroller, model: Model, left: SSAValue | None, right: SSAValue | None
 ) -> SSAValue | None:
     if left is None or right is None:
         return right if left is None else left
-    made = kind.create(
-        operands=(left, right),
-        result_types=(left.type,),
-        properties=arith.default_properties(kind),
-        location=op.location,
-    )
-    return u.emit(made).results[0]
+    return u.emit(model.make((left, right))).results[0]

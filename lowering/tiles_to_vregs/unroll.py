@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +30,7 @@ from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import splat, split_grid
-from pallasite.lowering.tiles_to_vregs.creation import index_attribute
+from pallasite.lowering.tiles_to_vregs.creation import index_attribute, vector_type
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
@@ -78,11 +77,6 @@ def _unknown(op: Operation) -> Unsupported:
     return Unsupported(
         "no-unroll-rule", f"{op.name} has no meaning on single registers", source_location(op)
     )
-
-
-@lru_cache(maxsize=256)
-def _vector(element: Attribute, shape: Grid) -> VectorType[Attribute]:
-    return VectorType(element, shape)
 
 
 class Unroller:
@@ -212,7 +206,7 @@ class Unroller:
                 known = (kind, None, kind)
             else:
                 element = cast(VectorType[Attribute], kind).element_type
-                known = (kind, shapes[0], _vector(element, shapes[1]))
+                known = (kind, shapes[0], vector_type(element, shapes[1]))
             self._types[id(kind)] = known
         return known[1:]
 
