@@ -1,10 +1,11 @@
 """The pipeline schedule: when blocks are fetched, awaited, stored and released.
 
-Events and their order are those of spec/pallas_semantics.md section 2.3, for windows of one or
-two buffers. A loop-carried slot number per double-buffered operand says which half of its buffer
-the body sees; the other half receives the next block of an input, and still holds the previous
-block of an output. (The counters of section 2.3 stay in step: `ci = wi + 1` when a fetch starts,
-`wo = co - 1` when a store is awaited; so one number per operand replaces both.)
+Events and their order are those of spec/pallas_semantics.md section 2.3, for inputs of any number
+of buffers and outputs of one or two. A loop-carried slot number per operand of several buffers says
+which of them the body sees. Of two, the other one receives the next block of an input, and still
+holds the previous block of an output. (The counters of section 2.3 stay in step: `ci = wi + 1` when
+a fetch starts, `wo = co - 1` when a store is awaited; so one number per operand replaces both.) An
+input of more buffers carries the slot of its next fetch, too.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _Turn:
     operand: Pipelined
     slot: Scalar
     other: Scalar
-    """The other slot of two."""
+    """The slot after this one; of two, the other one."""
     previous: Index
     current: Index
     following: Index
@@ -128,12 +129,13 @@ class Pipeline:
     def write(self, steps: Scalar) -> None:
         """Writes the pipeline for `steps` steps, at least one."""
         build, grid = self.build, self.grid
-        self._prologue()
+        fetch_slots = self._prologue(steps)
         if known(steps) == 1:
             origin = (0,) * len(grid.bounds)
-            last_slots = self._step(0, steps, origin, [0] * len(self.operands))
+            slots: list[Scalar] = [0] * len(self.operands)
+            last_slots, _ = self._step(0, steps, origin, slots, fetch_slots)
         else:
-            last_slots = self._loop(steps)
+            last_slots = self._loop(steps, fetch_slots)
         final = tuple(build.sub(bound, 1) for bound in grid.bounds)
         for operand, slot in zip(self.operands, last_slots, strict=True):
             if operand.stored and operand.buffers == 2:
@@ -144,20 +146,57 @@ class Pipeline:
         arguments = (*self.grid.place(self.build, point), *self.prefetch)
         return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
 
-    def _prologue(self) -> None:
-        origin = (0,) * len(self.grid.bounds)
-        for operand in self.operands:
-            if operand.fetched and operand.buffers == 2:
-                with self.build.at(operand.location):
-                    operand.fetch(self.build, self._index(operand, origin), 0)
+    def _prologue(self, steps: Scalar) -> dict[int, Scalar]:
+        """Starts the fetches for the first steps; where inputs of over two buffers go on."""
+        build, slots = self.build, dict[int, Scalar]()
+        point: Indices = (0,) * len(self.grid.bounds)
+        before = point
+        for ahead in range(max((o.buffers for o in self.operands), default=1) - 1):
+            for n, operand in enumerate(self.operands):
+                if not operand.fetched or operand.buffers < ahead + 2:
+                    continue
+                with build.at(operand.location):
+                    slot = slots.get(n, 0)
+                    fetches: Scalar = 1
+                    if ahead:
+                        fetches = build.both(
+                            build.less(ahead, steps), self._moves(operand, before, point)
+                        )
+                    slots[n] = self._fetch_into(operand, fetches, point, slot)
+            before, point = point, self.grid.after(build, point)
+        return {n: slot for n, slot in slots.items() if self.operands[n].buffers > 2}
 
-    def _loop(self, steps: Scalar) -> list[Scalar]:
+    def _fetch_into(
+        self, operand: Pipelined, fetches: Scalar, point: Indices, slot: Scalar
+    ) -> Scalar:
+        """Starts a fetch under a condition; the slot of the next fetch."""
+        build, index = self.build, self._index(operand, point)
+        build.when(fetches, lambda: operand.fetch(build, index, slot))
+        return build.select(fetches, self._slot_after(operand, slot), slot)
+
+    def _slot_after(self, operand: Pipelined, slot: Scalar) -> Scalar:
+        build, count = self.build, operand.buffers
+        if count <= 2:
+            return build.sub(1, slot) if count == 2 else 0
+        moved = build.add(slot, 1)
+        return build.select(build.equal(moved, count), 0, moved)
+
+    def _moves(self, operand: Pipelined, before: Indices, after: Indices) -> Scalar:
+        """Whether the block at one point differs from that at the next."""
+        index = self._index(operand, after)
+        running = all(known(after[axis]) is None for axis in self.grid.varying)
+        if running and self.grid.advances(index, self.grid.place(self.build, after)):
+            return 1
+        return self._differ(self._index(operand, before), index)
+
+    def _loop(self, steps: Scalar, fetch_slots: dict[int, Scalar]) -> list[Scalar]:
         """Writes the loop; returns the slots after the last step."""
         build, grid = self.build, self.grid
         # With a single varying axis, its index is the step.
         carried = grid.varying if len(grid.varying) > 1 else []
-        slotted = [n for n, operand in enumerate(self.operands) if operand.buffers == 2]
-        block = Block(arg_types=[i32] * (1 + len(carried) + len(slotted)))
+        slotted = [n for n, operand in enumerate(self.operands) if operand.buffers > 1]
+        count = len(carried) + len(slotted)
+        block = Block(arg_types=[i32] * (1 + count + len(fetch_slots)))
         step, *values = block.args
         step.name_hint = "step"
         for axis, value in zip(carried, values, strict=False):
@@ -168,18 +207,23 @@ class Pipeline:
         ):
             point[axis] = value
         slots: list[Scalar] = [0] * len(self.operands)
-        for n, value in zip(slotted, values[len(carried) :], strict=True):
+        for n, value in zip(slotted, values[len(carried) : count], strict=True):
             slots[n] = value
             value.name_hint = "slot"
+        ahead: dict[int, Scalar] = {}
+        for n, value in zip(fetch_slots, values[count:], strict=True):
+            ahead[n] = value
+            value.name_hint = "fetch_slot"
         with build.within(block):
-            slots = self._step(step, steps, tuple(point), slots)
+            slots, ahead = self._step(step, steps, tuple(point), slots, ahead)
             following = grid.after(build, tuple(point)) if carried else ()
             yielded = [following[axis] for axis in carried] + [slots[n] for n in slotted]
+            yielded += [ahead[n] for n in fetch_slots]
             build.emit(scf.YieldOp(*(build.value(v) for v in yielded)))
-        initial = [build.value(0)] * len(values)
+        initial = [build.value(0)] * count + [build.value(v) for v in fetch_slots.values()]
         loop = scf.ForOp(build.value(0), build.value(steps), build.value(1), initial, block)
         build.emit(loop)
-        for n, result in zip(slotted, loop.results[len(carried) :], strict=True):
+        for n, result in zip(slotted, loop.results[len(carried) : count], strict=True):
             slots[n] = result
         return slots
 
@@ -195,16 +239,21 @@ class Pipeline:
             else:
                 came = self._differ(previous, current)
                 leaves = self._differ(current, following)
-            other = build.sub(1, slot) if operand.buffers == 2 else 0
+            other = self._slot_after(operand, slot)
         return _Turn(operand, slot, other, previous, current, following, came, leaves)
 
     def _differ(self, a: Index, b: Index) -> Scalar:
         return self.build.any_of(self.build.differ(x, y) for x, y in zip(a, b, strict=True))
 
     def _step(
-        self, step: Scalar, steps: Scalar, point: Indices, slots: Sequence[Scalar]
-    ) -> list[Scalar]:
-        """Writes one step; returns the slots of the next."""
+        self,
+        step: Scalar,
+        steps: Scalar,
+        point: Indices,
+        slots: Sequence[Scalar],
+        fetch_slots: dict[int, Scalar],
+    ) -> tuple[list[Scalar], dict[int, Scalar]]:
+        """Writes one step; returns the slots of the next, and where fetches go on."""
         build = self.build
         not_first = build.differ(step, 0, "not_first")
         not_last = build.differ(step, build.sub(steps, 1), "not_last")
@@ -213,11 +262,16 @@ class Pipeline:
         turns = [self._turn(o, point, s) for o, s in zip(self.operands, slots, strict=True)]
         fetched = [t for t in turns if t.operand.fetched]
         stored = [t for t in turns if t.operand.stored]
-        for t in fetched:
+        ahead: dict[int, Scalar] = {}
+        for n, t in enumerate(turns):
+            if not t.operand.fetched:
+                continue
             if t.operand.buffers == 2:
                 self._when(t, build.both(not_last, t.leaves), self._fetch_next)
-            else:
+            elif t.operand.buffers == 1:
                 self._when(t, build.either(first, t.came), self._fetch_here)
+            else:
+                ahead[n] = self._fetch_ahead(t, step, steps, point, fetch_slots[n])
         for t in fetched:
             self._when(t, build.either(first, t.came), self._wait_here)
         for t in turns:
@@ -232,7 +286,22 @@ class Pipeline:
         for t in stored:
             if t.operand.buffers == 2:
                 self._when(t, build.both(not_first, t.came), self._wait_previous)
-        return [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]
+        following = [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]
+        return following, ahead
+
+    def _fetch_ahead(
+        self, turn: _Turn, step: Scalar, steps: Scalar, point: Indices, slot: Scalar
+    ) -> Scalar:
+        """Fetches for the last step that has a buffer; the slot of the next fetch."""
+        build, operand = self.build, turn.operand
+        distance = operand.buffers - 1
+        with build.at(operand.location):
+            before = point
+            for _ in range(distance):
+                before, point = point, self.grid.after(build, point)
+            exists = build.less(build.add(step, distance), steps)
+            fetches = build.both(exists, self._moves(operand, before, point))
+            return self._fetch_into(operand, fetches, point, slot)
 
     def _when(self, turn: _Turn, condition: Scalar, write: Callable[[_Turn], None]) -> None:
         with self.build.at(turn.operand.location):

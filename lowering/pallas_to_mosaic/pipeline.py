@@ -9,7 +9,8 @@ becomes
     })
 
 The order of events is `lowering/windows_to_dma_schedule.py`'s (spec/pallas_semantics.md section
-2.3). A ref that is already where the block should be is not copied: the body sees a part of it.
+2.3); `lookahead`, which may fetch a block still earlier, is not used. A ref that is already where
+the block should be is not copied: the body sees a part of it.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ class _Expansion:
         self.build = ScalarBuilder(self.block, op.location)
         bounds = iter(op.bounds)
         sizes: list[Scalar] = [next(bounds) if n == DYNAMIC else n for n in op.grid_shape]
-        self.grid = Grid(tuple(sizes))
-        self.outside = [*captured(op.maps), *op.offsets]
+        self.grid = Grid(tuple(sizes), tuple(op.offsets))
+        self.outside = captured(op.maps)
         """Values that index maps use besides the grid indices."""
         self.pipelined: list[Pipelined] = []
         self.copied: list[tuple[BlockArgument, SSAValue, SSAValue, bool]] = []
@@ -86,7 +87,7 @@ class _Expansion:
         operands = [*op.inputs, *op.outputs]
         for n, operand in enumerate(operands):
             self._operand(n, operand, n >= len(op.inputs))
-        semaphore = self._semaphores(1) if self.copied else None
+        semaphore = self._semaphores(1, "copied") if self.copied else None
         steps = self.grid.steps(build)
 
         def everything() -> None:
@@ -116,7 +117,7 @@ class _Expansion:
                 "transfers are of types that memory holds, got blocks of booleans",
                 "booleans are 32-bit integers in memory; use an int32 array and compare with 0",
             )
-        self._check(window)
+        self._check(window, output)
         map = pipeline_map(op, window, self.outside)
         space = memory_space(argument.type)
         if space in (memory_space(array.type), *WHOLE_SPACES):
@@ -129,13 +130,13 @@ class _Expansion:
         described = self._described(argument, window, output, array, map)
         self.pipelined.append(self._window(described, array))
 
-    def _check(self, window: pallas.WindowAttr) -> None:
+    def _check(self, window: pallas.WindowAttr, output: bool) -> None:
         buffers = window.buffers or 2
-        if not 1 <= buffers <= 2 or window.lookahead:
+        if output and buffers > 2:
             raise self.c.unsupported(
                 self.op,
                 "pipeline-buffers",
-                f"blocks have one or two buffers, without lookahead, got {window}",
+                f"blocks of an output have one or two buffers, got {buffers}",
                 "write pl.Buffered(2)",
             )
         if any(dim.low or dim.high for dim in window.dims):
@@ -185,10 +186,10 @@ class _Expansion:
         made = allocation(operand.buffer_type(buffers))
         return self.build.emit(made, operand.hint("window"))
 
-    def _semaphores(self, count: int) -> SSAValue:
+    def _semaphores(self, count: int, hint: str) -> SSAValue:
         shape = () if count == 1 else (count,)
         type = MemRefType(tpu.DMASemaphoreType(), shape, memory_space=SEMAPHORES)
-        return self.build.emit(tpu.SemAllocOp(result_types=[type]), "sems").results[0]
+        return self.build.emit(tpu.SemAllocOp(result_types=[type]), hint).results[0]
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         buffer = self._buffer(operand, operand.buffers)
@@ -204,7 +205,7 @@ class _Expansion:
             buffers=operand.buffers,
             stride=operand.stride if len(operand.block) == 1 else 0,
             buffer=buffer.results[0],
-            semaphores=self._semaphores(operand.buffers),
+            semaphores=self._semaphores(operand.buffers, operand.hint("sems")),
             generation=self.c.target.generation,
             location=operand.location,
         )
@@ -227,17 +228,18 @@ class _Expansion:
     # The body.
 
     def _body(self, point: Indices) -> None:
-        """Moves the body's operations here, with blocks and program ids replaced."""
+        """Moves the body's operations here, with blocks and program ids replaced.
+
+        `point` includes the offsets of the pipeline.
+        """
         build, op = self.build, self.op
         for placed in self.placed:
             placed.argument.replace_all_uses_with(self._view(placed, point))
-        offsets: Sequence[Scalar] = op.offsets or (0,) * len(point)
-        place = [build.add(p, o) for p, o in zip(point, offsets, strict=True)]
         axes = op.user_axes
         body = op.body.block
         for inner in list(_own_operations(body)):
             if isinstance(inner, pallas.ProgramIdOp):
-                _replace(inner, build.value(place[axes[inner.axis.value.data]]))
+                _replace(inner, build.value(point[axes[inner.axis.value.data]]))
             elif isinstance(inner, pallas.NumProgramsOp):
                 _replace(inner, build.value(self.grid.bounds[axes[inner.axis.value.data]]))
         for inner in list(body.ops):

@@ -41,7 +41,7 @@ def captured(maps: Sequence[Region]) -> list[SSAValue]:
 def pipeline_map(
     op: pallas.EmitPipelineOp, window: pallas.WindowAttr, outside: Sequence[SSAValue]
 ) -> PipelineMap:
-    """The index map of one window of `op`; `outside` ends with the offsets of `op`, if any."""
+    """The index map of one window of `op`, which takes grid indices with the offsets of `op`."""
     grid = op.grid_shape
     block = Block(arg_types=[i32] * len(grid) + [value.type for value in outside])
 
@@ -51,9 +51,6 @@ def pipeline_map(
         return made.results[0]
 
     place: list[SSAValue] = list(block.args[: len(grid)])
-    if op.offsets:
-        offsets = block.args[-len(grid) :]
-        place = [emit(arith.AddiOp(p, o)) for p, o in zip(place, offsets, strict=True)]
     map = window.map
     if isinstance(map, AffineMap):
         results = affine_values(map, place, emit)

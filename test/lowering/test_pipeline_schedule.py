@@ -1,0 +1,108 @@
+"""`pallas.emit_pipeline`, lowered, follows the specification's schedule, with any buffer counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pallasite
+from pallasite.dialects import pallas
+from pallasite.dialects.kernel import kernel_function
+
+from .test_dma_schedule import BLOCK, TERMS, Operand, Trace, model
+
+
+def kernel(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[int]) -> str:
+    """A pipeline that says at each step which point it is at and which slots it sees."""
+    points = list(itertools.product(*map(range, grid)))
+    heads, windows, body = [f"prefetch %sizes: tensor<{len(grid)}xi32>"], [], []
+    for n, operand in enumerate(operands):
+        role = "output" if operand.output else "input"
+        last = [max((operand.index(p)[d] for p in points), default=0) for d in range(2)]
+        rows, columns = ((i + 1) * size for i, size in zip(last, BLOCK, strict=True))
+        heads.append(f"{role} %a{n}: tensor<{rows}x{columns}xf32> in any")
+        at = ", ".join(text.replace("/", " floordiv ") for text in (operand.rows, operand.columns))
+        windows.append(
+            f"{role} %w{n} = %a{n}: memref<{rows}x{columns}xf32, #tpu.memory_space<any>> in vmem "
+            f"block (8, 128) at ({at}) buffers {operand.buffers}"
+        )
+        body.append(f"%v{n} = pallas.load %w{n}[...] : memref<8x128xf32, #tpu.memory_space<vmem>>")
+        body.append(f"pallas.store %v{n}, %w{n}[...] : memref<8x128xf32, #tpu.memory_space<vmem>>")
+    ids = [
+        f'%d{a} = pallas.program_id {a}\ntpu.trace_value %d{a}, "d{a}" : i32' for a in _axes(grid)
+    ]
+    sizes = [f"%s{axis}" if axis in dynamic else str(size) for axis, size in enumerate(grid)]
+    table = f"memref<{len(grid)}xi32, #tpu.memory_space<smem>>"
+    loads = [f"%s{axis} = pallas.load %sizes[{axis}] : {table}" for axis in dynamic]
+    lines = [
+        *("pallas.kernel @pipeline", *heads, "{", *loads),
+        *(f"pallas.emit_pipeline grid ({', '.join(sizes)})", *windows, "{", *ids, *body, "}", "}"),
+    ]
+    return "\n".join(lines)
+
+
+def _axes(grid: Sequence[int]) -> range:
+    return range(len(grid))
+
+
+def compare(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[int] = ()) -> None:
+    module = pallasite.parse(kernel(grid, operands, dynamic))
+    for op in module.walk():
+        if isinstance(op, pallas.KernelOp):
+            for n, array in enumerate(op.body.block.args[1:]):
+                array.name_hint = f"w{n}"
+    function = kernel_function(pallasite.lower(module, form="mosaic"))
+    assert function is not None
+    trace = Trace(function, [list(grid), *(None for _ in operands)])
+
+    def trivial(operand: Operand) -> bool:
+        maps = operand.rows + operand.columns
+        varying = (f"d{n}" for n, size in enumerate(grid) if size != 1 or n in dynamic)
+        points = itertools.product(*map(range, grid))
+        whole = all(operand.index(p) == (0, 0) for p in points)
+        return whole and not any(axis in maps for axis in varying)
+
+    assert trace.events == model(grid, operands, trivial)
+    assert not any(trace.semaphores.values())
+
+
+def _deep(rows: str, buffers: int, columns: str = "0") -> Operand:
+    return Operand(False, rows, columns, buffers)
+
+
+OUT = Operand(True, "d0", "d1")
+
+
+@pytest.mark.parametrize(
+    ("grid", "dynamic"),
+    [((1, 1), ()), ((2, 1), (0,)), ((3, 2), (1,)), ((5, 3), ()), ((0, 2), (0,))],
+)
+def test_several_buffers(grid: tuple[int, int], dynamic: tuple[int, ...]) -> None:
+    compare(grid, [_deep("d0", 3), _deep("d1", 4, "d0"), _deep("0", 3), OUT], dynamic)
+
+
+def test_blocks_known_before_the_loop() -> None:
+    compare((1, 2), [_deep("0", 3, "1"), OUT])
+
+
+@st.composite
+def configurations(draw: st.DrawFn):
+    grid = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    operand = st.builds(Operand, st.just(False), TERMS, TERMS, st.integers(1, 5))
+    inputs = draw(st.lists(operand, min_size=1, max_size=3))
+    outputs = draw(st.lists(operand, min_size=1, max_size=2))
+    results = [Operand(True, o.rows, o.columns, min(o.buffers, 2)) for o in outputs]
+    dynamic = draw(st.sampled_from([(), (1,)]))
+    return grid, [*inputs, *results], dynamic
+
+
+@settings(max_examples=10, deadline=None)
+@given(configurations())
+def test_any_configuration(
+    configuration: tuple[tuple[int, int], list[Operand], tuple[int, ...]],
+) -> None:
+    compare(*configuration)
