@@ -62,8 +62,9 @@ def _compile(request: dict[str, Any], sharding: Any) -> dict[str, Any]:
     ]
     began = time.perf_counter()
     try:
-        # Arguments that the kernel only writes to must stay, so none are pruned.
-        traced = jax.jit(call, keep_unused=True).trace(*operands)
+        # Arguments that the kernel only writes to must stay, so none are pruned; a kernel without
+        # arguments learns its device from the results.
+        traced = jax.jit(call, keep_unused=True, out_shardings=sharding).trace(*operands)
         program = traced.lower(lowering_platforms=("tpu",)).compile()
     except Exception as error:
         # Whatever it raises is its verdict.
