@@ -40,11 +40,19 @@ def position_of(location: Attribute) -> SourceLocation | None:
 
 
 def source_location(op: Operation) -> SourceLocation | None:
-    """The file position of `op`, or of the nearest operation around it that has one."""
+    """The file position of `op`, of the nearest operation around it that has one, or else of a
+    neighbour: JAX leaves the position out where it reuses a function it has traced before."""
     current: Operation | None = op
     while current is not None:
         position = position_of(current.location)
         if position is not None:
             return position
         current = current.parent_op()
+    for following in (False, True):
+        neighbour = op.next_op if following else op.prev_op
+        while neighbour is not None:
+            position = position_of(neighbour.location)
+            if position is not None:
+                return position
+            neighbour = neighbour.next_op if following else neighbour.prev_op
     return None
