@@ -80,7 +80,8 @@ def bitcast(
         *slow, (extent, stride) = ref.digits[rows]
         fits = stride == 1 and extent % k == 0 and ref.starts[rows] % k == 0
         finest = [(extent // k, k)] if extent != k else []
-        others = [d for i, ds in enumerate(ref.digits) if i != rows for d in ds]
+        # A digit of one value adds nothing, whatever its stride.
+        others = [d for i, ds in enumerate(ref.digits) if i != rows for d in ds if d[0] != 1]
         if not fits or ref.base % k or any(s % k for _, s in [*others, *slow]):
             raise ref.no_view("bitcast", shape, at)
         scaled = [tuple((e, s // k) for e, s in digits) for digits in ref.digits]
