@@ -11,8 +11,10 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.layouts.registers import LANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
+    Tiled,
     element_of,
     grid_type,
     is_vector,
@@ -83,16 +85,11 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
     """
     shape, element = shape_of(op.results[0]), element_of(op.results[0])
     dims = [int(d) for d in op.dimensions.get_values()]
-    if bit_width(element) != 32:
-        raise c.unsupported(
-            op, "iota-width", f"iota of {element} is not supported, only of i32",
-            "registers count in 32-bit words", "make an i32 iota and convert it",
-        )  # fmt: skip
     rank = len(shape)
     layout = VectorLayout.native(
         rank, 32, 0 if rank - 2 in dims else None, 0 if rank - 1 in dims else None
     )
-    kind = cast(VectorType[Attribute], grid_type(layout, shape, element))
+    kind = cast(VectorType[Attribute], grid_type(layout, shape, i32))
     total: SSAValue | None = None
     weight = 1
     for dim in reversed(dims):
@@ -104,6 +101,9 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
         weight *= shape[dim]
     if total is None:
         total = c.emit(arith.ConstantOp(splat(kind, 0)))
+    if bit_width(element) < 32:
+        # Registers count in words.
+        total, layout = narrow(c, Tiled(total, layout, shape), element)
     c.define(op.results[0], total, layout)
     c.retire(op)
 
@@ -113,7 +113,9 @@ def coordinate(
 ) -> SSAValue:
     """A grid whose elements are their coordinate along logical dimension `dim`."""
     step = {rank - 1: LANES, rank - 2: layout.block[0]}.get(dim, 1)
-    blocks = c.emit(grid.PositionOp(dim, step, kind))
+    # The grid of a vector of rank 1 has a row of registers in front.
+    place = max(dim, dim + len(kind.get_shape()) - 2 - rank)
+    blocks = c.emit(grid.PositionOp(place, step, kind))
     if dim < rank - 2:
         return blocks
     inside = tpu.IotaOp.create(
@@ -121,6 +123,6 @@ def coordinate(
         properties={"dimensions": DenseArrayBase.from_list(i32, [dim - (rank - 2)])},
     )
     spread = c.emit(grid.BroadcastOp(c.emit(inside), kind))
-    if kind.get_shape()[dim] == 1:
+    if kind.get_shape()[place] == 1:
         return spread
     return c.emit(arith.AddiOp(blocks, spread))

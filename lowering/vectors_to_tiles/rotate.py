@@ -14,7 +14,8 @@ from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule, shape_of
+from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule
+from pallasite.lowering.vectors_to_tiles.gather import gather
 from pallasite.passes.divisibility import constant_of
 
 
@@ -83,19 +84,12 @@ def _dynamic(
     c: Converter,
 ) -> SSAValue:
     rank = len(held.shape)
-    unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dim, 1)
     extent = held.shape[dim]
-    if extent % unit:
-        raise c.unsupported(
-            op, "ragged-rotate", f"a rotation of {extent} elements by an unknown amount "
-            f"is not supported", f"registers rotate whole groups of {unit}",
-            f"pad the dimension to a multiple of {unit}, or rotate by a constant",
-        )  # fmt: skip
     total = c.constant_i32(amount) if amount is not None else op.operands[1]
     size = c.constant_i32(extent)
     total = c.emit(arith.RemSIOp(total, size))
     if not stride:
-        return _rotate(held, dim, unit, total, c)
+        return _rotate(held, dim, total, c)
     along = op.stride_dimension.value.data if op.stride_dimension is not None else 0
     if along == rank - 1:
         raise c.unsupported(
@@ -113,16 +107,41 @@ def _dynamic(
         shape = (*held.shape[:along], 1, *held.shape[along + 1 :])
         part = Tiled(c.box(held.grid, offsets, sizes), held.layout, shape)
         step = c.emit(arith.AddiOp(total, c.constant_i32(stride * k)))
-        pieces.append(_rotate(part, dim, unit, c.emit(arith.RemSIOp(step, size)), c))
+        pieces.append(_rotate(part, dim, c.emit(arith.RemSIOp(step, size)), c))
     return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, along))
 
 
-def _rotate(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
-    """By `amount` in [0, extent): inside registers by its remainder, then whole registers."""
+def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
+    """By `amount` in [0, extent).
+
+    Registers rotate with their padding. What comes around the end of the data takes a second
+    rotation, by as much more as there is padding: for position `i < amount` it brings element
+    `i - amount + extent`, for the others the first brings element `i - amount`.
+    """
+    rank = len(held.shape)
+    unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dim, 1)
+    padding = -held.shape[dim] % unit
+    value = _rotate_whole(held, dim, unit, amount, c)
+    if not padding:
+        return value
+    further = c.emit(arith.AddiOp(amount, c.constant_i32(padding)))
+    around = _rotate_whole(held, dim, unit, further, c)
+    kind = cast(VectorType[Attribute], value.type)
+    counts = VectorType(i32, kind.get_shape())
+    position = coordinate(c, dim, rank, held.layout, counts)
+    bound = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
+    bound = c.emit(grid.BroadcastOp(bound, counts))
+    early = c.emit(arith.CmpiOp(position, bound, "slt"))
+    return c.emit(arith.SelectOp(early, around, value))
+
+
+def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
+    """By `amount` in [0, extent with padding): inside registers by its remainder, then whole
+    registers."""
     value = held.grid
     if unit > 1:
         value = _inside(held, dim, unit, amount, c)
-    count = held.shape[dim] // unit
+    count = -(-held.shape[dim] // unit)
     if count == 1:
         return value
     whole = c.emit(arith.DivSIOp(amount, c.constant_i32(unit)))
@@ -167,7 +186,7 @@ def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
     axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
     rest = c.emit(arith.RemSIOp(amount, c.constant_i32(unit)))
     turned = c.rotate(held.grid, rest, axis)
-    count = held.shape[dim] // unit
+    count = -(-held.shape[dim] // unit)
     if count == 1:
         return turned
     before = _roll_registers(turned, _grid_dim(held, dim), 1, count, c)
@@ -230,65 +249,3 @@ def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SS
     index = c.emit(arith.AddiOp(c.emit(arith.SubiOp(lanes, wrapped)), size))
     index = c.emit(arith.RemSIOp(index, size))
     return gather(held.grid, index, True, c)
-
-
-def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:
-    """`take_along_axis` on a matrix of registers, along lanes or sublanes.
-
-    One hardware gather per register along the axis; selects keep the one that holds the element.
-    """
-    kind, wanted = (cast(VectorType[Attribute], v.type) for v in (source, index))
-    shape = kind.get_shape()
-    result = VectorType(kind.element_type, wanted.get_shape())
-    unit, position = (LANES, len(shape) - 3) if lanes else (SUBLANES, len(shape) - 4)
-    axis = DenseArrayBase.from_list(i32, [len(shape) - (1 if lanes else 2)])
-
-    def constant(value: int) -> SSAValue:
-        return c.emit(arith.ConstantOp(splat(wanted, value)))
-
-    # The hardware takes the index modulo the register, so only the choice among registers is left.
-    several = shape[position] > 1
-    shift = constant(unit.bit_length() - 1) if several else None
-    number = c.emit(arith.ShRSIOp(index, shift)) if shift is not None else index
-    found: SSAValue | None = None
-    for block in range(shape[position]):
-        begin, sizes = [0] * (len(shape) - 2), list(shape[:-2])
-        begin[position], sizes[position] = block, 1
-        part = c.emit(grid.BroadcastOp(c.box(source, begin, sizes), result))
-        made = tpu.DynamicGatherOp.create(
-            operands=[part, index], result_types=[result], properties={"dimensions": axis}
-        )
-        taken = c.emit(made)
-        if found is not None:
-            here = c.emit(arith.CmpiOp(number, constant(block), "eq"))
-            taken = c.emit(arith.SelectOp(here, taken, found))
-        found = taken
-    assert found is not None
-    return found
-
-
-@rule(tpu.DynamicGatherOp)
-def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
-    """`take_along_axis` along lanes or sublanes."""
-    source, index = op.operands[0], op.operands[1]
-    dims = [int(d) for d in op.dimensions.get_values()]
-    rank = len(shape_of(source))
-    if len(dims) != 1 or dims[0] < rank - 2 or c.mask_bits(source) != 32:
-        raise c.unsupported(
-            op, "gather-form", f"a gather along {dims} of {source.type} is not supported",
-            "registers gather 32-bit words along lanes or sublanes",
-            "gather along one of the last two dimensions of a 32-bit array",
-        )  # fmt: skip
-    layout = VectorLayout.native(rank, 32)
-    values, indices = c.in_layout(source, layout), c.in_layout(index, layout)
-    if dims[0] == rank - 1:
-        gathered = gather(values, indices, True, c)
-    else:
-        if not c.target.sublane_gather:
-            raise c.unsupported(
-                op, "sublane-gather", f"{c.target.name} cannot gather along sublanes",
-                "its cross-lane unit gathers along lanes only", "transpose, gather along lanes",
-            )  # fmt: skip
-        gathered = gather(values, indices, False, c)
-    c.define(op.results[0], gathered, layout)
-    c.retire(op)

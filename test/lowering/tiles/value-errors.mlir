@@ -1,18 +1,5 @@
 // RUN: tpu-opt %s -p vectors-to-tiles --split-input-file --verify-diagnostics | filecheck %s
 
-!x = memref<16x100xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
-
-// CHECK: error: a rotation of 100 elements by an unknown amount is not supported [ragged-rotate]
-func.func @ragged_rotation(%x: !x, %n: i32) {
-  %c0 = arith.constant 0 : index
-  %v = vector.load %x[%c0, %c0] : !x, vector<16x100xf32>
-  %r = tpu.dynamic_rotate %v by %n dim 1 : vector<16x100xf32>, i32 -> vector<16x100xf32>
-  tpu.vector_store %x[%c0, %c0], %r {strides = array<i32>} : !x, vector<16x100xf32>,
-  func.return
-}
-
-// -----
-
 !x = memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 !i = memref<8x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 

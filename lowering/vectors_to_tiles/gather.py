@@ -1,0 +1,103 @@
+"""Gathers along lanes or sublanes: registers choose words, narrower elements travel in words."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import bit_width, splat
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+    rule,
+    shape_of,
+)
+
+
+def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:
+    """`take_along_axis` on a matrix of registers, along lanes or sublanes.
+
+    One hardware gather per register along the axis; selects keep the one that holds the element.
+    """
+    kind, wanted = (cast(VectorType[Attribute], v.type) for v in (source, index))
+    shape = kind.get_shape()
+    result = VectorType(kind.element_type, wanted.get_shape())
+    unit, position = (LANES, len(shape) - 3) if lanes else (SUBLANES, len(shape) - 4)
+    axis = DenseArrayBase.from_list(i32, [len(shape) - (1 if lanes else 2)])
+
+    def constant(value: int) -> SSAValue:
+        return c.emit(arith.ConstantOp(splat(wanted, value)))
+
+    # The hardware takes the index modulo the register, so only the choice among registers is left.
+    several = shape[position] > 1
+    shift = constant(unit.bit_length() - 1) if several else None
+    number = c.emit(arith.ShRSIOp(index, shift)) if shift is not None else index
+    found: SSAValue | None = None
+    for block in range(shape[position]):
+        begin, sizes = [0] * (len(shape) - 2), list(shape[:-2])
+        begin[position], sizes[position] = block, 1
+        part = c.emit(grid.BroadcastOp(c.box(source, begin, sizes), result))
+        made = tpu.DynamicGatherOp.create(
+            operands=[part, index], result_types=[result], properties={"dimensions": axis}
+        )
+        taken = c.emit(made)
+        if found is not None:
+            here = c.emit(arith.CmpiOp(number, constant(block), "eq"))
+            taken = c.emit(arith.SelectOp(here, taken, found))
+        found = taken
+    assert found is not None
+    return found
+
+
+@rule(tpu.DynamicGatherOp)
+def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
+    """`take_along_axis` along lanes or sublanes."""
+    source, index, result = op.operands[0], op.operands[1], op.results[0]
+    dims = [int(d) for d in op.dimensions.get_values()]
+    rank = len(shape_of(source))
+    if len(dims) != 1 or dims[0] < rank - 2:
+        raise c.unsupported(
+            op, "gather-form", f"a gather along {dims} of {source.type} is not supported",
+            "registers gather along lanes or sublanes",
+            "gather along one of the last two dimensions, one at a time",
+        )  # fmt: skip
+    lanes = dims[0] == rank - 1
+    if not lanes and not c.target.sublane_gather:
+        raise c.unsupported(
+            op, "sublane-gather", f"{c.target.name} cannot gather along sublanes",
+            "its cross-lane unit gathers along lanes only", "transpose, gather along lanes",
+        )  # fmt: skip
+    element = element_of(source)
+    gathered = gather(words(source, c).grid, words(index, c).grid, lanes, c)
+    made = Tiled(gathered, VectorLayout.native(rank, 32), shape_of(result))
+    c.define(result, *_from_words(made, element, c))
+    c.retire(op)
+
+
+def words(value: SSAValue, c: Converter) -> Tiled:
+    """`value` in native tiles of words: narrower elements, floats too, as sign-extended bits."""
+    shape, bits = shape_of(value), bit_width(element_of(value))
+    layout = VectorLayout.native(len(shape), bits)
+    held = c.in_layout(value, layout)
+    if bits == 32:
+        return Tiled(held, layout, shape)
+    kind = grid_type(layout, shape, IntegerType(bits))
+    grown, wide = widen(c, Tiled(c.bitcast(held, kind), layout, shape), i32)
+    return Tiled(grown, wide, shape)
+
+
+def _from_words(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
+    """The inverse of `words`."""
+    bits = bit_width(element)
+    if bits == 32:
+        return held.grid, held.layout
+    value, layout = narrow(c, held, IntegerType(bits))
+    return c.bitcast(value, grid_type(layout, held.shape, element)), layout
