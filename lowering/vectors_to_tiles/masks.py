@@ -1,4 +1,4 @@
-"""Masks of words where masks of packed elements are needed."""
+"""Masks of words where masks of packed elements are needed, and parts of words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects import arith, tpu
+from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
 from pallasite.lowering.vectors_to_tiles.converter import (
@@ -72,3 +73,75 @@ def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     words = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 0)))
     return c.emit(arith.CmpiOp(words, none, "ne"))
+
+
+def merge_rows(
+    c: Converter, value: SSAValue, old: SSAValue, bits: int, low: int, high: int
+) -> SSAValue:
+    """Rows [low, high) of every register of `value`, the other rows of `old`."""
+    p = packing(bits)
+    sublane = _iota(c, [0])
+    chosen = _constant(c, -1)
+    for edge, kept in (
+        (low // p, -1 << low % p * bits),
+        (high // p, (1 << high % p * bits) - 1),
+    ):
+        if kept not in (0, -1):
+            here = c.emit(arith.CmpiOp(sublane, _constant(c, edge), "eq"))
+            part = c.emit(arith.AndIOp(chosen, _constant(c, kept)))
+            chosen = c.emit(arith.SelectOp(here, part, chosen))
+    return _merged(c, value, old, chosen)
+
+
+def merge_flat(
+    c: Converter, value: SSAValue, old: SSAValue, bits: int, low: int, high: int
+) -> SSAValue:
+    """Elements [low, high) of every flat register of `value`, the others of `old`.
+
+    Element `row * 128 + lane` of a flat register lies in subelement `row % packing` of sublane
+    `row // packing`.
+    """
+    p = packing(bits)
+    sublane, lane = _iota(c, [0]), _iota(c, [1])
+    first = c.emit(arith.MuliOp(sublane, _constant(c, p * LANES)))
+    first = c.emit(arith.AddiOp(first, lane))
+    chosen = _constant(c, 0)
+    for part in range(p):
+        inside: SSAValue | None = None
+        for bound, predicate in ((low, "sge"), (high, "slt")):
+            if bound not in (0, SUBLANES * p * LANES):
+                limit = _constant(c, bound - part * LANES)
+                side = c.emit(arith.CmpiOp(first, limit, predicate))
+                inside = side if inside is None else c.emit(arith.AndIOp(inside, side))
+        field = _constant(c, _signed(((1 << bits) - 1) << part * bits))
+        if inside is not None:
+            field = c.emit(arith.SelectOp(inside, field, _constant(c, 0)))
+        chosen = c.emit(arith.OrIOp(chosen, field))
+    return _merged(c, value, old, chosen)
+
+
+def _merged(c: Converter, value: SSAValue, old: SSAValue, chosen: SSAValue) -> SSAValue:
+    """The bits of `value` where the register `chosen` has ones, those of `old` elsewhere."""
+    kind = cast(VectorType[Attribute], value.type)
+    lead = kind.get_shape()[:-3]
+    words = VectorType(i32, (*lead, SUBLANES, LANES))
+    new, kept = c.bitcast(value, words), c.bitcast(old, words)
+    spread = c.emit(grid.BroadcastOp(chosen, words))
+    changed = c.emit(arith.AndIOp(c.emit(arith.XOrIOp(new, kept)), spread))
+    return c.bitcast(c.emit(arith.XOrIOp(kept, changed)), kind)
+
+
+def _iota(c: Converter, dims: list[int]) -> SSAValue:
+    made = tpu.IotaOp.create(
+        result_types=[VectorType(i32, (SUBLANES, LANES))],
+        properties={"dimensions": DenseArrayBase.from_list(i32, dims)},
+    )
+    return c.emit(made)
+
+
+def _constant(c: Converter, number: int) -> SSAValue:
+    return c.emit(arith.ConstantOp(splat(VectorType(i32, (SUBLANES, LANES)), number)))
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >= 1 << 31 else number

@@ -18,6 +18,7 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule, shape_of
+from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.memory import (
     STEPS,
     Access,
@@ -117,6 +118,8 @@ def _store_class(
     lead = kind.get_shape()[: -len(register) - 2]
     value = _part(held, lead, r, k, c)
     high = min(r.high, plan.tile_rows)
+    if plan.open_word:
+        high = -(-high // p) * p
     first, last = r.low // p, -(-high // p)
     base = list(plan.base)
     for axis, part in ((plan.axis, r), (-1, k)):
@@ -155,6 +158,8 @@ def _merge_rows(
     register = register_shape(plan.layout.bits)
     p = register[-1]
     old = load_registers(plan, base, kind.element_type, blocks, -(-high // p), c)
+    if p > c.target.max_mask_subelements:
+        return merge_rows(c, value, old, plan.layout.bits, low, high)
     rows = tpu.CreateSubelementMaskOp.create(
         result_types=[VectorType(i1, register)],
         properties={"from": IntegerAttr(low, i32), "to": IntegerAttr(high, i32)},
@@ -214,14 +219,11 @@ def _store_flat(
         mask = None
         if (part.low % unit or part.high % unit) and not (plan.open_column and not part.low % unit):
             if p > 1:
-                raise c.unsupported(
-                    op, "packed-flat-store",
-                    f"a flat store of {plan.layout.bits}-bit elements must start and end "
-                    f"at multiples of {unit}, or end where the array ends",
-                    "memory is written in words of 32 bits",
-                    "pad the block, or store a two-dimensional block",
-                )  # fmt: skip
-            mask = _flat_mask(part.low, part.high, (part.count,), c)
+                # Memory is written in words.
+                old = load_registers(plan, base, kind.element_type, (part.count,), last, c)
+                value = merge_flat(c, value, old, plan.layout.bits, part.low, part.high)
+            else:
+                mask = _flat_mask(part.low, part.high, (part.count,), c)
         if words is not None:
             given = c.box(words, [0, part.first], [1, part.count])
             given = c.emit(grid.ReshapeOp(given, VectorType(i1, (part.count, SUBLANES, LANES))))

@@ -29,15 +29,3 @@ func.func @untiled(%x: memref<8x128xf32, #tpu.memory_space<vmem>>) -> vector<8x1
   %v = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
   func.return %v : vector<8x128xf32>
 }
-
-// -----
-
-!x = memref<1000xbf16, #tpu.tiled<(1024)(128)(2,1),[1]>, #tpu.memory_space<vmem>>
-
-// CHECK: error: a flat store of 16-bit elements must start and end at multiples of 256, or end where the array ends [packed-flat-store]
-func.func @flat_half_words(%x: !x) {
-  %c0 = arith.constant 0 : index
-  %v = vector.load %x[%c0] : !x, vector<300xbf16>
-  tpu.vector_store %x[%c0], %v {strides = array<i32>} : !x, vector<300xbf16>,
-  func.return
-}
