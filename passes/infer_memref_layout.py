@@ -23,12 +23,14 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import Unsupported
+from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.tpu.views import check_tiled_reshape
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
@@ -54,20 +56,23 @@ def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
     return Tiling(tiles, contiguous_strides(shape, tile))
 
 
-def vmem_tiling(shape: tuple[int, ...], bits: int, generation: int, single_rows: bool) -> Tiling:
+def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
     """The tiling of a VMEM buffer: one register per tile, fewer rows if the array has fewer."""
     if len(shape) < 2:
         return flat_tiling(shape, bits) if shape else Tiling((), ())
     p = packing(bits)
-    rows = SUBLANES * p
-    while rows > p and rows // 2 >= shape[-2]:
-        rows //= 2
-    if single_rows:
-        rows = 1
+    rows = p if single_rows else _tile_rows(shape[-2], p)
     tiles: tuple[tuple[int, ...], ...] = ((rows, LANES),)
     if p > 1:
         tiles = (*tiles, (p, 1))
     return Tiling(tiles, contiguous_strides(shape, (rows, LANES)))
+
+
+def _tile_rows(rows: int, p: int) -> int:
+    tile = SUBLANES * p
+    while tile > p and tile // 2 >= rows:
+        tile //= 2
+    return tile
 
 
 def _pad(buffer: SSAValue) -> None:
@@ -130,9 +135,7 @@ class _Inference:
             tiling = Tiling((), contiguous_strides(shape, ()))
         elif memory_space(kind) in ("vmem", None):
             bits = bit_width(kind.element_type)
-            tiling = vmem_tiling(
-                shape, bits, self.target.generation, needs_single_rows(value, bits)
-            )
+            tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
         elif len(shape) == 1 and memory_space(kind) != "smem":
             tiling = flat_tiling(shape, bit_width(kind.element_type))
         else:
@@ -163,6 +166,10 @@ class _Inference:
                 "view-layout",
                 f"{op.name} from {source} to {result} does not keep whole tiles together",
                 source_location(op),
+                [
+                    Note("memory is not moved: what lies in one tile must stay in one"),
+                    Note("load the whole array and reshape its value"),
+                ],
             )
         Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
 
@@ -215,8 +222,19 @@ def _viewed(
         p = packing(new)
         tiles: tuple[tuple[int, ...], ...] = ((rows * old // new, columns),)
         return Tiling(tiles + (((p, 1),) if p > 1 else ()), tiling.strides)
-    shape = tuple(result.get_shape())
-    return Tiling(tiling.tiles, contiguous_strides(shape, tiling.first))
+    return _reshaped(tiling, tuple(source.get_shape()), tuple(result.get_shape()))
+
+
+def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Tiling | None:
+    """The tiling of a reshape; None if elements would have to leave their tiles."""
+    if len(tiling.first) == 2 and len(new) < 2:
+        return None
+    made = Tiling(tiling.tiles, contiguous_strides(new, tiling.first))
+    try:
+        check_tiled_reshape(tiling, made, old, new)
+    except VerifyException:
+        return None
+    return made
 
 
 def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) -> Tiling | None:
@@ -237,11 +255,49 @@ def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) ->
 
 
 def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
-    """True if some access to `buffer` may begin at a row that does not begin a register."""
+    """True if some access to `buffer` may begin at a row that does not begin a register, or some
+    view of it cuts its rows anew; for packed types a row is one of words."""
     kind = _memref(buffer)
-    if bits != 32 or kind is None or len(kind.get_shape()) < 2:
+    if kind is None or len(kind.get_shape()) < 2:
         return False
-    return any(row is None or remainder(row, SUBLANES) != 0 for row in _rows(buffer))
+    if _refolded(buffer, _tile_rows(kind.get_shape()[-2], packing(bits))):
+        return True
+    rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
+    return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
+
+
+def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
+    """The row index of every access to a view of packed `value` as words."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, _VIEWS) and (kind := _memref(op.results[0])) is not None:
+            of_words = bit_width(kind.element_type) == 32
+            yield from (_rows if of_words else _word_rows)(op.results[0])
+
+
+def _refolded(value: SSAValue, tile: int) -> bool:
+    """Whether `value`, tiled by `tile` rows, or a view of it is reshaped across its tiles."""
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, _VIEWS):
+            continue
+        kinds = _memref(op.operands[0]), _memref(op.results[0])
+        if None in kinds:
+            continue
+        source, result = (cast(MemRefType[Attribute], kind) for kind in kinds)
+        rows = tile
+        if isinstance(op, tpu.MemrefBitcastOp):
+            rows = tile * bit_width(source.element_type) // bit_width(result.element_type)
+        old, new = source.get_shape(), result.get_shape()
+        if isinstance(op, tpu.MemrefReshapeOp) and len(new) > 1:
+            # Registers load the rows of one tile, or of any number of rows of words.
+            small = tile < SUBLANES * packing(bit_width(source.element_type))
+            cut = any(shape[-2] % tile for shape in (old, new)) and old[-2] != new[-2]
+            if old[-1] != new[-1] or cut or (small and new[-2] > tile):
+                return True
+        if len(new) > 1 and _refolded(op.results[0], rows):
+            return True
+    return False
 
 
 def _rows(value: SSAValue) -> Iterator[SSAValue | None]:

@@ -59,10 +59,12 @@ class Access:
     tile_rows: int
     """Rows of a memory tile; a register reads no further unless tiles of one row are strided."""
     single_rows: bool
-    """Every row has its own tile; rows behind the box may lie behind the buffer."""
+    """Every row of words has its own tile; rows behind the box may lie behind the buffer."""
     open_row: bool
     """The box ends where the array ends, so rows behind it are padding of the allocation."""
     open_column: bool
+    open_word: bool = False
+    """The box ends where the array ends, so the rest of its last words is padding."""
     axis: int = -2
     """The memref dimension, counted from the end, whose elements lie on the sublanes."""
 
@@ -132,11 +134,11 @@ def _matrix_access(
         raise c.unsupported(op, "memory-tiling", f"cannot load registers from tiles {tiling}")
     native = SUBLANES * packing(bits)
     column = _offset(op, indices[-1], LANES, "lane", c)
-    single_rows = rows == 1 and bits == 32
+    single_rows = rows == packing(bits)
     if single_rows:
         # Every row of 128 words has its own tile: any row is the start of a register, and the
         # rows below follow at the distance of one row of tiles.
-        row, stride = 0, tiling.strides[-2]
+        row, stride = _offset(op, indices[-2], rows, "sublane", c), tiling.strides[-2]
     else:
         row, stride = _offset(op, indices[-2], rows, "sublane", c), 1
     if not single_rows and rows < native and (row + shape[-2] > rows):
@@ -149,10 +151,11 @@ def _matrix_access(
     steps = (*[1] * (rank - 2), native, LANES)
     starts = [constant_of(i) for i in indices[-2:]]
     ends = [None if s is None else s + n for s, n in zip(starts, shape[-2:], strict=True)]
+    open_rows = ends[0] == extent[-2] and reaches_end(memref, -2)
     return Access(
         memref, base, layout, steps, stride, native if single_rows else rows, single_rows,
-        ends[0] == extent[-2] and not single_rows and reaches_end(memref, -2),
-        ends[1] == extent[-1] and reaches_end(memref, -1),
+        open_rows and not single_rows, ends[1] == extent[-1] and reaches_end(memref, -1),
+        open_word=open_rows,
     )  # fmt: skip
 
 
@@ -288,12 +291,12 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
     p = packing(plan.layout.bits)
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
     blocks = list(_grid_of_access(plan, shape))
-    rows = shape[plan.axis] if len(shape) > 1 else 0
     if len(shape) == 1:
         loaded = _load_flat(plan, element, blocks[0], shape[0], c)
         return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
-    if (plan.single_rows or plan.axis != -2) and rows % SUBLANES and plan.sublane_stride:
-        return _load_ragged(plan, element, blocks, rows, c)
+    words = -(-((plan.layout.row or 0) + shape[plan.axis]) // p)
+    if (plan.single_rows or plan.axis != -2) and words % SUBLANES and plan.sublane_stride:
+        return _load_ragged(plan, element, blocks, words, c)
     return load_registers(plan, plan.base, element, blocks, last, c)
 
 
@@ -316,10 +319,10 @@ def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Conve
 
 
 def _load_ragged(
-    plan: Access, element: Attribute, blocks: list[int], rows: int, c: Converter
+    plan: Access, element: Attribute, blocks: list[int], words: int, c: Converter
 ) -> SSAValue:
     """Whole blocks of rows, then the last one without the sublanes that it does not fill."""
-    whole, rest = divmod(rows, SUBLANES)
+    whole, rest = divmod(words, SUBLANES)
     base = list(plan.base)
     if whole:
         base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)

@@ -1,4 +1,8 @@
-"""Strided loads and stores: the distance between rows goes into the sublane stride."""
+"""Strided loads and stores: the distance between rows goes into the sublane stride.
+
+Rows of packed types share words, so a packed load takes every row of its span and leaves the choice
+to a planned move.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +13,82 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.dialects.types import bit_width
-from pallasite.lowering.vectors_to_tiles.converter import Converter, element_of, rule, shape_of
+from pallasite.layouts.move import Move
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    element_of,
+    rule,
+    shape_of,
+)
 from pallasite.lowering.vectors_to_tiles.memory import Access, access, load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
 
 
 def strided_access(
-    op: Operation, memref: SSAValue, indices: Sequence[SSAValue], strides: list[int],
-    value: SSAValue, c: Converter,
+    op: Operation, memref: SSAValue, indices: Sequence[SSAValue], strides: Sequence[int],
+    shape: tuple[int, ...], c: Converter,
 ) -> Access:  # fmt: skip
-    """The access of rows `strides[-2]` apart in memory tiled by single rows."""
-    shape = shape_of(value)
-    if len(shape) < 2 or bit_width(element_of(value)) != 32 or strides[-1] != 1:
-        raise c.unsupported(
-            op, "strided-access", f"a strided access of {value.type} with strides {strides} is not "
-            "supported", "sublanes are read at a distance, lanes are not; words have 32 bits",
-            "stride along the second to last or a leading dimension of a 32-bit array",
-        )  # fmt: skip
+    """The access of rows of words `strides[-2]` apart, of packed types of neighbouring rows."""
     plan = access(op, memref, indices, shape, c)
+    if strides[-2] != 1 and not plan.single_rows:
+        raise c.unsupported(
+            op, "strided-access", f"a strided access of {memref.type} is not supported",
+            "only memory that is tiled by single rows is accessed at a distance",
+            "access the whole block and slice or select its value",
+        )  # fmt: skip
     lead = [step * stride for step, stride in zip(plan.steps[:-1], strides[:-1], strict=True)]
     return replace(
         plan,
         steps=(*lead, plan.steps[-1]),
         sublane_stride=plan.sublane_stride * strides[-2],
-        open_row=False,
+        open_row=plan.open_row and strides[-2] == 1,
     )
+
+
+def _strides(
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp, value: SSAValue, c: Converter
+) -> list[int]:
+    strides = [int(s) for s in op.strides.get_values()]
+    if len(strides) < 2 or strides[-1] != 1:
+        raise c.unsupported(
+            op, "strided-access", f"a strided access of {value.type} with strides {strides} is not "
+            "supported", "sublanes are read at a distance, lanes are not",
+            "stride along the second to last or a leading dimension",
+        )  # fmt: skip
+    return strides
 
 
 @rule(tpu.StridedLoadOp)
 def lower_strided_load(op: tpu.StridedLoadOp, c: Converter) -> None:
     """A load whose sublanes lie `stride` rows apart."""
-    strides = [int(s) for s in op.strides.get_values()]
-    plan = strided_access(op, op.base, list(op.indices), strides, op.results[0], c)
-    result = op.results[0]
-    c.define(result, load_grid(plan, shape_of(result), element_of(result), c), plan.layout)
+    result, indices = op.results[0], list(op.indices)
+    strides, shape, element = _strides(op, result, c), shape_of(result), element_of(result)
+    if bit_width(element) == 32 or strides[-2] == 1:
+        plan = strided_access(op, op.base, indices, strides, shape, c)
+        c.define(result, load_grid(plan, shape, element, c), plan.layout)
+    else:
+        rows = (shape[-2] - 1) * strides[-2] + 1
+        span = (*shape[:-2], rows, shape[-1])
+        plan = strided_access(op, op.base, indices, [*strides[:-2], 1, 1], span, c)
+        whole = load_grid(plan, span, element, c)
+        layout = VectorLayout.native(len(shape), bit_width(element))
+        steps = (*[1] * (len(shape) - 2), strides[-2], 1)
+        move = Move.slice((plan.layout, span), layout, [0] * len(shape), shape, steps)
+        c.define(result, c.move(move, [whole]), layout)
     c.retire(op)
 
 
 @rule(tpu.StridedStoreOp)
 def lower_strided_store(op: tpu.StridedStoreOp, c: Converter) -> None:
     """A store whose sublanes lie `stride` rows apart."""
-    strides = [int(s) for s in op.strides.get_values()]
-    plan = strided_access(op, op.base, list(op.indices), strides, op.value, c)
+    strides = _strides(op, op.value, c)
+    if bit_width(element_of(op.value)) != 32 and strides[-2] != 1:
+        raise c.unsupported(
+            op, "strided-access", f"a strided store of {op.value.type} is not supported",
+            "rows of packed types share words with the rows between them",
+            "load the whole block, select between it and the value, and store that",
+        )  # fmt: skip
+    plan = strided_access(op, op.base, list(op.indices), strides, shape_of(op.value), c)
     store_grid(op, op.value, None, plan, (), c)
     c.retire(op)
