@@ -1,13 +1,18 @@
-"""Structured control flow that carries vectors: carried values are grids in native layout."""
+"""Structured control flow that carries vectors: carried values are grids in native layout.
+
+Masks cross the borders of regions as 0 and 1 in words, for mask registers are not carried.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from pallasite.dialects import func, scf, tpu
-from pallasite.dialects.types import bit_width
+from pallasite.dialects import arith, func, scf, tpu
+from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -17,6 +22,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
+from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 
 
 def carried_layout(value: SSAValue) -> VectorLayout:
@@ -32,12 +38,39 @@ def carried_type(value: SSAValue) -> Attribute:
     """The grid type that stands for `value` at the border of a region."""
     if not is_vector(value):
         return value.type
-    return grid_type(carried_layout(value), shape_of(value), element_of(value))
+    element = i32 if is_mask(value) else element_of(value)
+    return grid_type(carried_layout(value), shape_of(value), element)
 
 
 def carried(values: Sequence[SSAValue], c: Converter) -> list[SSAValue]:
     """`values` as they cross the border of a region."""
-    return [c.in_layout(v, carried_layout(v)) if is_vector(v) else v for v in values]
+    return [_sent(v, c) if is_vector(v) else v for v in values]
+
+
+def _sent(value: SSAValue, c: Converter) -> SSAValue:
+    layout = carried_layout(value)
+    if not is_mask(value):
+        return c.in_layout(value, layout)
+    kind = cast(VectorType[Attribute], carried_type(value))
+    mask = mask_in_layout(c, value, layout)
+    return c.emit(arith.ExtUIOp.create(operands=[mask], result_types=[kind]))
+
+
+def _receive(old: SSAValue, new: SSAValue, c: Converter) -> None:
+    """Records that `new` stands for vector `old` inside or behind a region."""
+    if not is_mask(old):
+        c.define(old, new, carried_layout(old))
+        return
+    zero = arith.ConstantOp(splat(cast(VectorType[Attribute], new.type), 0))
+    mask = arith.CmpiOp(new, zero, "ne")
+    if isinstance(new.owner, Block):
+        place = cast(Operation, new.owner.first_op)
+        zero.location = mask.location = place.location
+        new.owner.insert_ops_before([zero, mask], place)
+    else:
+        c.insert(zero)
+        c.insert(mask)
+    c.define(old, mask.result, carried_layout(old))
 
 
 @rule(scf.ForOp, scf.IfOp, scf.WhileOp, scf.IndexSwitchOp, tpu.RegionOp, tpu.TraceOp)
@@ -59,12 +92,32 @@ def lower_structured(op: Operation, c: Converter) -> None:
         regions=regions,
     )
     c.insert(made)
-    for old, new in zip(op.results, made.results, strict=True):
+    for old, new in zip(op.results, _chosen(made, c), strict=True):
         if is_vector(old):
-            c.define(old, new, carried_layout(old))
+            _receive(old, new, c)
         else:
             old.replace_all_uses_with(new)
     c.retire(op)
+
+
+def _chosen(made: Operation, c: Converter) -> list[SSAValue]:
+    """The results of `made`; a branch that only passes packed registers on becomes a select.
+
+    The compiler makes a select of any such result, and then finds that it selects by a scalar
+    among words only.
+    """
+    values = list[SSAValue](made.results)
+    if not isinstance(made, scf.IfOp) or not values:
+        return values
+    yields = [cast(Operation, region.block.last_op).operands for region in made.regions]
+    for number, (value, left, right) in enumerate(zip(values, *yields, strict=True)):
+        kind = value.type
+        inside = any(made.is_ancestor(v.owner) for v in (left, right))
+        if isinstance(kind, VectorType) and bit_width(kind) < 32 and not inside:
+            words = VectorType(i32, kind.get_shape()[:-1])
+            operands = (made.operands[0], *(c.bitcast(v, words) for v in (left, right)))
+            values[number] = c.bitcast(c.emit(arith.SelectOp(*operands)), kind)
+    return values
 
 
 def _rebuilt(old: Block, c: Converter) -> Block:
@@ -76,11 +129,12 @@ def _rebuilt(old: Block, c: Converter) -> Block:
     new.add_ops(operations)
     for argument, fresh in zip(old.args, new.args, strict=True):
         if is_vector(argument):
-            c.define(argument, fresh, carried_layout(argument))
-            c.place(argument, new)
+            first = cast(Operation, new.first_op)
+            _receive(argument, fresh, c)
+            c.place(argument, first if is_mask(argument) else new)
         else:
             argument.replace_all_uses_with(fresh)
-    c.block(new)
+    c.convert(operations)
     return new
 
 

@@ -143,7 +143,7 @@ class Converter:
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
         self._spread: dict[tuple[SSAValue, int, VectorLayout], SSAValue] = {}
         self._old: list[Operation] = []
-        self._places: dict[SSAValue, Block] = {}
+        self._places: dict[SSAValue, Block | Operation] = {}
         self._offers: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
@@ -159,7 +159,11 @@ class Converter:
 
     def block(self, block: Block) -> None:
         """Converts the operations of `block` in order."""
-        for op in list(block.ops):
+        self.convert(list(block.ops))
+
+    def convert(self, operations: Sequence[Operation]) -> None:
+        """Converts `operations` in order."""
+        for op in operations:
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
@@ -238,9 +242,9 @@ class Converter:
             return held
         return Tiled(relayout(self, held, layout), layout, held.shape)
 
-    def place(self, value: SSAValue, block: Block) -> None:
-        """Says that carried vector `value` now lives in `block`."""
-        self._places[value] = block
+    def place(self, value: SSAValue, place: Block | Operation) -> None:
+        """Says that carried vector `value` now lives in a block, or from an operation on."""
+        self._places[value] = place
 
     def _behind(self, value: SSAValue) -> Operation:
         owner = self._places.get(value, value.owner)
