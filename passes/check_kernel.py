@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
@@ -33,7 +34,7 @@ from pallasite.passes.check_vectors import (
     check_element,
     refusal,
 )
-from pallasite.passes.divisibility import remainder
+from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
@@ -83,16 +84,64 @@ def _vector_access(op: Operation, target: Target) -> None:
 
 def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None:
     """Strided accesses step over the rows of an array of one column of tiles, never over lanes."""
-    strides = op.strides.get_values()
+    strides = [int(s) for s in op.strides.get_values()]
     shape = cast(_MEMREF, _base_of(op).type).get_shape()
-    if strides[-1] == 1 and (all(s == 1 for s in strides) or shape[-1] == LANES):
+    if not strides or all(s == 1 for s in strides):
+        return
+    columns = max(shape[-1:])
+    if len(shape) < 2 or strides[-1] != 1 or columns > LANES:
+        raise refusal(
+            op, "strided-access",
+            f"strides {strides} of an array whose rows have {columns} elements are not "
+            "supported",
+            f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
+            "load the whole block and slice its value, or reshape the ref to 128 columns",
+        )  # fmt: skip
+    _packed_strides(op, shape)
+
+
+def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int]) -> None:
+    """Rows of packed types are only loaded at a distance, by whole words, from known places."""
+    loading = isinstance(op, tpu.StridedLoadOp)
+    value = cast("VectorType[Attribute]", (op.results[0] if loading else op.operands[0]).type)
+    p = packing(bit_width(value))
+    known = all(constant_of(index) is not None for index in op.indices)
+    if p == 1 or (loading and known and value.get_shape()[-2] % p == 0 and shape[-2] % p == 0):
         return
     raise refusal(
         op, "strided-access",
-        f"strides {list(strides)} of an array whose rows have {shape[-1]} elements are not "
-        "supported",
-        f"a strided access needs rows of exactly {LANES} elements and a stride of 1 along them",
-        "load the whole block and slice its value, or reshape the ref to 128 columns",
+        f"a strided {'load' if loading else 'store'} of {value} is not supported",
+        f"{p} rows share the words of a register: packed types are only loaded at a distance, at "
+        f"constant indices, {p} rows at a time",
+        "access the whole block and slice or select its value, or use a 32-bit type",
+    )  # fmt: skip
+
+
+def _reshape_view(op: tpu.MemrefReshapeOp, target: Target) -> None:
+    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows."""
+    kinds = op.input.type, op.result.type
+    if not isinstance(op.input, BlockArgument) or tiling_of(kinds[0]) is not None:
+        return
+    old, new = (kind.get_shape() for kind in kinds)
+    if min(len(old), len(new)) < 2 or -1 in (*old, *new):
+        return
+    bits = bit_width(kinds[0])
+    tile = tile_rows(old[-2], bits)
+    whole_lanes = old[-1] == new[-1] or (old[-1] % LANES == 0 and new[-1] % LANES == 0)
+    if bits == 32 and (old[-1] <= LANES or tile == 1):
+        gaps = old[-2] % tile and prod(old[:-2]) > 1
+        if whole_lanes and not gaps:
+            return
+        reason = f"rows of 32-bit words are padded to tiles of {tile} rows"
+    else:
+        same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
+        if old[-1] == new[-1] and same_rows:
+            return
+        reason = f"its tiles have {tile} rows and {LANES} columns, and none may be cut"
+    raise refusal(
+        op, "view-layout", f"a ref of {kinds[0].element_type} of shape {list(old)} cannot be "
+        f"reshaped to {list(new)}", f"memory is not moved: {reason}",
+        "load the whole ref and reshape its value",
     )  # fmt: skip
 
 
@@ -264,6 +313,7 @@ _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
     tpu.StridedLoadOp: (_strided,),
     tpu.StridedStoreOp: (_strided,),
+    tpu.MemrefReshapeOp: (_reshape_view,),
     tpu.VectorStoreOp: (_byte_masks,),
     vector.StoreOp: (_byte_masks,),
 }

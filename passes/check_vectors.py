@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects import arith, math, scf, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -177,14 +177,27 @@ def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
             op, "sublane-gather", f"{target.name} has no gather along sublanes",
             "gather along the last dimension, or index a ref row by row",
         )  # fmt: skip
-    bits = bit_width(op.source.type)
-    known = (32,) if (rank - 2) in op.dimensions.get_values() else (8, 32)
-    if target.generation < 6 and bits not in known:
+
+
+def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
+    """Widths that the compiler gathers, by indices as wide as the elements."""
+    source, indices = op.source.type, op.indices.type
+    lanes = len(source.get_shape()) - 1 in op.dimensions.get_values()
+    known = target.lane_gather_bits if lanes else target.sublane_gather_bits
+    bits = bit_width(source)
+    if bits not in known:
         raise refusal(
             op, "gather-width",
-            f"{target.name} gathers {' or '.join(map(str, known))}-bit elements along this "
-            f"dimension, got {bits}-bit ones",
+            f"{target.name} gathers {' or '.join(map(str, sorted(known)))}-bit elements along "
+            f"{'lanes' if lanes else 'sublanes'}, got {bits}-bit ones",
             "cast the operand to a 32-bit type first, and the result back",
+        )  # fmt: skip
+    if bit_width(indices) != bits:
+        raise refusal(
+            op, "gather-width",
+            f"a gather of {bits}-bit elements by {bit_width(indices)}-bit indices is not supported",
+            "a register of indices selects among elements of the same width",
+            f"cast the indices to int{bits}, or the operand to a 32-bit type",
         )  # fmt: skip
 
 
@@ -281,6 +294,60 @@ def _scalars(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
+def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -> None:
+    """Rotations and gathers have rows and lanes to tell apart."""
+    kind = cast(Vector, op.operands[0].type)
+    if len(kind.get_shape()) < 2:
+        raise refusal(
+            op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
+            "a flat vector runs through all sublanes of a register, lanes move within one",
+            "reshape it to two dimensions first: x.reshape(1, n)",
+        )  # fmt: skip
+
+
+def _strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
+    """Rows rotate by different amounts where the cross-lane unit has a stride."""
+    rank = len(cast(Vector, op.operands[0].type).get_shape())
+    along = op.stride_dimension.value.data if op.stride_dimension is not None else None
+    if op.stride is None or along != rank - 2 or target.strided_lane_rotate:
+        return
+    raise refusal(
+        op, "rotate-stride", f"{target.name} cannot rotate the rows of a matrix by different "
+        "amounts", "its cross-lane unit rotates all sublanes of a register alike",
+        "rotate row by row, or put the stride axis in front",
+    )  # fmt: skip
+
+
+def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
+    """Counting on in the next register adds to its numbers in their own width."""
+    kind = cast(Vector, op.results[0].type)
+    shape, bits = kind.get_shape(), bit_width(kind)
+    if bits != 16 or target.i16_add:
+        return
+    for dim in op.dimensions.get_values():
+        block = {1: LANES, 2: SUBLANES * packing(bits)}.get(len(shape) - dim, shape[dim])
+        if shape[dim] > block:
+            raise refusal(
+                op, "narrow-integer", f"{target.name} counts {block} elements of "
+                f"{kind.element_type} along dimension {dim}, got {shape[dim]}",
+                "further registers need an addition of 16-bit integers, which it does not have",
+                "make an int32 iota and convert it",
+            )  # fmt: skip
+
+
+def _carried_masks(op: Operation, target: Target) -> None:
+    """The compiler keeps no mask registers across the borders of regions."""
+    carried = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+    for value in carried:
+        kind = value.type
+        if isinstance(kind, VectorType) and bit_width(kind) == 1:
+            raise refusal(
+                op, "carried-mask", f"{op.name} carries a vector of booleans",
+                "mask registers do not cross the borders of loops and branches",
+                "carry jnp.where(mask, 1, 0) and compare with zero inside",
+            )  # fmt: skip
+
+
 def _undone(op: Operation, source: Vector) -> bool:
     """Whether every use of a change of shape only takes it back, so that both fold away."""
     users = [use.operation for use in op.results[0].uses]
@@ -300,7 +367,10 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
         (_scalars,),
     ),
     arith.SelectOp: (_narrow_extremum,),
-    tpu.DynamicGatherOp: (_gather_extent,),
+    tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
+    tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
+    tpu.IotaOp: (_half_word_iota,),
+    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 

@@ -45,6 +45,10 @@ class Target:
     """Mask bits per 32-bit word that the mask registers hold."""
     sublane_gather: bool = False
     """`dynamic_gather` along sublanes."""
+    lane_gather_bits: frozenset[int] = frozenset({8, 32})
+    """Element widths that the compiler gathers along lanes."""
+    sublane_gather_bits: frozenset[int] = frozenset({32})
+    """Element widths that the compiler gathers along sublanes."""
     two_source_shuffle: bool = False
     """A sublane shuffle of two registers is one instruction."""
     strided_lane_rotate: bool = False
@@ -78,6 +82,8 @@ _V7_CASTS = _V6_CASTS | {
     ("f4E2M1FN", "f8E5M2"), ("f4E2M1FN", "f8E4M3FN"), ("f32", "i8"), ("f32", "i4"),
     ("i8", "f8E5M2"), ("i8", "f8E4M3FN"),
 }  # fmt: skip
+
+_GATHERS = frozenset({8, 16, 32})
 
 _BF16_V4 = frozenset({
     "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",
@@ -120,7 +126,8 @@ _V6E = Target(
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
-    sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
+    sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
+    two_source_shuffle=True, strided_lane_rotate=True,
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
@@ -132,7 +139,8 @@ _V7X = Target(
     matmul_pairs=frozenset(_V7_PAIRS),
     bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
-    sublane_gather=True, two_source_shuffle=True, strided_lane_rotate=True,
+    sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
+    two_source_shuffle=True, strided_lane_rotate=True,
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,

@@ -334,9 +334,60 @@ def test_gathers_read_one_register() -> None:
 
 def test_narrow_gathers_by_generation() -> None:
     check(gather("16x128xi8", 1, "i8"), "v5e")
-    refused(gather("16x128xbf16", 1, "i16"), "gather-width", "v5e")
-    refused(gather("16x128xbf16", 0, "i16"), "gather-width", "v5e")
+    beyond(gather("16x128xbf16", 1, "i16"), "gather-width", "v5e")
+    beyond(gather("16x128xbf16", 0, "i16"), "gather-width", "v5e")
     check(gather("16x128xbf16", 0, "i16"), "v6e")
+    beyond(gather("16x128xbf16", 0, "i32"), "gather-width", "v6e")
+    beyond(gather("16x128xi4", 1, "i4"), "gather-width", "v7x")
+
+
+def test_flat_vectors_are_neither_rotated_nor_gathered() -> None:
+    beyond(gather("128xf32", 0, "i32"), "one-dimension")
+
+
+def test_counting_in_half_words() -> None:
+    def iota(shape: str, dim: int) -> str:
+        kind = f"vector<{shape}>"
+        return kernel("", f"%a = tpu.iota {{dimensions = array<i32: {dim}>}} : {kind}")
+
+    check(iota("16x128xi16", 1))
+    beyond(iota("16x256xi16", 1), "narrow-integer")
+    beyond(iota("24x128xi16", 0), "narrow-integer")
+    check(iota("24x256xi16", 0), "v6e")
+    check(iota("64x256xi8", 0))
+
+
+def test_rotating_rows_by_different_amounts() -> None:
+    def rotate(along: int) -> str:
+        kind = "vector<2x8x128xf32>"
+        return kernel(
+            f"%x: {memref('2x8x128xf32')}",
+            load("a", "x", "2x8x128xf32") + "%n = arith.constant 2 : i32\n"
+            f"%b = tpu.dynamic_rotate %a by %n dim 2 {{stride = 1 : si32, "
+            f"stride_dimension = {along} : si32}} : {kind}, i32 -> {kind}",
+        )
+
+    check(rotate(1))
+    beyond(rotate(1), "rotate-stride", "v4")
+    check(rotate(0), "v4")
+
+
+def test_refs_are_reshaped_where_they_lie() -> None:
+    def reshape(old: str, new: str) -> str:
+        return kernel(
+            f"%x: {memref(old)}", f"%v = tpu.memref_reshape %x : {memref(old)} -> {memref(new)}"
+        )
+
+    for old, new in (
+        ("16x128xf32", "8x256xf32"), ("30x128xf32", "6x5x128xf32"), ("1x1024xf32", "8x128xf32"),
+        ("64x128xbf16", "4x16x128xbf16"), ("2x3x5x256xf32", "6x5x256xf32"),
+    ):  # fmt: skip
+        check(reshape(old, new))
+    for old, new in (
+        ("16x256xf32", "32x128xf32"), ("6x5x128xf32", "30x128xf32"), ("8x256xf32", "2x4x256xf32"),
+        ("16x128xbf16", "8x256xbf16"), ("64x128xi8", "4x16x128xi8"),
+    ):  # fmt: skip
+        beyond(reshape(old, new), "view-layout")
 
 
 def test_choosing_the_larger_of_narrow_integers() -> None:
