@@ -21,12 +21,12 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.func import FuncOp
-from pallasite.dialects.kernel import Window, describe_kernel, form_of, kernel_function
+from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
     REFERENCE_RULES,
@@ -48,7 +48,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     func = kernel_function(module)
     if func is None:
         return
-    check_memory(module, target)
+    check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
     check_index_maps(module)
     # Later forms hold register operations, which their own verifiers check.
     if form_of(module) not in ("mosaic", "dma"):
@@ -221,16 +221,6 @@ def _base_of(op: Operation) -> Any:
     return op.operands[1] if op.name.endswith("store") else op.operands[0]
 
 
-def block_bytes(type: Attribute, target: Target) -> int:
-    """Bytes that a buffer of memref type `type` occupies, padding included."""
-    memref = cast(_MEMREF, type)
-    shape, bits = memref.get_shape(), bit_width(memref)
-    tiling: Tiling = tiling_of(memref) or infer_tiling(
-        shape, bits, target.generation, argument=False
-    )
-    return -(-tiling.elements(shape) * bits // 8)
-
-
 def check_index_maps(module: ModuleOp) -> None:
     """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
     func = kernel_function(module)
@@ -256,45 +246,6 @@ def check_index_maps(module: ModuleOp) -> None:
                 f"return ({', '.join(map(str, indices))}), got {found.function_type}",
                 source_location(found),
             )
-
-
-def check_memory(module: ModuleOp, target: Target) -> None:
-    """The blocks (times their buffers) and scratch of the kernel fit into VMEM and SMEM."""
-    func = kernel_function(module)
-    if func is None:
-        return
-    try:
-        kernel = describe_kernel(func)
-    except ValueError as error:
-        raise VerifyError("kernel-signature", str(error), source_location(func)) from error
-    sizes: dict[str, int] = {"vmem": 0, "smem": 0}
-    largest: dict[str, tuple[int, BlockArgument]] = {}
-
-    def add(argument: BlockArgument, copies: int) -> None:
-        space = memory_space(argument.type) or "vmem"
-        if space in sizes and isinstance(argument.type, MemRefType):
-            size = block_bytes(argument.type, target) * copies
-            sizes[space] += size
-            if size > largest.get(space, (0, argument))[0]:
-                largest[space] = (size, argument)
-
-    for argument, window in zip(kernel.operands, kernel.windows, strict=True):
-        add(argument, _copies(window))
-    for argument in (*kernel.prefetch, *kernel.scratch):
-        add(argument, 1)
-    for space, capacity in (("vmem", target.vmem_bytes), ("smem", target.smem_bytes)):
-        if sizes[space] > capacity:
-            size, argument = largest[space]
-            raise refusal(
-                func, f"{space}-exhausted",
-                f"the kernel's blocks and scratch take {sizes[space]} bytes of {space.upper()}, "
-                f"{target.name} has {capacity}",
-                f"the largest is {argument.type} with {size} bytes; use smaller blocks",
-            )  # fmt: skip
-
-
-def _copies(window: Window) -> int:
-    return (window.buffers or 2) if window.windowed else 1
 
 
 _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(

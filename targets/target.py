@@ -25,6 +25,8 @@ class Target:
     sublanes: int = 8
     lanes: int = 128
     vmem_bytes: int = 128 * MIB
+    scoped_vmem_bytes: int = 16 * MIB
+    """What the compiler gives a kernel that does not ask for more."""
     smem_bytes: int = 1 * MIB
     hbm_bytes: int = 16 * GIB
     semaphores: int = 1024
@@ -121,7 +123,7 @@ _V5P = Target(
 )  # fmt: skip
 _V6E = Target(
     name="v6e", generation=6, topology="v6e:2x2",
-    vmem_bytes=128 * MIB, hbm_bytes=32 * GIB,
+    vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V6, i16_add=True,
@@ -134,7 +136,7 @@ _V6E = Target(
 )  # fmt: skip
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1",
-    vmem_bytes=64 * MIB, hbm_bytes=96 * GIB,
+    vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),
     bf16_ops=_BF16_V6, i16_add=True,
