@@ -84,7 +84,32 @@ def test_limit_of_vmem() -> None:
     limited = pltpu.CompilerParams(vmem_limit_bytes=1 << 20)
     x = ramp(1024, 512)
     equal(run(call(copy, S(1024, 512)), x), x)
-    assert "vmem" in refusal(call(copy, S(1024, 512), compiler_params=limited), x).lower()
+    text = refusal(call(copy, S(1024, 512), compiler_params=limited), x)
+    assert "4194304 bytes of VMEM" in text and "vmem_limit_bytes" in text
+
+
+@feature("M12")
+def test_default_limit_of_vmem() -> None:
+    """Without being asked for more, a kernel gets 16 MiB; scoped buffers count."""
+    x = ramp(2048, 1024)  # 8 MiB
+
+    def scoped(x_ref: Any, o_ref: Any) -> None:
+        def copied(buffer: Any) -> None:
+            pltpu.sync_copy(x_ref, buffer)
+            pltpu.sync_copy(buffer, o_ref)
+
+        pl.run_scoped(copied, pltpu.VMEM(x_ref.shape, x_ref.dtype))
+
+    equal(run(call(copy, S(2048, 1024)), x), x)
+    more = pltpu.CompilerParams(vmem_limit_bytes=32 << 20)
+    wide = ramp(4096, 1024)
+    assert "16777216" in refusal(call(copy, S(4096, 1024)), wide)
+    equal(run(call(copy, S(4096, 1024), compiler_params=more), wide), wide)
+    equal(run(call(copy, S(4096, 1024)), wide, target="v6e"), wide)
+    program = call(scoped, S(2048, 1024), in_specs=[ANY], out_specs=ANY)
+    equal(run(program, x), x)
+    tall = ramp(5120, 1024)
+    assert "20971520" in refusal(call(scoped, S(5120, 1024), in_specs=[ANY], out_specs=ANY), tall)
 
 
 def gather(table: Any, x: Any) -> Any:
