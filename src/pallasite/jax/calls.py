@@ -34,10 +34,21 @@ PATIENCE = 120.0
 class KernelCall:
     """One custom call of a program, ready to run; may be called from several threads."""
 
-    def __init__(self, text: str, name: str, settings: Settings, devices: int) -> None:
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        settings: Settings,
+        devices: int,
+        traced: ModuleOp | None = None,
+    ) -> None:
+        """`text` is the call as JAX wrote it, `traced` its kernel in `pallas` form, if wanted."""
         self.settings = settings
         self.name = name
-        module, self.lowered = _lowered(text, name, settings)
+        if traced is not None:
+            module, self.lowered = traced, _executable(traced, settings)
+        else:
+            module, self.lowered = lowered_by_jax(text, name, settings)
         call = call_of(module)
         if call is None:
             raise UsageError("no-kernel", f"the call of {name} carries no kernel")
@@ -159,7 +170,7 @@ class _Round:
         return self.outputs[device]
 
 
-def _lowered(text: str, name: str, settings: Settings) -> tuple[ModuleOp, ModuleOp]:
+def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, ModuleOp]:
     """The kernel in the call as JAX wrote it, and in the form that is executed."""
     known = settings.kernels.find(text)
     if known is None:
@@ -171,11 +182,15 @@ def _lowered(text: str, name: str, settings: Settings) -> tuple[ModuleOp, Module
                 f"kernel {name} runs on the SparseCore, which is not modelled",
                 notes=[Note("use a TensorCoreMesh, or interpret=True")],
             )
-        # The `pallas` form of what JAX has lowered already would be its `mosaic` form.
-        form = "mosaic" if settings.form == "pallas" else settings.form
-        known = module, lower(module, form, settings.target)
+        known = module, lower(module, settings.form, settings.target)
         settings.kernels.keep(text, known)
     return known
+
+
+def _executable(module: ModuleOp, settings: Settings) -> ModuleOp:
+    # The `pallas` form means what its body and its windows mean, which the next form spells out.
+    form = "mosaic" if settings.form == "pallas" else settings.form
+    return lower(module, form, settings.target)
 
 
 def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

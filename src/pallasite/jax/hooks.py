@@ -15,15 +15,16 @@ import functools
 import itertools
 import re
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
-from pallasite.jax.calls import KernelCall
-from pallasite.jax.settings import Collector, Settings, Simulated
+from pallasite.jax.calls import KernelCall, lowered_by_jax
+from pallasite.jax.settings import Settings, Simulated
 
 JAX_VERSION = "0.10.2"
 
@@ -143,9 +144,15 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
         if settings is None:
             return original(ctx, *operands, interpret=interpret, **params)
         # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
-        with scope(settings):
-            results = for_tpu(ctx, *operands, interpret=False, **params)
-        return _replace_calls(ctx, settings, results)
+        traced = tracing.Traced() if settings.traces else None
+        try:
+            with scope(settings), _tracing(traced):
+                results = for_tpu(ctx, *operands, interpret=False, **params)
+            return _replace_calls(ctx, settings, results, traced)
+        except Diagnostic as error:
+            if settings.collector is not None:
+                raise
+            raise _as_jax_raises(error) from None
 
     mlir.register_lowering(primitive, rule, platform="cpu")
 
@@ -156,10 +163,11 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
 
 
-def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequence[Any]:
+def _replace_calls(
+    ctx: Any, settings: Settings, results: Sequence[Any], traced: tracing.Traced | None
+) -> Sequence[Any]:
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
-    traced = settings.traced
     point: Any = ir.InsertionPoint.current
     block = point.block
     for op in list(block.operations):
@@ -167,13 +175,17 @@ def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequ
             continue
         if ir.StringAttr(op.attributes["call_target_name"]).value != "tpu_custom_call":
             continue
-        if traced is not None:
-            if traced.begun is not None:
-                tracing.finish(traced, op.operation.get_asm(), _kernel_name(op))
+        text, name = op.operation.get_asm(), _kernel_name(op)
+        module = None if traced is None else traced.finish(text, name)
+        if settings.collector is not None:
+            settings.collector.modules.append(module or lowered_by_jax(text, name, settings)[0])
+            op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue
         old = list(op.operation.results)
         with ir.InsertionPoint(op), op.operation.location:
-            new = _emit_callback(ctx, settings, op.operation)
+            devices, position = _position(ctx)
+            call = KernelCall(text, name, settings, devices, module)
+            new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
             before.replace_all_uses_with(after)
             results = [after if result == before else result for result in results]
@@ -181,14 +193,11 @@ def _replace_calls(ctx: Any, settings: Settings, results: Sequence[Any]) -> Sequ
     return results
 
 
-def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
-    devices, position = _position(ctx)
-    try:
-        call = KernelCall(op.get_asm(), _kernel_name(op), settings, devices)
-    except Diagnostic as error:
-        raise _as_jax_raises(error) from None
-    if settings.collector is not None:
-        settings.collector.modules.append(call.module)
+_COLLECTED = "pallasite_kernel"
+"""The target of calls whose kernel was collected; their program is never compiled."""
+
+
+def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequence[Any]:
     avals_in = [ShapedArray((), np.dtype(np.int32))]
     avals_in += [ShapedArray(shape, dtype) for shape, dtype in call.operands]
     avals_out = [ShapedArray(shape, dtype) for shape, dtype in call.results]
@@ -209,7 +218,7 @@ def _emit_callback(ctx: Any, settings: Settings, op: Any) -> Sequence[Any]:
         sharding=jax_callback._callback_op_sharding(
             ctx.module_context.axis_context, None, avals_out
         )
-        if devices > 1
+        if call.devices > 1
         else None,
     )
     return list(values)
@@ -340,18 +349,17 @@ def _without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _trace_kernels() -> None:
-    """Where a trace collects the `pallas` form, kernels are ours to lower (`tracing`)."""
+    """Kernels in `pallas` form are traced by us where JAX would lower them (`tracing`)."""
     lowering: Any = tpu_rules.lowering
     pipelined = lowering.lower_jaxpr_to_pipelined_module
     unpipelined = lowering.lower_jaxpr_into_unpipelined_module
 
     @functools.wraps(pipelined)
     def lower_pipelined(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
-        traced = _traced()
+        traced = _traced.get()
         if traced is None:
             return pipelined(ctx, grid_mapping, jaxpr, **options)
-        stub = tracing.begin_call(
-            traced,
+        stub = traced.take_call(
             jaxpr,
             grid_mapping,
             semantics=options["dimension_semantics"],
@@ -362,11 +370,10 @@ def _trace_kernels() -> None:
 
     @functools.wraps(unpipelined)
     def lower_unpipelined(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> Any:
-        traced = _traced()
+        traced = _traced.get()
         if traced is None:
             return unpipelined(ctx, module, jaxpr, **options)
-        stub = tracing.begin_mesh(
-            traced,
+        stub = traced.take_mesh(
             jaxpr,
             options["pallas_mesh"],
             device_mesh=options["jax_mesh"],
@@ -380,19 +387,29 @@ def _trace_kernels() -> None:
     lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
 
 
-def _traced() -> Collector | None:
-    settings = current()
-    return None if settings is None else settings.traced
+_traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)
+
+
+@contextmanager
+def _tracing(traced: tracing.Traced | None) -> Generator[None]:
+    """Inside, `traced` receives the kernel that JAX lowers."""
+    token = _traced.set(traced)
+    try:
+        yield
+    finally:
+        _traced.reset(token)
 
 
 def _keep_pipelines() -> None:
-    """A trace of the `pallas` form keeps `emit_pipeline`s whole where the form can say them."""
+    """Kernels in `pallas` form keep each `emit_pipeline` whole where the form can say it."""
     expanding: Any = tpu_pipeline.emit_pipeline
 
     @functools.wraps(expanding)
     def emit_pipeline(body: Any, **options: Any) -> Any:
         expanded = expanding(body, **options)
-        if _traced() is None or options.get("tiling") or options.get("_explicit_indices"):
+        settings = current()
+        traces = settings is not None and settings.traces
+        if not traces or options.get("tiling") or options.get("_explicit_indices"):
             return expanded
         with use_emit_pipeline_primitive(True):
             kept = expanding(body, **options)

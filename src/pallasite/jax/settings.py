@@ -40,8 +40,6 @@ class Collector:
     """Receives every kernel that is lowered; equal to nothing but itself."""
 
     modules: list[ModuleOp] = field(default_factory=list[ModuleOp])
-    begun: ModuleOp | None = None
-    """A kernel in `pallas` form whose call JAX has yet to make."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -62,9 +60,9 @@ class Settings:
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
 
     @property
-    def traced(self) -> Collector | None:
-        """Who receives the `pallas` form of kernels, traced from their jaxprs."""
-        return self.collector if self.form == "pallas" else None
+    def traces(self) -> bool:
+        """Whether kernels are traced from their jaxprs, and not lowered by JAX."""
+        return self.form == "pallas"
 
 
 @dataclass(frozen=True)

@@ -20,51 +20,54 @@ from pallasite.dialects.pallas.base import integers
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
 from pallasite.dialects.verification import verify
 from pallasite.frontend.jaxprs import trace_call, trace_mesh
-from pallasite.jax.settings import Collector
 from pallasite.passes.dead_code import remove_dead_code
 
 _FUSED = "fuse_transposed_lhs_in_matmul"
 _SEMAPHORE = "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"
 
 
-def begin_call(
-    collector: Collector, jaxpr: Any, grid_mapping: Any, *, semantics: Any, mesh: Any, fused: bool
-) -> str:
-    """Traces the kernel of a `pallas_call`; the text of its stub."""
-    params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
-    module = trace_call(jaxpr, grid_mapping, semantics=semantics, mesh=mesh, params=params)
-    return _begin(collector, module)
+class Traced:
+    """Receives the kernel of one call between its tracing and the making of its call."""
 
+    def __init__(self) -> None:
+        self.module: ModuleOp | None = None
 
-def begin_mesh(
-    collector: Collector, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, fused: bool
-) -> str:
-    """Traces the kernel of a mesh of cores; the text of its stub."""
-    params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
-    module = trace_mesh(jaxpr, mesh, device_mesh=device_mesh, scratch=scratch, params=params)
-    return _begin(collector, module)
+    def take_call(
+        self, jaxpr: Any, grid_mapping: Any, *, semantics: Any, mesh: Any, fused: bool
+    ) -> str:
+        """Traces the kernel of a `pallas_call`; the text of its stub."""
+        params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
+        return self._take(
+            trace_call(jaxpr, grid_mapping, semantics=semantics, mesh=mesh, params=params)
+        )
 
+    def take_mesh(
+        self, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, fused: bool
+    ) -> str:
+        """Traces the kernel of a mesh of cores; the text of its stub."""
+        params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
+        return self._take(
+            trace_mesh(jaxpr, mesh, device_mesh=device_mesh, scratch=scratch, params=params)
+        )
 
-def finish(collector: Collector, call_text: str, name: str) -> None:
-    """Records the call that JAX made of the stub on the kernel traced last, and collects it."""
-    module, collector.begun = collector.begun, None
-    call = call_of(parse(call_text, name=name))
-    if module is None or call is None:
-        raise AssertionError("a kernel call was lowered that nobody traced")
-    kernel = cast(KernelOp, module.body.block.first_op)
-    _set_roles(kernel, len(call.results))
-    _set_aliases(kernel, call)
-    _set_params(kernel, call)
-    set_call(module, call)
-    for region in kernel.regions:
-        remove_dead_code(region.block)
-    verify(module)
-    collector.modules.append(module)
+    def finish(self, call_text: str, name: str) -> ModuleOp:
+        """The kernel with the call recorded that JAX made of the stub."""
+        module = self.module
+        call = call_of(parse(call_text, name=name))
+        assert module is not None and call is not None
+        kernel = cast(KernelOp, module.body.block.first_op)
+        _set_roles(kernel, len(call.results))
+        _set_aliases(kernel, call)
+        _set_params(kernel, call)
+        set_call(module, call)
+        for region in kernel.regions:
+            remove_dead_code(region.block)
+        verify(module)
+        return module
 
-
-def _begin(collector: Collector, module: ModuleOp) -> str:
-    collector.begun = module
-    return _stub(cast(KernelOp, module.body.block.first_op))
+    def _take(self, module: ModuleOp) -> str:
+        self.module = module
+        return _stub(cast(KernelOp, module.body.block.first_op))
 
 
 def _stub(kernel: KernelOp) -> str:
