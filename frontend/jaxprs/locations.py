@@ -13,15 +13,16 @@ from typing import Any
 import jax
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
 
+import pallasite
 from pallasite.frontend.jaxprs.internals import source_info_util
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED_KERNELS = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
-_OURS = os.path.dirname(__file__) + os.sep
+_OURS = os.path.dirname(pallasite.__file__) + os.sep
 
 
 def is_users(file: str) -> bool:
-    """Whether `file` holds a program, and not JAX's or our machinery."""
+    """Whether `file` holds a program, and none of JAX's or our machinery."""
     if file.startswith(_SHIPPED_KERNELS):
         return True
     return source_info_util.is_user_filename(file) and not file.startswith(_OURS)

@@ -222,6 +222,12 @@ class Tracer:
             results = found(equation)
         except types.UnsupportedType as error:
             raise self.unsupported(error.message, error.advice, code="unsupported-type") from None
+        except Diagnostic:
+            raise
+        except Exception as error:
+            message = f"tracing '{equation.name}': {type(error).__name__}: {error}"
+            advice = "this is a defect of Pallasite, not of the kernel"
+            raise self.unsupported(message, advice, code="internal-error") from error
         return results if isinstance(results, Sequence) else [results]
 
     def _name(self, scopes: list[str], wanted: list[str]) -> None:

@@ -408,8 +408,7 @@ def _keep_pipelines() -> None:
     def emit_pipeline(body: Any, **options: Any) -> Any:
         expanded = expanding(body, **options)
         settings = current()
-        traces = settings is not None and settings.traces
-        if not traces or options.get("tiling") or options.get("_explicit_indices"):
+        if settings is None or not settings.traces or not _can_be_kept(options):
             return expanded
         with use_emit_pipeline_primitive(True):
             kept = expanding(body, **options)
@@ -425,3 +424,19 @@ def _keep_pipelines() -> None:
 
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
+
+
+def _can_be_kept(options: dict[str, Any]) -> bool:
+    """Whether `lower-to-mosaic` knows a pipeline with these options; JAX expands the others."""
+    if options.get("tiling") or options.get("_explicit_indices"):
+        return False
+    for spec in jax.tree.leaves((options.get("in_specs", ()), options.get("out_specs", ()))):
+        mode = spec.pipeline_mode
+        if mode is not None and (mode.buffer_count > 2 or mode.use_lookahead):
+            return False
+        for dim in spec.block_shape or ():
+            if isinstance(dim, pallas_core.Element) and any(dim.padding):
+                return False
+            if isinstance(dim, pallas_core.BoundedSlice | pallas_core.Indirect):
+                return False
+    return True

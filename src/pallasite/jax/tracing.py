@@ -8,14 +8,23 @@ stub has what the call's settings are derived from: axes, cores, communication.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    UnitAttr,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute
 
 from pallasite.api import parse
-from pallasite.dialects.kernel import Call, call_of, set_call
-from pallasite.dialects.pallas import KernelOp, OperandAttr
+from pallasite.dialects.kernel import BOOLEANS, Call, call_of, set_call
+from pallasite.dialects.pallas import KernelOp, OperandAttr, Role
 from pallasite.dialects.pallas.base import integers
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
 from pallasite.dialects.verification import verify
@@ -57,6 +66,10 @@ class Traced:
         assert module is not None and call is not None
         kernel = cast(KernelOp, module.body.block.first_op)
         _set_roles(kernel, len(call.results))
+        outputs = kernel.specs(Role.OUTPUT)
+        booleans = [i for i, spec in enumerate(outputs) if spec.array.element_type == i1]
+        if booleans:
+            call = replace(call, settings={**call.settings, BOOLEANS: booleans})
         _set_aliases(kernel, call)
         _set_params(kernel, call)
         set_call(module, call)
