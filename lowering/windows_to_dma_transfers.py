@@ -73,11 +73,13 @@ class Pipelined:
     semaphores: SSAValue
     generation: int
     location: LocationAttr
+    bounded: tuple[bool, ...] = ()
+    """The dimensions for which the index map gives two values, start and size, if there are any."""
 
     @property
     def overruns(self) -> bool:
-        """Whether a block may lie partly outside the array."""
-        return any(
+        """Whether some of a block may lie outside the array, or outside what is copied."""
+        return any(self.bounded) or any(
             extent.overruns if self.low is None else extent.overruns_padded(self.low[d])
             for d, extent in enumerate(self._extents)
         )
@@ -92,8 +94,12 @@ class Pipelined:
     def box(self, build: ScalarBuilder, index: Index) -> Box:
         """The box of the array that the block at `index` covers."""
         parts: list[tuple[Scalar, Scalar, Scalar]] = []
-        for d, (extent, position) in enumerate(zip(self._extents, index, strict=True)):
-            if self.low is None:
+        values = iter(index)
+        for d, extent in enumerate(self._extents):
+            position = next(values)
+            if self.bounded and self.bounded[d]:
+                parts.append(extent.sized(build, position, next(values)))
+            elif self.low is None:
                 parts.append(extent.blocked(build, position))
             else:
                 parts.append(extent.element(build, position, self.low[d]))
@@ -206,6 +212,21 @@ class _Extent:
         # The tail is rounded up to whole tiles; starts are aligned, so rounding the size is enough.
         left = build.sub(self._round_up(self.size), start)
         return start, inner, build.smallest(build.sub(self.block, inner), left)
+
+    def sized(
+        self, build: ScalarBuilder, start: Scalar, size: Scalar
+    ) -> tuple[Scalar, Scalar, Scalar]:
+        """The same for a slice of `size` elements from `start`, both whole tiles.
+
+        One that overruns the array ends with the array's last tile.
+        """
+        size = build.smallest(size, build.sub(self._round_up(self.size), start))
+        if self.tile > 1:
+            start, size = (
+                value if known(value) is not None else self._assume_aligned(build, value)
+                for value in (start, size)
+            )
+        return start, 0, size
 
     def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:
         multiple = IntegerAttr(self.tile, i32)

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -70,7 +71,9 @@ class _Kernel:
         self.grid = kernel.grid_shape or ()
         self.maps: list[func.FuncOp] = []
         fuse = kernel.param("fuse_transposed_lhs_in_matmul")
-        self.fuse = isinstance(fuse, IntegerAttr) and fuse.value.data != 0
+        self.fuse = isinstance(fuse, UnitAttr) or (
+            isinstance(fuse, IntegerAttr) and fuse.value.data != 0
+        )
 
     def functions(self) -> list[func.FuncOp]:
         kernel, old = self.kernel, self.kernel.body.block

@@ -128,7 +128,7 @@ class _Expansion:
             self.copied.append((argument, array, buffer.results[0], output))
             return
         described = self._described(argument, window, output, array, map)
-        self.pipelined.append(self._window(described, array))
+        self.pipelined.append(self._window(described, array, map))
 
     def _check(self, window: pallas.WindowAttr, output: bool) -> None:
         buffers = window.buffers or 2
@@ -146,11 +146,6 @@ class _Expansion:
                 f"blocks of a pipeline are not padded, got {window}",
                 "pad the array before the pipeline",
             )
-        if any(dim.kind is DimKind.BOUNDED for dim in window.dims):
-            raise self.c.unsupported(
-                self.op, "pipeline-bounded", f"bounded slices are not lowered yet, got {window}",
-                "use pl.Element of the largest size, and a mask",
-            )  # fmt: skip
 
     def _is_trivial(self, window: pallas.WindowAttr, array: SSAValue) -> bool:
         """The block is the whole array, at every point (spec/pallas_semantics.md section 1.4)."""
@@ -191,7 +186,7 @@ class _Expansion:
         type = MemRefType(tpu.DMASemaphoreType(), shape, memory_space=SEMAPHORES)
         return self.build.emit(tpu.SemAllocOp(result_types=[type]), hint).results[0]
 
-    def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
+    def _window(self, operand: Operand, array: SSAValue, map: PipelineMap) -> Pipelined:
         buffer = self._buffer(operand, operand.buffers)
         window = Pipelined(
             argument=operand.argument,
@@ -208,6 +203,7 @@ class _Expansion:
             semaphores=self._semaphores(operand.buffers, operand.hint("sems")),
             generation=self.c.target.generation,
             location=operand.location,
+            bounded=map.bounded,
         )
         if window.fetched and window.overruns:
             buffer.attributes[UNSPECIFIED] = UnitAttr()
@@ -215,6 +211,13 @@ class _Expansion:
 
     def _place(self, placed: _Placed) -> None:
         shape = cast(MemRefType[Attribute], placed.array.type).get_shape()
+        if placed.map.bounded:
+            raise self.c.unsupported(
+                self.op,
+                "pipeline-bounded",
+                "bounded slices are of refs that are copied, got a ref in the blocks' memory",
+                "keep the array in HBM",
+            )
         for dim, size in zip(placed.window.dims, shape, strict=True):
             if dim.kind is DimKind.BLOCKED and size % dim.size:
                 raise self.c.unsupported(

@@ -24,6 +24,8 @@ class PipelineMap:
     ranges: tuple[Range, ...]
     in_elements: bool
     """Its results are the first elements of blocks, not the numbers of blocks."""
+    bounded: tuple[bool, ...] = ()
+    """The dimensions with a second result, the size; nothing if there are none."""
 
 
 def captured(maps: Sequence[Region]) -> list[SSAValue]:
@@ -58,16 +60,22 @@ def pipeline_map(
         results = _inlined(
             op.maps[map], block, place, dict(zip(outside, block.args[len(grid) :], strict=True))
         )
-    in_elements = any(dim.kind is DimKind.ELEMENT for dim in window.dims)
+    bounded = tuple(dim.kind is DimKind.BOUNDED for dim in window.dims)
+    in_elements = any(bounded) or any(dim.kind is DimKind.ELEMENT for dim in window.dims)
+    # Which result is the position in each dimension.
+    starts = [d + sum(bounded[:d]) for d in range(len(bounded))]
     if in_elements:
-        for d, dim in enumerate(window.dims):
+        for d, dim in zip(starts, window.dims, strict=True):
             if dim.kind is DimKind.BLOCKED:
                 size = emit(arith.ConstantOp(IntegerAttr(dim.size, i32)))
                 results[d] = emit(arith.MuliOp(results[d], size))
     block.add_op(func.ReturnOp(*results))
     function = func.FuncOp("index", (block.arg_types, [i32] * len(results)), Region(block))
     bounds = [None if op.offsets or n == DYNAMIC else n for n in grid]
-    return PipelineMap(function, ranges(function, bounds), in_elements)
+    found = ranges(function, bounds)
+    return PipelineMap(
+        function, tuple(found[d] for d in starts), in_elements, bounded if any(bounded) else ()
+    )
 
 
 def _inlined(

@@ -16,7 +16,7 @@ from pallasite.dialects.kernel import form_of
 from pallasite.frontend.aot import kernel_bytecode
 
 Array = NDArray[Any]
-FORMS = ("mosaic", "dma", "tiles", "vreg")
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,14 @@ def pipeline(size: Array, x: Array, y: Array) -> Sequence[Array]:
     return (np.concatenate(out)[:40],)
 
 
+def slices(starts: Array, x: Array, y: Array) -> Sequence[Array]:
+    out = np.full_like(x, np.nan)
+    for i in (1, 2):
+        rows = slice(starts[i], starts[i + 1])
+        out[rows] = x[rows] + np.tile(y[16 * i], 2) + i
+    return (out,)
+
+
 CASES = (
     Case(
         "gather",
@@ -83,6 +91,11 @@ CASES = (
         "pipeline",
         lambda g: [np.array([3, 2], np.int32), normal(40, 256)(g), normal(1, 128)(g)],
         pipeline,
+    ),
+    Case(
+        "slices",
+        lambda g: [np.array([0, 8, 32, 64], np.int32), normal(64, 256)(g), normal(40, 128)(g)],
+        slices,
     ),
 )
 
