@@ -1,0 +1,157 @@
+"""Kernels traced to the `pallas` form and lowered are as good as what JAX serialises.
+
+For every conformance kernel: the text of the trace reads back as it was, jaxlib verifies what is
+written into the call, the result is the expected one, and the TPU compiler says what it says of
+JAX's own module.
+
+    PALLASITE_TRACES=REGEX pytest test/jax/test_corpus_traces.py
+
+takes the kernels whose names match instead of the few below; PALLASITE_CORPUS is their folder,
+PALLASITE_TRACES_FORMS the forms that are run, PALLASITE_TRACES_TARGETS the targets to compile for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pallasite
+from pallasite import api
+from pallasite.diagnostics import Diagnostic
+from pallasite.dialects.kernel import call_of, form_of
+from pallasite.frontend.aot import compile_ahead_of_time, kernel_bytecode
+from pallasite.targets import get_target
+from pallasite.tools.tpu_run import load_arrays, save_arrays, split
+
+pytestmark = pytest.mark.jax
+pytest.importorskip("jax")
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = Path(os.environ.get("PALLASITE_CORPUS", ROOT.parent / "shared" / "corpus"))
+PATTERN = os.environ.get("PALLASITE_TRACES")
+FEW = (
+    "accum_revisit_squeezed", "bool_output", "emit_pipeline_mm", "flash_bf16", "io_alias",
+    "masked_store_f32", "mm_f32_trhs", "red_all_smem_f32", "remote_ring_logical",
+    "scalar_prefetch_gather",
+)  # fmt: skip
+ASKED = ("emit_pipeline_mm", "flash_bf16", "rej_f16_mul")
+"""The kernels about which the compiler is asked by default."""
+FORMS = tuple(os.environ.get("PALLASITE_TRACES_FORMS", "pallas,mosaic").split(","))
+TARGETS = tuple(os.environ.get("PALLASITE_TRACES_TARGETS", "v5e").split(","))
+
+
+def index() -> dict[str, Any]:
+    path = CORPUS / "index.json"
+    return {c["name"]: c for c in json.loads(path.read_text())} if path.exists() else {}
+
+
+def serialised(name: str) -> bool:
+    """Whether JAX makes a program of the kernel."""
+    return (CORPUS / name / "kernel.stablehlo.mlir").exists()
+
+
+EVERY = index()
+CASES = {name: case for name, case in EVERY.items() if serialised(name)}
+REFUSED = [n for n in EVERY if n not in CASES and re.search(PATTERN or "buffered3|rej_load", n)]
+CHOSEN = [n for n in CASES if (re.search(PATTERN, n) if PATTERN else n in FEW)]
+JUDGED = [n for n in CASES if (re.search(PATTERN, n) if PATTERN else n in ASKED)]
+
+
+def loaded(name: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_loader(name, SourceFileLoader(name, str(path)))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def kernels() -> dict[str, tuple[Any, list[Any]]]:
+    """The functions of `kernels.py` with the shapes of their arguments."""
+    return {n: (f, sds) for n, f, sds in loaded("corpus_kernels", CORPUS / "kernels.py").CASES}
+
+
+@cache
+def compare() -> Any:
+    return loaded("corpus_check", CORPUS / "check").compare
+
+
+@cache
+def traced(name: str) -> Any:
+    from pallasite.jax import trace
+
+    function, arguments = kernels()[name]
+    return trace(function, *arguments)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_text_reads_back(name: str) -> None:
+    module = traced(name)
+    assert form_of(module) == "pallas"
+    text = str(module)
+    assert str(pallasite.parse(text)) == text
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_jaxlib_verifies(name: str, jaxlib: Any) -> None:
+    try:
+        lowered = api.lower(traced(name), form="mosaic")
+    except Diagnostic as error:
+        assert CASES[name]["reference_verdict"]["v5e"] != "accepted", error
+        return
+    assert jaxlib.deserialize(kernel_bytecode(lowered)).operation.verify()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_expected_result(name: str, form: str, tmp_path: Path) -> None:
+    case, folder = CASES[name], CORPUS / name
+    if case["reference_verdict"]["v5e"] != "accepted":
+        with pytest.raises(Diagnostic):
+            api.lower(traced(name), form="tiles", target="v5e")
+        return
+    if not (folder / "expected.npz").exists() or case["group"] == "prng":
+        pytest.skip("no expected numbers")
+    module = traced(name)
+    whole = load_arrays(str(folder / "inputs.npz"))
+    devices = case["devices"]
+    inputs = [list(part) for part in zip(*(split(a, devices) for a in whole), strict=True)]
+    outcome = api.simulate(
+        module, inputs if devices > 1 else inputs[0], form=form, target="v5e", devices=devices
+    )
+    call = call_of(module)
+    assert call is not None
+    out = tmp_path / "out.npz"
+    save_arrays(str(out), outcome, call.settings.get("boolean_results", ()))
+    assert compare()(case, folder, out) is None
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_jax_refuses(name: str) -> None:
+    with pytest.raises(Diagnostic):
+        api.lower(traced(name), form="mosaic")
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", JUDGED)
+def test_compiler_says_the_same(name: str, target: str) -> None:
+    """Also where it refuses: then we may refuse first."""
+    pytest.importorskip("libtpu")
+    expected = CASES[name]["reference_verdict"][target] == "accepted"
+    try:
+        lowered = api.lower(traced(name), form="mosaic", target=target)
+    except Diagnostic as error:
+        assert not expected, error
+        return
+    topology = get_target(target).topology
+    verdict = compile_ahead_of_time(lowered, topology=topology, layout_passes=True)
+    assert verdict.accepted == expected, verdict.message
