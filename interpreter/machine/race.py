@@ -23,7 +23,13 @@ from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
-from pallasite.interpreter.machine.regions import Region, box_region, rows_region, span_text
+from pallasite.interpreter.machine.regions import (
+    Region,
+    box_region,
+    rows_region,
+    span_text,
+    whole_region,
+)
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -40,11 +46,18 @@ class Access:
 
     region: Region
     write: bool
-    actor: str
+    core: Core
     location: SourceLocation | None
     times: list[tuple[int, int]]
     """(core, clock) pairs, from each of which on the access is in the past; none in flight."""
     transfer: Transfer | None = None
+
+    @property
+    def actor(self) -> str:
+        """Who does it, for messages."""
+        if self.transfer is not None:
+            return self.transfer.describe()
+        return f"a {'store' if self.write else 'load'} by {self.core}"
 
     def before(self, clock: Clock) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
@@ -168,8 +181,7 @@ class RaceCheck(Observer):
     ) -> None:
         number = self._cores[core]
         clock = self._clocks[number]
-        verb = "store" if write else "load"
-        access = Access(region, write, f"a {verb} by {core}", at, [(number, int(clock[number]))])
+        access = Access(region, write, core, at, [(number, int(clock[number]))])
         history = self._history(ref.buffer)
         self._compare(access, history, clock, ref.buffer, number)
         if len(self._cores) > 1:
@@ -249,9 +261,7 @@ class RaceCheck(Observer):
         for ref, place, write in ends:
             if place is None:
                 continue
-            origin = (0,) * len(ref.shape)
-            region = box_region(ref, origin, ref.shape, None)
-            access = Access(region, write, transfer.describe(), transfer.location, [], transfer)
+            access = Access(whole_region(ref), write, transfer.sender, transfer.location, [], transfer)
             history = self._history(place)
             self._compare(access, history, clock, place, number)
             history.flying.append(access)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,23 +18,53 @@ from pallasite.interpreter.machine.views import Ref
 Mask = NDArray[np.bool_] | None
 
 
-@dataclass(eq=False)
 class Region:
-    """The elements at `base` plus some pieces, those that `mask` selects."""
+    """The elements at `base` plus some pieces, those that `mask` selects.
 
-    key: Any
-    """Equal for equal regions of one buffer."""
-    bits: int
-    base: int
-    pieces: tuple[Piece, ...]
-    mask: Mask
-    low: int
-    high: int
-    """First byte, and one past the last byte, that is touched."""
-    place: Any = None
-    """What two boxes must share to be compared by their coordinates."""
-    box: tuple[tuple[int, int], ...] = ()
-    """(first, past the last) coordinate in every dimension."""
+    Pieces and extent are worked out when first asked for: most regions are told apart by the boxes
+    that they are of one array.
+    """
+
+    def __init__(
+        self,
+        key: Any,
+        ref: Ref,
+        pieces: Callable[[], tuple[Piece, ...]],
+        mask: Mask = None,
+        place: Any = None,
+        box: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        """`key` is equal for equal regions of one buffer; boxes of the same `place` are compared
+        by their coordinates, (first, past the last) in every dimension."""
+        # A masked access must not stand for another one of the same box.
+        self.key = key if mask is None else (key, mask.tobytes())
+        self.bits = ref.codec.bits
+        self.base = ref.base
+        self.mask = mask
+        self.place = place
+        self.box = box
+        self._pieces = pieces
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The strided views that make up the region."""
+        return self._pieces()
+
+    @cached_property
+    def _span(self) -> tuple[int, int]:
+        low, high = boxes.span(self.pieces)
+        bits = self.bits
+        return (self.base + low) * bits // 8, -(-(self.base + high) * bits // 8)
+
+    @property
+    def low(self) -> int:
+        """The first byte that is touched."""
+        return self._span[0]
+
+    @property
+    def high(self) -> int:
+        """One past the last byte that is touched."""
+        return self._span[1]
 
     @property
     def extent(self) -> str:
@@ -43,14 +73,14 @@ class Region:
 
     def overlaps(self, other: Region) -> bool:
         """Whether some bit belongs to both."""
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        if low >= high:
-            return False
         if self.place is not None and self.place == other.place:
-            pairs = zip(self.box, other.box, strict=True)
-            disjoint = any(a[1] <= b[0] or b[1] <= a[0] for a, b in pairs)
-            if disjoint or (self.mask is None and other.mask is None):
-                return not disjoint
+            for a, b in zip(self.box, other.box, strict=True):
+                if a[1] <= b[0] or b[1] <= a[0]:
+                    return False
+            if self.mask is None and other.mask is None:
+                return True
+        if max(self.low, other.low) >= min(self.high, other.high):
+            return False
         first = min(self.low, other.low) // 4 * 4
         size = max(self.high, other.high) - first + 4
         return bool((self._marks(first, size) & other._marks(first, size)).any())
@@ -83,42 +113,38 @@ def box_region(
 ) -> Region:
     """What `ref.load(index, shape, strides)` touches."""
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
-    steps = None if strides is None else tuple(strides)
-    pieces = boxes.pieces(ref.digits, starts, shape, steps, ref.codec.packing)
-    if pieces is None:
-        offsets = boxes.gather(ref.digits, starts, shape, steps or ())
-        pieces = tuple(Piece(None, (), int(o), (), -1) for o in offsets.reshape(-1))
-        mask = None
-    full = None if mask is None else np.broadcast_to(mask, shape)
-    box = tuple(
-        (start, start + (size - 1) * step + 1)
-        for start, size, step in zip(starts, shape, steps or (1,) * len(shape), strict=True)
+    steps = None if strides is None or set(strides) <= {1} else tuple(strides)
+    codec, base = ref.codec, ref.base
+    place = (ref.digits, base, codec.bits)
+    if steps is None:
+        box = tuple([(start, start + size) for start, size in zip(starts, shape, strict=True)])
+    else:
+        box = ()
+    scattered = (
+        steps is not None
+        and boxes.pieces(ref.digits, starts, shape, steps, codec.packing) is None
     )
-    key = (ref.digits, ref.base, ref.codec.bits, starts, shape, steps)
-    place = None
-    if steps is None or set(steps) <= {1}:
-        place = (ref.digits, ref.base, ref.codec.bits)
-    return _region(key, ref, pieces, full, place, box)
+
+    def pieces() -> tuple[Piece, ...]:
+        found = boxes.pieces(ref.digits, starts, shape, steps, codec.packing)
+        if found is not None:
+            return found
+        offsets = boxes.gather(ref.digits, starts, shape, steps or ())
+        return tuple(Piece(None, (), int(o), (), -1) for o in offsets.reshape(-1))
+
+    full = None if mask is None or scattered else np.broadcast_to(mask, shape)
+    key = (*place, starts, shape, steps)
+    return Region(key, ref, pieces, full, None if steps else place, box)
+
+
+def whole_region(ref: Ref) -> Region:
+    """All elements of `ref`, which remembers the answer."""
+    if ref.region is None:
+        ref.region = box_region(ref, (0,) * len(ref.shape), ref.shape, None)
+    return ref.region
 
 
 def rows_region(ref: Ref, plan: Registers, mask: Mask = None) -> Region:
     """What a register access touches; `mask` is in the order of the plan."""
-    return _region((ref.base, ref.codec.bits, plan.pieces), ref, plan.pieces, mask, None, ())
-
-
-def _region(
-    key: Any,
-    ref: Ref,
-    pieces: tuple[Piece, ...],
-    mask: Mask,
-    place: Any,
-    box: tuple[tuple[int, int], ...],
-) -> Region:
-    bits = ref.codec.bits
-    low, high = boxes.span(pieces)
-    low_byte = (ref.base + low) * bits // 8
-    high_byte = -(-(ref.base + high) * bits // 8)
-    if mask is not None:
-        # A masked access must not stand for another one of the same box.
-        key = (key, mask.tobytes())
-    return Region(key, bits, ref.base, pieces, mask, low_byte, high_byte, place, box)
+    key = (ref.base, ref.codec.bits, plan.pieces)
+    return Region(key, ref, lambda: plan.pieces, mask)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling
 
 Array = NDArray[Any]
+MOST_VIEWS = 32
+"""Views that a ref remembers."""
 
 
 @lru_cache(maxsize=4096)
@@ -48,7 +51,10 @@ def blocks_of(tiling: Tiling) -> tuple[int, ...]:
 class Ref:
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
-    __slots__ = ("base", "blocks", "buffer", "codec", "digits", "element", "shape", "starts")
+    __slots__ = (
+        "_address", "_views", "base", "blocks", "buffer", "codec", "digits", "element", "region",
+        "shape", "starts",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -69,6 +75,40 @@ class Ref:
         self.starts = (0,) * len(shape) if starts is None else starts
         self.base = base
         self.blocks = tuple(map(boxes.block_of, digits)) if blocks is None else blocks
+        self.region: Any = None
+        """What checks remember about the elements of the whole ref."""
+        self._address: int | None = None
+        self._views: dict[Any, Ref] = {}
+
+    def _view(
+        self,
+        shape: tuple[int, ...],
+        digits: tuple[Digits, ...],
+        starts: tuple[int, ...],
+        base: int,
+        blocks: tuple[int, ...],
+        buffer: Buffer | None = None,
+    ) -> Ref:
+        """Another view of the same element type, which costs less than to begin anew."""
+        view = Ref.__new__(Ref)
+        view.buffer = self.buffer if buffer is None else buffer
+        view.element = self.element
+        view.codec = self.codec
+        view.shape = shape
+        view.digits = digits
+        view.starts = starts
+        view.base = base
+        view.blocks = blocks
+        view.region = None
+        view._address = None
+        view._views = {}
+        return view
+
+    def _kept(self, key: Any, view: Ref) -> Ref:
+        """Remembers a view for the next time: kernels take the same few slots again and again."""
+        if len(self._views) < MOST_VIEWS:
+            self._views[key] = view
+        return view
 
     @staticmethod
     def of(buffer: Buffer, element: Attribute, shape: Sequence[int], tiling: Tiling) -> Ref:
@@ -90,8 +130,10 @@ class Ref:
     @property
     def address(self) -> int:
         """The byte address of the first element in its memory."""
-        origin = self.offset((0,) * len(self.shape))
-        return self.buffer.address + origin * self.codec.bits // 8
+        if self._address is None:
+            origin = self.offset((0,) * len(self.shape))
+            self._address = self.buffer.address + origin * self.codec.bits // 8
+        return self._address
 
     @property
     def byte_count(self) -> int:
@@ -113,7 +155,7 @@ class Ref:
                 [Note("both sides must allocate the same refs in the same order, and "
                       "synchronise before the first access", self.buffer.location)],
             )  # fmt: skip
-        return Ref(twin, self.element, self.shape, self.digits, self.starts, self.base, self.blocks)
+        return self._view(self.shape, self.digits, self.starts, self.base, self.blocks, twin)
 
     # --- views ------------------------------------------------------------------------------
 
@@ -121,6 +163,10 @@ class Ref:
         self, starts: Sequence[int], sizes: Sequence[int], at: SourceLocation | None = None
     ) -> Ref:
         """The box of `sizes` at `starts`. It may end in the padding of the last tile."""
+        key = tuple(starts), tuple(sizes)
+        known = self._views.get(key)
+        if known is not None:
+            return known
         for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if 0 <= start and size >= 0 and start + size <= self.shape[d]:
                 continue
@@ -129,26 +175,27 @@ class Ref:
             padded = -(-(self.starts[d] + self.shape[d]) // block) * block
             if start < 0 or size < 0 or first % block or first + size > padded:
                 raise self._outside("slice", starts, sizes, None, at)
-        moved = tuple(a + b for a, b in zip(self.starts, starts, strict=True))
-        return Ref(
-            self.buffer, self.element, tuple(sizes), self.digits, moved, self.base, self.blocks
-        )
+        moved = tuple(map(add, self.starts, starts))
+        return self._kept(key, self._view(key[1], self.digits, moved, self.base, self.blocks))
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
+        key = tuple(dims)
+        known = self._views.get(key)
+        if known is not None:
+            return known
         base = self.base
         for d, digits in enumerate(self.digits):
             if d not in dims:
                 base += boxes.offset_of(digits, self.starts[d])
-        return Ref(
-            self.buffer,
-            self.element,
-            tuple(self.shape[d] for d in dims),
-            tuple(self.digits[d] for d in dims),
-            tuple(self.starts[d] for d in dims),
+        view = self._view(
+            tuple([self.shape[d] for d in dims]),
+            tuple([self.digits[d] for d in dims]),
+            tuple([self.starts[d] for d in dims]),
             base,
-            tuple(self.blocks[d] for d in dims),
+            tuple([self.blocks[d] for d in dims]),
         )
+        return self._kept(key, view)
 
     def squeeze(self, shape: Sequence[int]) -> Ref:
         """Without some dimensions of size 1; equal sizes are paired from the minor end."""
@@ -362,6 +409,6 @@ def _cut(array: Array, piece: Piece) -> Array:
 
 def accumulate(element: Attribute, old: Array, new: Array) -> Array:
     """`old + new` in carriers of `element`: floats round, integers wrap."""
-    add: Callable[[Array, Array], Array] = np.add
-    total = add(old, new)
+    plus: Callable[[Array, Array], Array] = np.add
+    total = plus(old, new)
     return values.round_to(element, total) if values.is_float(element) else total
