@@ -12,6 +12,7 @@ from pallasite.dialects.kernel import UNSPECIFIED
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -64,7 +65,7 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
 
     def fn(core: Core, ref: Ref, *index: int) -> Any:
         if watched and core.observer is not None:
-            core.observer.read(core, ref, index, one, None, at)
+            core.observer.read(core, Box(ref, index, one), at)
         return ref.load_scalar(index, at)
 
     return fn
@@ -79,7 +80,7 @@ def store(op: memref.StoreOp, facts: Facts) -> Callable[..., None]:
     def fn(core: Core, value: Any, ref: Ref, *index: int) -> None:
         ref.store_scalar(index, value, at)
         if core.observer is not None:
-            core.observer.write(core, ref, index, one, None, at)
+            core.observer.write(core, Box(ref, index, one), at)
 
     return fn
 
@@ -92,9 +93,9 @@ def copy(op: memref.CopyOp, facts: Facts) -> Callable[..., None]:
     def fn(core: Core, source: Ref, target: Ref) -> None:
         origin = (0,) * len(source.shape)
         if core.observer is not None:
-            core.observer.read(core, source, origin, source.shape, None, at)
+            core.observer.read(core, Box(source, origin, source.shape), at)
         dma.copy(source, target, at)
         if core.observer is not None:
-            core.observer.write(core, target, origin, target.shape, None, at)
+            core.observer.write(core, Box(target, origin, target.shape), at)
 
     return fn

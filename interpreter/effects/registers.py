@@ -16,6 +16,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, register_rank, shape_of
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -64,7 +65,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
         if watched and core.observer is not None:
-            core.observer.read_rows(core, ref, index, shape, steps, sublanes, offsets, at)
+            core.observer.read(core, Rows(ref, index, shape, steps, sublanes, offsets), at)
         return rows.load_rows(ref, index, shape, steps, sublanes, offsets, at)
 
     return fn
@@ -85,9 +86,8 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
         mask: Array | None = operands[rank] if len(operands) > rank else None
         rows.store_rows(ref, index, value, steps, sublanes, offsets, mask, add, at)
         if core.observer is not None:
-            core.observer.write_rows(
-                core, ref, index, value.shape, steps, sublanes, offsets, at, mask
-            )
+            access = Rows(ref, index, value.shape, steps, sublanes, offsets, mask)
+            core.observer.write(core, access, at)
 
     return fn
 
@@ -104,13 +104,13 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
         if core.observer is not None:
-            core.observer.read_rows(core, ref, index, shape, (), rows.ALL, offsets, at)
+            core.observer.read(core, Rows(ref, index, shape, offsets=offsets), at)
         return rows.load_rows(ref, index, shape, (), rows.ALL, offsets, at)
 
     def whole(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
         if core.observer is not None:
-            core.observer.read(core, ref, index, shape, None, at)
+            core.observer.read(core, Box(ref, index, shape), at)
         return ref.load(index, shape, None, at)
 
     return fn if dims == (None, rank - 1) else whole

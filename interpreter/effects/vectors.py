@@ -14,6 +14,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -41,7 +42,7 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
         index = operands[:rank]
         loaded = ref.load(index, box, None, at)
         if watched and core.observer is not None:
-            core.observer.read(core, ref, index, box, None, at)
+            core.observer.read(core, Box(ref, index, box), at)
         if box != shape:
             loaded = loaded.reshape(shape)
         return np.where(operands[rank], loaded, poison) if masked else loaded
@@ -60,7 +61,7 @@ def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
     def fn(core: Core, ref: Ref, *index: int) -> Array:
         loaded = ref.load(index, shape, strides, at)
         if watched and core.observer is not None:
-            core.observer.read(core, ref, index, shape, strides, at)
+            core.observer.read(core, Box(ref, index, shape, strides), at)
         return loaded
 
     return fn
@@ -96,7 +97,7 @@ def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Ca
             mask = None if mask is None else mask.reshape(box)
         ref.store(index, value, mask, strides, add, at)
         if core.observer is not None:
-            core.observer.write(core, ref, index, value.shape, strides, at, mask)
+            core.observer.write(core, Box(ref, index, value.shape, strides, mask), at)
 
     return fn
 
@@ -159,4 +160,4 @@ def _observe(
     tell = core.observer.write if write else core.observer.read
     one = (1,) * len(index)
     for place in zip(*(i.reshape(-1).tolist() for i in index), strict=True):
-        tell(core, ref, place, one, None, at)
+        tell(core, Box(ref, place, one), at)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pallasite.diagnostics import Note, SourceLocation
-from pallasite.interpreter.machine import boxes, rows
+from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.race import RaceCheck
-from pallasite.interpreter.machine.regions import rows_region, span_text
-from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.machine.regions import span_text
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
@@ -22,80 +18,20 @@ if TYPE_CHECKING:
 
 
 class InitCheck(Observer):
-    """Finds loads of elements that nobody has written (check `init`).
+    """Finds loads of elements that nobody has written (check `init`)."""
 
-    A register load takes whole tiles, of which a kernel may need only a part: it is reported when a
-    register has no written element at all.
-    """
-
-    def read(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> None:
-        written = ref.initialised(index, shape, strides)
-        if written is None or written.all():
+    def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        found = access.unwritten()
+        if found is None:
             return
-        first = np.argwhere(~written)[0]
-        steps = tuple(strides or (1,) * len(shape))
-        element = [int(i) + int(f) * s for i, f, s in zip(index, first, steps, strict=True)]
-        count = int(written.size - np.count_nonzero(written))
-        starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
-        offsets = boxes.gather(ref.digits, starts, shape, steps)[~written] + ref.base
-        bits = ref.codec.bits
-        span = int(offsets.min()) * bits // 8, -(-(int(offsets.max()) + 1) * bits // 8)
-        self._report(core, ref, f"{count} of {written.size} elements", element, span, at)
-
-    def read_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-    ) -> None:
-        written = rows.initialised(ref, index, shape, steps, sublanes, offsets, at)
-        if written is None or written.all():
-            return
-        count = int(written.size - np.count_nonzero(written))
-        empty = [[int(n) for n in register] for register in np.argwhere(~written)]
-        places = [
-            [int(i) + n * s for i, n, s in zip(index, register, steps, strict=True)]
-            if steps else [int(i) for i in index]
-            for register in empty
-        ]  # fmt: skip
-        single = shape[len(steps) :]
-        regions = [
-            rows_region(ref, rows.plan(ref, "load", place, single, (), sublanes, offsets, at))
-            for place in (places[0], places[-1])
-        ]
-        span = min(r.low for r in regions), max(r.high for r in regions)
-        self._report(core, ref, f"{count} of {written.size} registers", places[0], span, at)
-
-    def _report(
-        self,
-        core: Core,
-        ref: Ref,
-        what: str,
-        first: list[int],
-        span: tuple[int, int],
-        at: SourceLocation | None,
-    ) -> None:
-        buffer = ref.buffer
+        buffer = access.ref.buffer
         notes = [Note("missing: a store, or a DMA that was waited for, to these bytes", at)]
         if buffer.location is not None:
             notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
         self.report(
             "uninitialised-read",
-            f"{core} loads {what} of {buffer.title} that were never written, the first at {first}, "
-            f"within {span_text(*span)}",
+            f"{core} loads {found.amount} of {buffer.title} that were never written, the first at "
+            f"{found.first}, within {span_text(*found.span)}",
             at,
             notes,
             buffer.title,

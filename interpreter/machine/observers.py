@@ -10,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation
+from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.semaphores import Semaphore
-from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
 MOST_FINDINGS = 1000
 """Findings that one check reports; a kernel without source lines may have any number."""
-Mask = NDArray[np.bool_] | None
 
 
 class Observer:
@@ -34,55 +30,11 @@ class Observer:
         self.machine = machine
         self._seen: set[tuple[str, SourceLocation | None, str]] = set()
 
-    def read(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> None:
-        """A core loads a box of elements."""
+    def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        """A core loads some elements."""
 
-    def write(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
-        """A core stores a box of elements, or those of them that the mask selects."""
-
-    def read_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-    ) -> None:
-        """A core loads a grid of registers (the arguments of `rows.load_rows`)."""
-
-    def write_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
-        """A core stores a grid of registers, or the words of it that the mask selects."""
+    def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        """A core has stored some elements."""
 
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
@@ -131,59 +83,13 @@ class Observers(Observer):
         super().__init__(machine)
         self.parts = tuple(parts)
 
-    def read(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> None:
+    def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         for part in self.parts:
-            part.read(core, ref, index, shape, strides, at)
+            part.read(core, access, at)
 
-    def write(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
+    def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         for part in self.parts:
-            part.write(core, ref, index, shape, strides, at, mask)
-
-    def read_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-    ) -> None:
-        for part in self.parts:
-            part.read_rows(core, ref, index, shape, steps, sublanes, offsets, at)
-
-    def write_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
-        for part in self.parts:
-            part.write_rows(core, ref, index, shape, steps, sublanes, offsets, at, mask)
+            part.write(core, access, at)
 
     def dma_start(self, transfer: Transfer) -> None:
         for part in self.parts:

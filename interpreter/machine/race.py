@@ -11,7 +11,7 @@ race is found in every interleaving in which both accesses happen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,29 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import Note, SourceLocation
-from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
-from pallasite.interpreter.machine.regions import (
-    Region,
-    box_region,
-    rows_region,
-    span_text,
-    whole_region,
-)
+from pallasite.interpreter.machine.regions import Region, span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
-from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
 Clock = NDArray[np.int64]
-Mask = NDArray[np.bool_] | None
 
 
 @dataclass(eq=False)
-class Access:
+class Use:
     """One access of a core, or one half of a transfer."""
 
     region: Region
@@ -64,21 +56,54 @@ class Access:
         return any(clock[core] >= time for core, time in self.times)
 
 
-def _verb(access: Access) -> str:
-    return "writes" if access.write else "reads"
+def _verb(use: Use) -> str:
+    return "writes" if use.write else "reads"
+
+
+class Settled:
+    """The latest use of each region by one core, to be found by the bytes that they touch.
+
+    Regions of about the same extent share a level, whose buckets are as wide: a region lies in two
+    of them at most, and a search looks at few, however many regions there are.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, dict[Any, Use]]] = {}
+
+    def add(self, use: Use) -> None:
+        """Remembers `use`; an older one of the same region adds nothing to it."""
+        region = use.region
+        level = (region.high - region.low).bit_length()
+        buckets = self._levels.setdefault(level, {})
+        for number in range(region.low >> level, (region.high - 1 >> level) + 1):
+            buckets.setdefault(number, {})[region.key, use.write] = use
+
+    def near(self, region: Region) -> Iterator[Use]:
+        """The uses whose regions may overlap another one, some of them twice."""
+        for level, buckets in self._levels.items():
+            first, last = region.low >> level, region.high - 1 >> level
+            numbers = range(first, last + 1)
+            if len(numbers) > len(buckets):
+                numbers = [number for number in buckets if first <= number <= last]
+            for number in numbers:
+                if number in buckets:
+                    yield from buckets[number].values()
 
 
 @dataclass(eq=False)
 class History:
-    """The accesses to one buffer that may still race."""
+    """The uses of one buffer that may still race."""
 
-    flying: list[Access] = field(default_factory=list[Access])
-    settled: dict[int, dict[Any, Access]] = field(default_factory=dict[int, dict[Any, Access]])
-    """By core, the latest access to each region; an older one to the same region adds nothing."""
+    flying: list[Use] = field(default_factory=list[Use])
+    settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
+    """By core."""
 
-    def settle(self, access: Access) -> None:
-        core = access.times[0][0]
-        self.settled.setdefault(core, {})[access.region.key, access.write] = access
+    def settle(self, use: Use) -> None:
+        """`use` counts as one of the core that it has come to be in the past of."""
+        core = use.times[0][0]
+        if core not in self.settled:
+            self.settled[core] = Settled()
+        self.settled[core].add(use)
 
 
 @dataclass(eq=False)
@@ -86,7 +111,7 @@ class Gathered:
     """What a wait for a semaphore joins: clocks published to it, transfers that credited it."""
 
     clock: Clock
-    accesses: list[tuple[Access, History]] = field(default_factory=list[tuple[Access, "History"]])
+    uses: list[tuple[Use, History]] = field(default_factory=list[tuple[Use, "History"]])
 
 
 class RaceCheck(Observer):
@@ -102,7 +127,7 @@ class RaceCheck(Observer):
         self._clocks = np.eye(count, dtype=np.int64)
         self._histories: dict[Buffer, History] = {}
         self._gathered: dict[Semaphore, Gathered] = {}
-        self._halves: dict[Transfer, list[tuple[Access, History]]] = {}
+        self._halves: dict[Transfer, list[tuple[Use, History]]] = {}
         self._published: dict[Transfer, Clock] = {}
 
     def _history(self, buffer: Buffer) -> History:
@@ -112,101 +137,44 @@ class RaceCheck(Observer):
 
     # --- accesses ---------------------------------------------------------------------------
 
-    def read(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> None:
-        if self._of_interest(ref):
-            self._access(core, ref, box_region(ref, index, shape, strides), False, at)
+    def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        self._access(core, access, False, at)
 
-    def write(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
-        if self._of_interest(ref):
-            self._access(core, ref, box_region(ref, index, shape, strides, mask), True, at)
+    def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        self._access(core, access, True, at)
 
-    def read_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-    ) -> None:
-        if self._of_interest(ref):
-            plan = rows.plan(ref, "load", index, shape, steps, sublanes, offsets, at)
-            self._access(core, ref, rows_region(ref, plan), False, at)
-
-    def write_rows(
-        self,
-        core: Core,
-        ref: Ref,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        steps: tuple[int, ...],
-        sublanes: tuple[bool, ...],
-        offsets: tuple[int, ...],
-        at: SourceLocation | None,
-        mask: Mask = None,
-    ) -> None:
-        if self._of_interest(ref):
-            plan = rows.plan(ref, "store", index, shape, steps, sublanes, offsets, at)
-            where = None if mask is None else rows.word_mask(mask, shape).transpose(plan.order)
-            self._access(core, ref, rows_region(ref, plan, where), True, at)
-
-    def _of_interest(self, ref: Ref) -> bool:
+    def _access(self, core: Core, access: Access, write: bool, at: SourceLocation | None) -> None:
+        buffer = access.ref.buffer
+        several = len(self._cores) > 1
+        history = self._histories.get(buffer)
         # A core cannot race with itself, only with transfers in flight and other cores.
-        if len(self._cores) > 1:
-            return True
-        history = self._histories.get(ref.buffer)
-        return history is not None and bool(history.flying)
-
-    def _access(
-        self, core: Core, ref: Ref, region: Region, write: bool, at: SourceLocation | None
-    ) -> None:
+        if not several and (history is None or not history.flying):
+            return
+        if history is None:
+            history = self._history(buffer)
         number = self._cores[core]
         clock = self._clocks[number]
-        access = Access(region, write, core, at, [(number, int(clock[number]))])
-        history = self._history(ref.buffer)
-        self._compare(access, history, clock, ref.buffer, number)
-        if len(self._cores) > 1:
-            history.settle(access)
+        use = Use(access.region(), write, core, at, [(number, int(clock[number]))])
+        self._compare(use, history, clock, buffer, number)
+        if several:
+            history.settle(use)
 
-    def _compare(
-        self, access: Access, history: History, clock: Clock, buffer: Buffer, core: int
-    ) -> None:
+    def _compare(self, use: Use, history: History, clock: Clock, buffer: Buffer, core: int) -> None:
         for other in history.flying:
-            if other.transfer is not access.transfer or access.transfer is None:
-                self._check(access, other, clock, buffer, core)
+            if other.transfer is not use.transfer or use.transfer is None:
+                self._check(use, other, clock, buffer, core)
         for number, settled in history.settled.items():
             if number != core:
-                for other in settled.values():
-                    self._check(access, other, clock, buffer, core)
+                for other in settled.near(use.region):
+                    self._check(use, other, clock, buffer, core)
 
-    def _check(
-        self, access: Access, other: Access, clock: Clock, buffer: Buffer, core: int
-    ) -> None:
-        if not (access.write or other.write) or other.before(clock):
+    def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
+        if not (use.write or other.write) or other.before(clock):
             return
-        if not access.region.overlaps(other.region):
+        if not use.region.overlaps(other.region):
             return
-        low = max(access.region.low, other.region.low)
-        high = min(access.region.high, other.region.high)
+        low = max(use.region.low, other.region.low)
+        high = min(use.region.high, other.region.high)
         name = buffer.title
         notes = [
             Note(
@@ -214,20 +182,20 @@ class RaceCheck(Observer):
                 "the two",
                 other.location,
             ),
-            Note(f"missing: {self._missing(other, core)}", access.location),
+            Note(f"missing: {self._missing(other, core)}", use.location),
         ]
         if buffer.location is not None:
             notes.append(Note(f"{name} is allocated here", buffer.location))
         self.report(
             "data-race",
-            f"{access.actor}, which {_verb(access)} {access.region.extent} of {name}, races with "
+            f"{use.actor}, which {_verb(use)} {use.region.extent} of {name}, races with "
             f"{other.actor} on {span_text(low, high)}",
-            access.location,
+            use.location,
             notes,
             str(other.location),
         )
 
-    def _missing(self, other: Access, core: int) -> str:
+    def _missing(self, other: Use, core: int) -> str:
         """The synchronisation that would put `other` into the past of a core."""
         cores = self.machine.cores
         transfer = other.transfer
@@ -261,23 +229,23 @@ class RaceCheck(Observer):
         for ref, place, write in ends:
             if place is None:
                 continue
-            access = Access(whole_region(ref), write, transfer.sender, transfer.location, [], transfer)
+            use = Use(whole_region(ref), write, transfer.sender, transfer.location, [], transfer)
             history = self._history(place)
-            self._compare(access, history, clock, place, number)
-            history.flying.append(access)
-            halves.append((access, history))
+            self._compare(use, history, clock, place, number)
+            history.flying.append(use)
+            halves.append((use, history))
 
     def dma_read(self, transfer: Transfer) -> None:
         clock = self._published.get(transfer)
         if clock is not None and transfer.source_semaphore is not None:
             gathered = self._gather(transfer.source_semaphore, clock)
-            gathered.accesses += self._halves[transfer][:1]
+            gathered.uses += self._halves[transfer][:1]
 
     def dma_done(self, transfer: Transfer) -> None:
         clock = self._published.pop(transfer, None)
         if clock is not None:
             gathered = self._gather(transfer.target_semaphore, clock)
-            gathered.accesses += self._halves.pop(transfer)
+            gathered.uses += self._halves.pop(transfer)
 
     # --- semaphores -------------------------------------------------------------------------
 
@@ -304,15 +272,14 @@ class RaceCheck(Observer):
         number = self._cores[core]
         clock = self._clocks[number]
         np.maximum(clock, gathered.clock, out=clock)
-        for access, history in gathered.accesses:
-            if not access.times:
-                history.flying.remove(access)
-                access.times.append((number, int(clock[number])))
+        for use, history in gathered.uses:
+            first = not use.times
+            use.times.append((number, int(clock[number])))
+            if first:
+                history.flying.remove(use)
                 if len(self._cores) > 1:
-                    history.settle(access)
-            else:
-                access.times.append((number, int(clock[number])))
-        gathered.accesses.clear()
+                    history.settle(use)
+        gathered.uses.clear()
 
     # --- ends -------------------------------------------------------------------------------
 

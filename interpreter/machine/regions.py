@@ -121,8 +121,7 @@ def box_region(
     else:
         box = ()
     scattered = (
-        steps is not None
-        and boxes.pieces(ref.digits, starts, shape, steps, codec.packing) is None
+        steps is not None and boxes.pieces(ref.digits, starts, shape, steps, codec.packing) is None
     )
 
     def pieces() -> tuple[Piece, ...]:

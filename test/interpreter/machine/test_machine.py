@@ -16,6 +16,7 @@ from pallasite.dialects.tpu import (
     TiledLayoutAttr,
 )
 from pallasite.interpreter.machine import dma
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Machine
 from pallasite.layouts.tiling import infer_tiling, native_tiling
 from pallasite.targets import get_target
@@ -267,8 +268,8 @@ def test_copies_carry_their_uninitialised_elements(policy):
         core.enqueue(source, target, semaphore)
         yield from core.wait(semaphore, target.byte_count)
         assert core.observer is not None
-        core.observer.read(core, target, (0, 0), (4, 128), None, None)
-        core.observer.read(core, target, (0, 0), (8, 128), None, None)
+        core.observer.read(core, Box(target, (0, 0), (4, 128)), None)
+        core.observer.read(core, Box(target, (0, 0), (8, 128)), None)
 
     machine.run([(core, program())])
     (finding,) = machine.findings

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import MemRefType, f32
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core, Machine
 from pallasite.targets import get_target
 
@@ -51,13 +52,13 @@ class Kernel:
         ref.load((row, 0), (rows, 128))
         assert self.core.observer is not None
         at = SourceLocation("k.py", line)
-        self.core.observer.read(self.core, ref, (row, 0), (rows, 128), None, at)
+        self.core.observer.read(self.core, Box(ref, (row, 0), (rows, 128)), at)
 
     def store(self, ref: Any, row: int = 0, rows: int = 32, line: int = 2) -> None:
         ref.store((row, 0), np.ones((rows, 128), np.float32))
         assert self.core.observer is not None
         at = SourceLocation("k.py", line)
-        self.core.observer.write(self.core, ref, (row, 0), (rows, 128), None, at)
+        self.core.observer.write(self.core, Box(ref, (row, 0), (rows, 128)), at)
 
 
 def races(program: Callable[[Kernel], Any], policy: str, devices: int = 1) -> list[str]:
@@ -127,7 +128,7 @@ class TestOneCore:
             for line, first in ((2, 64), (3, 63)):
                 mask = np.broadcast_to(np.arange(128) >= first, (8, 128))
                 at = SourceLocation("k.py", line)
-                k.core.observer.write(k.core, k.target, (0, 0), (8, 128), None, at, mask)
+                k.core.observer.write(k.core, Box(k.target, (0, 0), (8, 128), mask=mask), at)
             yield from k.core.wait(k.arrived, 8 * 64 * 4)
 
         assert races(program, policy) == ["k.py:3 k.py:1"]

@@ -1,0 +1,121 @@
+"""What one load or store touches, for those who watch: a box of elements, or a grid of registers.
+
+An access says which bits it touches (`region`) and which of the elements that it loads nobody has
+written (`unwritten`); neither is worked out before a check asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from pallasite.interpreter.machine import boxes, rows
+from pallasite.interpreter.machine.regions import Mask, Region, box_region, rows_region
+from pallasite.interpreter.machine.views import Ref
+
+
+class Unwritten(NamedTuple):
+    """The elements, or registers, of a load that were never written."""
+
+    amount: str
+    """How many of how many."""
+    first: list[int]
+    """The index of the first one."""
+    span: tuple[int, int]
+    """First byte of the buffer, and one past the last, among which they are."""
+
+
+class Access(Protocol):
+    """One access of a core."""
+
+    ref: Ref
+
+    def region(self) -> Region:
+        """The bits that are touched."""
+        ...
+
+    def unwritten(self) -> Unwritten | None:
+        """What a load finds that nobody has written; None if that is nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class Box:
+    """Elements `index + k * strides` of a ref (the arguments of `Ref.load` and `Ref.store`)."""
+
+    ref: Ref
+    index: Sequence[int]
+    shape: tuple[int, ...]
+    strides: Sequence[int] | None = None
+    mask: Mask = None
+
+    def region(self) -> Region:
+        return box_region(self.ref, self.index, self.shape, self.strides, self.mask)
+
+    def unwritten(self) -> Unwritten | None:
+        ref, shape = self.ref, self.shape
+        written = ref.initialised(self.index, shape, self.strides)
+        if written is None or written.all():
+            return None
+        first = np.argwhere(~written)[0]
+        steps = tuple(self.strides or (1,) * len(shape))
+        element = [int(i) + int(f) * s for i, f, s in zip(self.index, first, steps, strict=True)]
+        starts = tuple(a + int(b) for a, b in zip(ref.starts, self.index, strict=True))
+        offsets = boxes.gather(ref.digits, starts, shape, steps)[~written] + ref.base
+        bits = ref.codec.bits
+        span = int(offsets.min()) * bits // 8, -(-(int(offsets.max()) + 1) * bits // 8)
+        count = int(written.size - np.count_nonzero(written))
+        return Unwritten(f"{count} of {written.size} elements", element, span)
+
+
+@dataclass(slots=True)
+class Rows:
+    """A grid of registers (the arguments of `rows.load_rows` and `rows.store_rows`).
+
+    A load takes whole tiles, of which a kernel may need only a part: a register is unwritten if it
+    has no written element at all.
+    """
+
+    ref: Ref
+    index: Sequence[int]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...] = ()
+    sublanes: tuple[bool, ...] = rows.ALL
+    offsets: tuple[int, ...] = rows.CONSECUTIVE
+    mask: Mask = None
+
+    def _plan(
+        self, index: Sequence[int], shape: tuple[int, ...], steps: tuple[int, ...]
+    ) -> rows.Registers:
+        return rows.plan(self.ref, "access", index, shape, steps, self.sublanes, self.offsets, None)
+
+    def region(self) -> Region:
+        plan = self._plan(self.index, self.shape, self.steps)
+        if self.mask is None:
+            return rows_region(self.ref, plan)
+        where = rows.word_mask(self.mask, self.shape).transpose(plan.order)
+        return rows_region(self.ref, plan, where)
+
+    def unwritten(self) -> Unwritten | None:
+        ref, steps = self.ref, self.steps
+        written = rows.initialised(
+            ref, self.index, self.shape, steps, self.sublanes, self.offsets
+        )  # fmt: skip
+        if written is None or written.all():
+            return None
+        empty = [[int(n) for n in register] for register in np.argwhere(~written)]
+        places = [
+            [int(i) + n * s for i, n, s in zip(self.index, register, steps, strict=True)]
+            if steps else [int(i) for i in self.index]
+            for register in empty
+        ]  # fmt: skip
+        single = self.shape[len(steps) :]
+        regions = [
+            rows_region(ref, self._plan(place, single, ())) for place in (places[0], places[-1])
+        ]
+        span = min(r.low for r in regions), max(r.high for r in regions)
+        count = int(written.size - np.count_nonzero(written))
+        return Unwritten(f"{count} of {written.size} registers", places[0], span)
