@@ -64,9 +64,10 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
+        plan = rows.plan(ref, "load", index, shape, steps, sublanes, offsets, at)
         if watched and core.observer is not None:
-            core.observer.read(core, Rows(ref, index, shape, steps, sublanes, offsets), at)
-        return rows.load_rows(ref, index, shape, steps, sublanes, offsets, at)
+            core.observer.read(core, Rows(ref, plan, index, shape, steps, sublanes, offsets), at)
+        return rows.read(ref, plan, shape)
 
     return fn
 
@@ -84,9 +85,10 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
         index = operands[:rank]
         mask: Array | None = operands[rank] if len(operands) > rank else None
-        rows.store_rows(ref, index, value, steps, sublanes, offsets, mask, add, at)
+        plan = rows.plan(ref, "store", index, value.shape, steps, sublanes, offsets, at)
+        rows.write(ref, plan, value, mask, add)
         if core.observer is not None:
-            access = Rows(ref, index, value.shape, steps, sublanes, offsets, mask)
+            access = Rows(ref, plan, index, value.shape, steps, sublanes, offsets, mask)
             core.observer.write(core, access, at)
 
     return fn
@@ -103,9 +105,10 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
+        plan = rows.plan(ref, "load", index, shape, (), rows.ALL, offsets, at)
         if core.observer is not None:
-            core.observer.read(core, Rows(ref, index, shape, offsets=offsets), at)
-        return rows.load_rows(ref, index, shape, (), rows.ALL, offsets, at)
+            core.observer.read(core, Rows(ref, plan, index, shape, offsets=offsets), at)
+        return rows.read(ref, plan, shape)
 
     def whole(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]

@@ -73,13 +73,14 @@ class Box:
 
 @dataclass(slots=True)
 class Rows:
-    """A grid of registers (the arguments of `rows.load_rows` and `rows.store_rows`).
+    """A grid of registers: `plan` is where the access goes (the arguments of `rows.plan`).
 
     A load takes whole tiles, of which a kernel may need only a part: a register is unwritten if it
     has no written element at all.
     """
 
     ref: Ref
+    plan: rows.Registers
     index: Sequence[int]
     shape: tuple[int, ...]
     steps: tuple[int, ...] = ()
@@ -87,13 +88,11 @@ class Rows:
     offsets: tuple[int, ...] = rows.CONSECUTIVE
     mask: Mask = None
 
-    def _plan(
-        self, index: Sequence[int], shape: tuple[int, ...], steps: tuple[int, ...]
-    ) -> rows.Registers:
-        return rows.plan(self.ref, "access", index, shape, steps, self.sublanes, self.offsets, None)
+    def _register(self, index: Sequence[int], shape: tuple[int, ...]) -> rows.Registers:
+        return rows.plan(self.ref, "load", index, shape, (), self.sublanes, self.offsets, None)
 
     def region(self) -> Region:
-        plan = self._plan(self.index, self.shape, self.steps)
+        plan = self.plan
         if self.mask is None:
             return rows_region(self.ref, plan)
         where = rows.word_mask(self.mask, self.shape).transpose(plan.order)
@@ -101,9 +100,7 @@ class Rows:
 
     def unwritten(self) -> Unwritten | None:
         ref, steps = self.ref, self.steps
-        written = rows.initialised(
-            ref, self.index, self.shape, steps, self.sublanes, self.offsets
-        )  # fmt: skip
+        written = rows.initialised(ref, self.plan, self.shape)
         if written is None or written.all():
             return None
         empty = [[int(n) for n in register] for register in np.argwhere(~written)]
@@ -114,7 +111,7 @@ class Rows:
         ]  # fmt: skip
         single = self.shape[len(steps) :]
         regions = [
-            rows_region(ref, self._plan(place, single, ())) for place in (places[0], places[-1])
+            rows_region(ref, self._register(place, single)) for place in (places[0], places[-1])
         ]
         span = min(r.low for r in regions), max(r.high for r in regions)
         count = int(written.size - np.count_nonzero(written))

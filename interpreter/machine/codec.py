@@ -59,6 +59,8 @@ class Codec:
         self.packing = 32 // bits
         self.carrier = np.dtype(carrier)
         self.storage = np.dtype(storage)
+        self.mark = np.dtype(_UNSIGNED.get(bits, np.uint8))
+        """How the shadow of an element is read: none of its bits is set before it is written."""
 
     def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
         """Fills `out` (of the piece's shape) with what memory holds."""

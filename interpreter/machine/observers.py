@@ -7,8 +7,8 @@ A core without observers (`core.observer is None`) pays one comparison per op. F
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation
 from pallasite.interpreter.machine.accesses import Access
@@ -76,49 +76,28 @@ class Observer:
             self.machine.findings.append(Diagnostic(code, message, at, list(notes), "finding"))
 
 
+HOOKS = (
+    "read", "write", "dma_start", "dma_read", "dma_done", "signal", "wait", "released", "finish",
+)  # fmt: skip
+
+
 class Observers(Observer):
-    """Passes every event on to several observers."""
+    """Passes every event on to those of several observers that have a hook for it."""
 
     def __init__(self, machine: Machine, parts: Sequence[Observer]) -> None:
         super().__init__(machine)
-        self.parts = tuple(parts)
+        for hook in HOOKS:
+            listening = [p for p in parts if getattr(type(p), hook) is not getattr(Observer, hook)]
+            if listening:
+                setattr(self, hook, _all_of([getattr(part, hook) for part in listening]))
 
-    def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        for part in self.parts:
-            part.read(core, access, at)
 
-    def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
-        for part in self.parts:
-            part.write(core, access, at)
+def _all_of(hooks: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    if len(hooks) == 1:
+        return hooks[0]
 
-    def dma_start(self, transfer: Transfer) -> None:
-        for part in self.parts:
-            part.dma_start(transfer)
+    def each(*event: Any) -> None:
+        for hook in hooks:
+            hook(*event)
 
-    def dma_read(self, transfer: Transfer) -> None:
-        for part in self.parts:
-            part.dma_read(transfer)
-
-    def dma_done(self, transfer: Transfer) -> None:
-        for part in self.parts:
-            part.dma_done(transfer)
-
-    def signal(
-        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
-    ) -> None:
-        for part in self.parts:
-            part.signal(core, semaphore, amount, at)
-
-    def wait(
-        self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
-    ) -> None:
-        for part in self.parts:
-            part.wait(core, semaphore, amount, at)
-
-    def released(self, core: Core, buffer: Buffer) -> None:
-        for part in self.parts:
-            part.released(core, buffer)
-
-    def finish(self) -> None:
-        for part in self.parts:
-            part.finish()
+    return each

@@ -33,9 +33,11 @@ class Region:
         mask: Mask = None,
         place: Any = None,
         box: tuple[tuple[int, int], ...] = (),
+        reach: tuple[int, int] | None = None,
     ) -> None:
         """`key` is equal for equal regions of one buffer; boxes of the same `place` are compared
-        by their coordinates, (first, past the last) in every dimension."""
+        by their coordinates, (first, past the last) in every dimension. `reach` is the first
+        element offset, and one past the last, if that is known."""
         # A masked access must not stand for another one of the same box.
         self.key = key if mask is None else (key, mask.tobytes())
         self.bits = ref.codec.bits
@@ -44,6 +46,7 @@ class Region:
         self.place = place
         self.box = box
         self._pieces = pieces
+        self._reach = reach
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -51,20 +54,21 @@ class Region:
         return self._pieces()
 
     @cached_property
-    def _span(self) -> tuple[int, int]:
-        low, high = boxes.span(self.pieces)
+    def span(self) -> tuple[int, int]:
+        """The first byte that is touched, and one past the last."""
+        low, high = self._reach or boxes.span(self.pieces)
         bits = self.bits
         return (self.base + low) * bits // 8, -(-(self.base + high) * bits // 8)
 
     @property
     def low(self) -> int:
         """The first byte that is touched."""
-        return self._span[0]
+        return self.span[0]
 
     @property
     def high(self) -> int:
         """One past the last byte that is touched."""
-        return self._span[1]
+        return self.span[1]
 
     @property
     def extent(self) -> str:
@@ -79,7 +83,8 @@ class Region:
                     return False
             if self.mask is None and other.mask is None:
                 return True
-        if max(self.low, other.low) >= min(self.high, other.high):
+        mine, others = self.span, other.span
+        if mine[0] >= others[1] or others[0] >= mine[1]:
             return False
         first = min(self.low, other.low) // 4 * 4
         size = max(self.high, other.high) - first + 4
@@ -146,4 +151,5 @@ def whole_region(ref: Ref) -> Region:
 def rows_region(ref: Ref, plan: Registers, mask: Mask = None) -> Region:
     """What a register access touches; `mask` is in the order of the plan."""
     key = (ref.base, ref.codec.bits, plan.pieces)
-    return Region(key, ref, lambda: plan.pieces, mask)
+    reach = plan.lowest, plan.highest
+    return Region(key, ref, lambda: plan.pieces, mask, reach=reach)

@@ -23,7 +23,7 @@ from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
-from pallasite.interpreter.machine.codec import raw_codec
+from pallasite.interpreter.machine.codec import raw_codec, view
 from pallasite.interpreter.machine.views import Ref, accumulate
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -54,7 +54,11 @@ def load_rows(
     at: SourceLocation | None = None,
 ) -> Array:
     """The grid of registers of `shape` (grid..., 8, 128[, p]) at `index`."""
-    found = plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+    return read(ref, plan(ref, "load", index, shape, steps, sublanes, offsets, at), shape)
+
+
+def read(ref: Ref, found: Registers, shape: tuple[int, ...]) -> Array:
+    """The grid of registers of `shape` that was planned."""
     out = np.empty([shape[axis] for axis in found.order], ref.codec.carrier)
     if not found.complete:
         out[...] = values.poison(ref.element, (), ref.buffer.memory.poison)
@@ -76,11 +80,15 @@ def store_rows(
     at: SourceLocation | None = None,
 ) -> None:
     """Writes a grid of registers; words where `mask` is false keep what they hold."""
+    found = plan(ref, "store", index, array.shape, steps, sublanes, offsets, at)
+    write(ref, found, array, mask, add)
+
+
+def write(ref: Ref, found: Registers, array: Array, mask: Array | None, add: bool) -> None:
+    """Writes a grid of registers where it was planned."""
     shape = array.shape
-    found = plan(ref, "store", index, shape, steps, sublanes, offsets, at)
     if add:
-        old = load_rows(ref, index, shape, steps, sublanes, offsets, at)
-        array = accumulate(ref.element, old, array)
+        array = accumulate(ref.element, read(ref, found, shape), array)
     ordered = array.transpose(found.order)
     where = None if mask is None else word_mask(mask, shape).transpose(found.order)
     memory, shadow = ref.buffer.bytes, ref.buffer.shadow
@@ -94,20 +102,14 @@ def store_rows(
             raw.encode(shadow, ref.base, piece, ones, chosen)
 
 
-def initialised(
-    ref: Ref,
-    index: Sequence[int],
-    shape: tuple[int, ...],
-    steps: tuple[int, ...] = (),
-    sublanes: tuple[bool, ...] = ALL,
-    offsets: tuple[int, ...] = CONSECUTIVE,
-    at: SourceLocation | None = None,
-) -> NDArray[np.bool_] | None:
-    """Per register of a load whether any of its elements was ever written; None if untracked."""
+def initialised(ref: Ref, found: Registers, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """Per register of a load whether any of its elements was ever written.
+
+    None if all elements were, or nobody knows.
+    """
     shadow = ref.buffer.shadow
-    if shadow is None:
+    if shadow is None or all(marked(ref, shadow, piece) for piece in found.pieces):
         return None
-    found = plan(ref, "load", index, shape, steps, sublanes, offsets, at)
     raw = raw_codec(ref.codec.bits)
     marks = np.zeros([shape[axis] for axis in found.order], raw.carrier)
     for piece in found.pieces:
@@ -115,6 +117,13 @@ def initialised(
     grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
     register = tuple(range(grid, len(shape)))
     return np.asarray(marks.transpose(_inverse(found.order)).any(axis=register))
+
+
+def marked(ref: Ref, shadow: NDArray[np.uint8], piece: Piece) -> bool:
+    """Whether every element of a piece was written; False if that takes longer to find out."""
+    if ref.codec.bits < 8:
+        return False
+    return bool(view(shadow, ref.codec.mark, ref.base, piece, ref.codec.bits).all())
 
 
 def word_mask(mask: Array, shape: tuple[int, ...]) -> Array:

@@ -22,7 +22,7 @@ from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
-from pallasite.interpreter.machine.codec import Codec, codec, raw_codec
+from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling
@@ -90,25 +90,25 @@ class Ref:
         buffer: Buffer | None = None,
     ) -> Ref:
         """Another view of the same element type, which costs less than to begin anew."""
-        view = Ref.__new__(Ref)
-        view.buffer = self.buffer if buffer is None else buffer
-        view.element = self.element
-        view.codec = self.codec
-        view.shape = shape
-        view.digits = digits
-        view.starts = starts
-        view.base = base
-        view.blocks = blocks
-        view.region = None
-        view._address = None
-        view._views = {}
-        return view
+        other = Ref.__new__(Ref)
+        other.buffer = self.buffer if buffer is None else buffer
+        other.element = self.element
+        other.codec = self.codec
+        other.shape = shape
+        other.digits = digits
+        other.starts = starts
+        other.base = base
+        other.blocks = blocks
+        other.region = None
+        other._address = None
+        other._views = {}
+        return other
 
-    def _kept(self, key: Any, view: Ref) -> Ref:
+    def _kept(self, key: Any, other: Ref) -> Ref:
         """Remembers a view for the next time: kernels take the same few slots again and again."""
         if len(self._views) < MOST_VIEWS:
-            self._views[key] = view
-        return view
+            self._views[key] = other
+        return other
 
     @staticmethod
     def of(buffer: Buffer, element: Attribute, shape: Sequence[int], tiling: Tiling) -> Ref:
@@ -188,14 +188,14 @@ class Ref:
         for d, digits in enumerate(self.digits):
             if d not in dims:
                 base += boxes.offset_of(digits, self.starts[d])
-        view = self._view(
+        kept = self._view(
             tuple([self.shape[d] for d in dims]),
             tuple([self.digits[d] for d in dims]),
             tuple([self.starts[d] for d in dims]),
             base,
             tuple([self.blocks[d] for d in dims]),
         )
-        return self._kept(key, view)
+        return self._kept(key, kept)
 
     def squeeze(self, shape: Sequence[int]) -> Ref:
         """Without some dimensions of size 1; equal sizes are paired from the minor end."""
@@ -235,13 +235,19 @@ class Ref:
     def initialised(
         self, index: Sequence[int], shape: tuple[int, ...], strides: Sequence[int] | None = None
     ) -> NDArray[np.bool_] | None:
-        """Which elements of a box were ever written; None where buffers do not track it."""
+        """Which elements of a box were ever written; None if all were, or nobody tracks it."""
         shadow = self.buffer.shadow
         if shadow is None:
             return None
         starts = tuple(a + int(b) for a, b in zip(self.starts, index, strict=True))
         raw = raw_codec(self.codec.bits)
-        return self._read(raw, shadow, starts, shape, strides) == (1 << raw.bits) - 1
+        ones = (1 << raw.bits) - 1
+        if strides is None and raw.bits >= 8:
+            pieces = boxes.pieces(self.digits, starts, shape, None, raw.packing) or ()
+            marks = (view(shadow, raw.storage, self.base, p, raw.bits) for p in pieces)
+            if all((part == ones).all() for part in marks):
+                return None
+        return self._read(raw, shadow, starts, shape, strides) == ones
 
     def _read(
         self,
