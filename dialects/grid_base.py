@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from abc import ABC
 from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    BytesAttr,
     DenseArrayBase,
     VectorType,
     i64,
@@ -37,7 +39,8 @@ def integers_of(attribute: Dense) -> list[int]:
 
 
 def dense(values: Sequence[int]) -> Dense:
-    return DenseArrayBase.from_list(i64, list(values))
+    # Thousands of register numbers: packed at once, not checked and converted one by one.
+    return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
 
 
 def grid_of(value: SSAValue) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ class Reshape:
     def pull(self, lines: Lines, index: list[Line]) -> list[Line]:
         # Dimensions that both shapes split alike are kept apart: smaller numbers, fewer breaks.
         result: list[Line] = [lines.constant(0)] * len(self.source_shape)
-        for outer, inner in _groups(self.source_shape, self.shape):
+        for outer, inner in groups(self.source_shape, self.shape):
             linear = lines.constant(0)
             for dim in inner:
                 linear = linear.scaled(self.shape[dim], 0).plus(index[dim])
@@ -214,7 +214,7 @@ class Move:
         return cls((source,), (target, shape), (Repeat(source[1], shape),))
 
 
-def _groups(left: Shape, right: Shape) -> list[tuple[list[int], list[int]]]:
+def groups(left: Shape, right: Shape) -> list[tuple[list[int], list[int]]]:
     """Cuts two shapes of equal size into the finest runs of dimensions with equal products."""
     if math.prod(left) != math.prod(right):
         raise UsageError("move-reshape", f"cannot reshape {left} to {right}")

@@ -9,24 +9,35 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
+
+import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner_batch import batch
 from pallasite.layouts.planner_check import performs
 from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_solve import solve
+from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking
-from pallasite.layouts.strategies_transpose import by_aligning, by_transposing
+from pallasite.layouts.strategies_transpose import append, by_aligning, by_transposing
 
 __all__ = ["Costs", "plan"]
 
 _FEW_REGISTERS = 64
 """Destinations for which gathers are tried although transposes would do."""
+
+_LARGE = 512
+"""Destinations of more registers are taken apart into rows and lanes."""
+_SMALL = 32
+"""Destinations of so few registers are not taken apart into copies."""
 
 Build = Callable[[Program, int], int | None]
 
@@ -37,11 +48,14 @@ _LOG = logging.getLogger(__name__)
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
+    made = _by_copies(move, costs) or _by_axes(move, costs)
+    if made is not None:
+        return made
     found = trace(move)
     for bounded in (True, False):
         plans = _Search(move, found, costs, bounded).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
-            if performs(best, move, found):
+            if performs(best, move, found.starts):
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.
@@ -54,6 +68,67 @@ def plan(move: Move, costs: Costs) -> Plan:
         None,
         [Note("write the movement in two steps, or through a buffer in VMEM")],
     )
+
+
+def _registers(move: Move) -> int:
+    layout, shape = move.destination
+    return layout.register_count(shape)
+
+
+def _by_copies(move: Move, costs: Costs) -> Plan | None:
+    """The plan of one of many copies, for all of them."""
+    other = regrouped(move)
+    if other is not None and _registers(other) > _SMALL:
+        return _as_other(move, other, costs)
+    found = batch(move) if _registers(move) > _SMALL else None
+    if found is None:
+        return None
+    try:
+        one = plan(found.core, replace(costs, copies=costs.copies * found.copies))
+    except Unsupported:
+        return None
+    wide = found.widen(one, costs)
+    if wide is None or not performs(wide, move, trace(found.core).starts):
+        _LOG.debug("no plan of %s copies: %s", found.copies, move)
+        return None
+    return wide
+
+
+def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
+    """The plan of `other`, which has the same registers in grids of other shapes."""
+    try:
+        made = plan(other, costs)
+    except Unsupported:
+        return None
+    layout, shape = move.sources[0]
+    program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
+    value = append(program, made, [program.reshape(0, made.values[0].grid)])
+    target, shape = move.destination
+    return program.plan(program.reshape(value, target.grid_shape(shape)), costs, made.how)
+
+
+def _by_axes(move: Move, costs: Costs) -> Plan | None:
+    """Along the rows and along the lanes one after the other, if the block is large."""
+    if _registers(move) <= _LARGE:
+        return None
+    plans: list[tuple[Plan, Array]] = []
+    layout, shape = move.sources[0]
+    for pair in by_axes(move):
+        program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
+        value, hows, starts = 0, list[str](), np.zeros(1, np.int64)
+        try:
+            for half, found in pair:
+                made = plan(half, costs)
+                value = append(program, made, [value])
+                hows.append(made.how)
+                starts = np.union1d(starts, trace(found.core).starts)
+        except Unsupported:
+            continue
+        plans.append((program.plan(value, costs, ", ".join(hows)), starts))
+    best = min(plans, key=lambda p: p[0].cost, default=None)
+    if best is None or not performs(best[0], move, best[1]):
+        return None
+    return best[0]
 
 
 class _Search:

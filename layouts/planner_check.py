@@ -11,24 +11,23 @@ from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner_execute import UNDEFINED, execute_lanes, lanes_needed
 from pallasite.layouts.planner_lines import Array, Line, Lines
-from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.registers import LANES, SUBLANES
 
 _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
 
 
-def performs(plan: Plan, move: Move, found: Trace) -> bool:
+def performs(plan: Plan, move: Move, starts: Array) -> bool:
     """Whether `plan` puts every element of `move` where it belongs.
 
-    Large blocks are checked at the first, second and last lane of every segment within which the
-    source position is affine; between them nothing can differ but the lanes themselves.
+    Large blocks are checked at the first, second and last lane of every segment (`starts`) within
+    which the source position is affine; between them nothing can differ but the lanes themselves.
     """
     layout, shape = move.destination
     lanes = np.arange(LANES)
     if layout.register_count(shape) > _SMALL:
-        ends = found.starts + found.lengths - 1
-        lanes = np.unique([found.starts, np.minimum(found.starts + 1, ends), ends])
+        ends = np.append(starts[1:], LANES) - 1
+        lanes = np.unique([starts, np.minimum(starts + 1, ends), ends])
     expected = expected_elements(move, lanes)
     needed = lanes_needed(plan, lanes)
     sources = [

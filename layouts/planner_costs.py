@@ -40,6 +40,8 @@ class Costs:
     cross_lane: float = 3.0
     transpose_block: float = 48.0
     grid_instruction: float = 0.5
+    copies: int = 1
+    """How often the movement is performed by the same grid instructions, on further registers."""
 
     @classmethod
     @lru_cache
@@ -68,7 +70,11 @@ class Costs:
             weight = self.cross_lane
         elif isinstance(step, TransposeBlocks):
             weight = self.transpose_block
-        return weight * instructions(step, value) + self.grid_instruction + _preparation(step)
+        return (
+            self.copies * weight * instructions(step, value)
+            + self.grid_instruction
+            + _preparation(step)
+        )
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -380,34 +380,3 @@ def _progressions(table: Array) -> list[tuple[int, int]] | None:
         dims.insert(0, (count, stride))
         table = rows[:, 0]
     return dims
-
-
-def cheapest(
-    program: Program, attempts: Sequence[Callable[[Program], int | None]], costs: Costs
-) -> int | None:
-    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.
-
-    An attempt is stopped as soon as it costs more than the best one before it.
-    """
-    best: tuple[float, Program, int] | None = None
-    limit, stopped = program.limit, False
-    for attempt in attempts:
-        copy = program.fork()
-        copy.limit = limit
-        try:
-            value = attempt(copy)
-        except TooDear:
-            stopped = True
-            continue
-        if value is None:
-            continue
-        cost = copy.cost(value, costs)
-        if best is None or cost < best[0]:
-            best = (cost, copy, value)
-            limit = min(limit, copy.spent)
-    if best is None:
-        if stopped:
-            raise TooDear
-        return None
-    program.adopt(best[1])
-    return best[2]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_program import Program, cheapest
+from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_words import WordMove
 from pallasite.layouts.strategies_exchange import exchange
 from pallasite.layouts.strategies_lanes import (
@@ -79,3 +79,34 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
         ],
         costs,
     )
+
+
+def cheapest(
+    program: Program, attempts: Sequence[Callable[[Program], int | None]], costs: Costs
+) -> int | None:
+    """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.
+
+    An attempt is stopped as soon as it costs more than the best one before it.
+    """
+    best: tuple[float, Program, int] | None = None
+    limit, stopped = program.limit, False
+    for attempt in attempts:
+        copy = program.fork()
+        copy.limit = limit
+        try:
+            value = attempt(copy)
+        except TooDear:
+            stopped = True
+            continue
+        if value is None:
+            continue
+        cost = copy.cost(value, costs)
+        if best is None or cost < best[0]:
+            best = (cost, copy, value)
+            limit = min(limit, copy.spent)
+    if best is None:
+        if stopped:
+            raise TooDear
+        return None
+    program.adopt(best[1])
+    return best[2]

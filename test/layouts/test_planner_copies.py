@@ -1,0 +1,86 @@
+"""Movements of large blocks, planned as many copies of a small one or along one axis at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pallasite.layouts.move import Move
+from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.planner_batch import batch
+from pallasite.layouts.planner_check import expected_elements, source_elements
+from pallasite.layouts.planner_execute import UNDEFINED, execute
+from pallasite.layouts.planner_split import by_axes, regrouped
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.targets import get_target
+
+V5E = Costs.of(get_target("v5e"))
+N2, N3, N4 = (VectorLayout.native(rank, 32) for rank in (2, 3, 4))
+B2, B3 = VectorLayout.native(2, 16), VectorLayout.native(3, 16)
+LANES = np.arange(128)
+
+MOVES = [
+    Move.slice((N2, (600, 1000)), N2, (5, 300), (300, 500)),
+    Move.slice((N2, (2000, 300)), N2, (1003, 128), (990, 172)),
+    Move.slice((N2, (2100, 700)), N2, (5, 300), (1000, 200), (2, 2)),
+    Move.slice((N3, (6, 300, 1000)), N3, (2, 8, 111), (3, 290, 700)),
+    Move.slice((B2, (1300, 1000)), B2.with_offsets(3, 5), (16, 77), (1200, 900)),
+    Move.slice((B2.with_offsets(3, 5), (1300, 1000)), B2, (16, 123), (1200, 800)),
+    Move.roll((N3, (5, 128, 512)), N3, 1, 3),
+    Move.roll((N3, (5, 128, 512)), N3, 0, 3),
+    Move.transpose((N3, (24, 16, 384)), N3, (1, 0, 2)),
+    Move.transpose((N3, (40, 24, 130)), N3, (0, 2, 1)),
+    Move.transpose((N4, (3, 4, 16, 300)), N4, (1, 0, 2, 3)),
+    Move.reshape((N4, (24, 33, 5, 80)), N4, (22, 9, 20, 80)),
+    Move.reshape((N3, (48, 8, 130)), N2, (384, 130)),
+    Move.reshape((B3, (48, 8, 256)), B2, (384, 256)),
+    Move.broadcast((N3, (30, 1, 256)), N3, (30, 24, 256)),
+    Move.concat([(N3, (20, 3, 256)), (N3, (20, 10, 256))], N3, 1),
+    Move.repeat((N2, (300, 384)), N2, (2, 1)),
+]
+
+
+@pytest.mark.parametrize("move", MOVES, ids=str)
+def test_every_lane_is_right(move: Move):
+    bases = np.cumsum([0, *(np.prod(shape) for _, shape in move.sources)])
+    sources = [
+        source_elements(source, int(base), LANES)
+        for source, base in zip(move.sources, bases, strict=False)
+    ]
+    expected = expected_elements(move, LANES)
+    actual = execute(plan(move, V5E), sources)
+    wanted = expected != UNDEFINED
+    assert (actual.reshape(expected.shape)[wanted] == expected[wanted]).all()
+
+
+@pytest.mark.parametrize(
+    ("move", "copies"),
+    [
+        (Move.roll((N3, (5, 128, 512)), N3, 1, 3), 5 * 4),
+        (Move.roll((N3, (5, 128, 512)), N3, 2, 3), 5 * 16),
+        (Move.roll((N3, (5, 128, 512)), N3, 0, 3), 16 * 4),
+        (Move.slice((N2, (64, 512)), N2, (3, 128), (40, 300)), 3),
+        (Move.transpose((N3, (24, 16, 384)), N3, (1, 0, 2)), 3),
+        (Move.concat([(N3, (20, 3, 256)), (N3, (20, 10, 256))], N3, 1), 20 * 2),
+    ],
+    ids=str,
+)
+def test_copies(move: Move, copies: int):
+    found = batch(move)
+    assert found is not None
+    assert found.copies == copies
+
+
+def test_nothing_to_share():
+    assert batch(Move.slice((N2, (64, 512)), N2, (3, 5), (40, 300))) is None
+    assert regrouped(Move.reshape((N3, (3, 8, 128)), N3, (6, 4, 128))) is not None
+    assert regrouped(Move.reshape((N3, (3, 8, 128)), N2, (24, 128))) is None
+    assert by_axes(Move.transpose((N3, (24, 16, 384)), N3, (1, 0, 2))) == []
+
+
+@pytest.mark.parametrize("sizes", [(256, 256), (2048, 1024)], ids=str)
+def test_as_many_registers_as_the_whole_search_finds(sizes: tuple[int, int]):
+    rows, columns = (n - 128 for n in sizes)
+    made = plan(Move.slice((N2, sizes), N2, (5, 111), (rows, columns)), V5E)
+    blocks = (rows // 8 + 1) * (columns // 128 + 1)
+    assert made.instructions <= 4 * blocks
