@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from jax import lax
-from xdsl.ir import SSAValue
 
-from pallasite.dialects import arith, vector
-from pallasite.dialects.pallas import DotOp, ReduceOp
+from pallasite.dialects.pallas import DotOp
 from pallasite.dialects.tpu import ContractPrecision
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
@@ -26,8 +23,6 @@ def _dot_general(e: Equation) -> Result:
             )
     contracting, batch = e.params["dimension_numbers"]
     precision = _precision(e)
-    if _is_matrix_times_vector(e):
-        return _product_with_row(e)
     return e.emit(
         DotOp(
             e.operand(0),
@@ -56,39 +51,3 @@ def _precision(e: Equation) -> ContractPrecision | None:
     raise e.unsupported(
         f"precision {left} of a matrix product", "use lax.Precision.DEFAULT or HIGHEST"
     )
-
-
-def _is_matrix_times_vector(e: Equation) -> bool:
-    """(M, K) times (1, K) transposed, not both of float32, which is no work for the matrix unit."""
-    left, right = e.inputs
-    return (
-        e.params["dimension_numbers"] == (((1,), (1,)), ((), ()))
-        and len(left.shape) == len(right.shape) == 2
-        and right.shape[0] == 1
-        and not (left.dtype == right.dtype == np.float32)
-    )
-
-
-def _product_with_row(e: Equation) -> Result:
-    """Products element by element, summed along rows, as JAX's lowering computes them."""
-    left, right = e.inputs
-    dtype = e.params["preferred_element_type"] or left.dtype
-    element = types.element_type(dtype)
-    factors: list[SSAValue] = []
-    for i, aval in enumerate((left, right)):
-        factor = e.tracer.spread(e.operand(i), left.shape)
-        if aval.dtype == dtype:
-            factors.append(factor)
-            continue
-        if dtype != np.float32 or not types.is_float(aval.dtype):
-            raise e.unsupported(
-                f"a product of a {left.dtype} matrix with a row of {right.dtype} as {dtype}",
-                "use preferred_element_type=jnp.float32, or cast the operands",
-                code="unsupported-type",
-            )
-        wide = types.value_type(left.shape, element)
-        factors.append(e.emit(arith.ExtFOp(factor, wide)))
-    times = arith.MulfOp if types.is_float(dtype) else arith.MuliOp
-    products = e.emit(times(factors[0], factors[1]))
-    sums = e.emit(ReduceOp("add", products, (1,)))
-    return e.emit(vector.ShapeCastOp(sums, e.result_type))

@@ -46,7 +46,7 @@ class KernelCall:
         self.settings = settings
         self.name = name
         if traced is not None:
-            module, self.lowered = traced, _executable(traced, settings)
+            module, self.lowered = traced, lower(traced, settings.form, settings.target)
         else:
             module, self.lowered = lowered_by_jax(text, name, settings)
         call = call_of(module)
@@ -185,12 +185,6 @@ def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, 
         known = module, lower(module, settings.form, settings.target)
         settings.kernels.keep(text, known)
     return known
-
-
-def _executable(module: ModuleOp, settings: Settings) -> ModuleOp:
-    # The `pallas` form means what its body and its windows mean, which the next form spells out.
-    form = "mosaic" if settings.form == "pallas" else settings.form
-    return lower(module, form, settings.target)
 
 
 def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
