@@ -67,8 +67,9 @@ class Block:
         window: Window,
         type: Attribute,
         location: SourceLocation | None,
+        shared: Block | None = None,
     ):
-        """`type` is that of the ref that the kernel sees."""
+        """`type` is that of the ref that the kernel sees; `shared` has the buffers already."""
         self.core = core
         self.operand = operand
         self.window = window
@@ -79,7 +80,11 @@ class Block:
             memref = cast("MemRefType[Attribute]", type)
             shape = window.bounds
             type = MemRefType(memref.element_type, shape, memory_space=memref.memory_space)
-        self.buffers = [core.allocate(type, name, location) for _ in range(count)]
+        self.buffers = (
+            [core.allocate(type, name, location) for _ in range(count)]
+            if shared is None
+            else shared.buffers
+        )
         kept = [d for d in range(len(shape or ())) if d not in window.squeezed]
         self._seen = [b.keep(kept) for b in self.buffers] if shape is not None else self.buffers
         self.location = location
@@ -204,7 +209,8 @@ class Invocation:
                 self._refs.append(operand.buffer)
                 continue
             self._refs.append(None)
-            block = Block(core, operand, window, argument.type, location)
+            shared = None if window.windowed else self._aliased(operand)
+            block = Block(core, operand, window, argument.type, location, shared)
             self._blocks[position] = block
             if window.transform is not None:
                 self._transforms[position] = program.function(window.transform)
@@ -214,6 +220,17 @@ class Invocation:
             core.allocate(argument.type, titled(f"scratch {n}", argument), location)
             for n, argument in enumerate(kernel.scratch)
         ]
+
+    def _aliased(self, operand: Operand) -> Block | None:
+        """The input that output `operand` shares its array with, if that is held whole as well.
+
+        What the kernel does not write keeps the input's contents, as in HBM; kernels of a core mesh
+        rely on it, whose refs are the inputs.
+        """
+        for block in self._blocks.values():
+            if operand.aliased and block.operand.ref is operand.ref and not block.window.windowed:
+                return block
+        return None
 
     def steps(self) -> Run:
         """Runs every grid point in order."""
@@ -227,6 +244,7 @@ class Invocation:
             if position in self._transforms:
                 block.leave()
             elif block.operand.output and all(self._axes):
+                self.core.machine.engine.land_passed(block.ref.buffer)
                 copy_whole(block.ref, block.operand.ref, block.operand.name)
         self.core.release(self._token)
         return ()

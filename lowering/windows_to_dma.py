@@ -218,15 +218,20 @@ class _Lowering:
         build = self.build
         pipelined: list[Pipelined] = []
         copied: list[tuple[Operand, SSAValue, SSAValue]] = []
-        for operand, array in zip(self.operands, arrays, strict=True):
+        held: dict[int, SSAValue] = {}
+        for position, (operand, array) in enumerate(zip(self.operands, arrays, strict=True)):
             array.name_hint = operand.argument.name_hint
             with build.at(operand.location):
                 if operand.role is Role.WHOLE:
                     shape = operand.block_type.get_shape()
                     operand.argument.replace_all_uses_with(squeeze_to(build, array, shape))
                 elif operand.role is Role.COPIED:
-                    buffer = build.emit(_alloca(operand.buffer_type(1)), operand.hint("window"))
-                    copied.append((operand, array, buffer.results[0]))
+                    if operand.shares is not None:
+                        held[position] = held[operand.shares]
+                    else:
+                        alloca = _alloca(operand.buffer_type(1))
+                        held[position] = build.emit(alloca, operand.hint("window")).results[0]
+                    copied.append((operand, array, held[position]))
                 else:
                     pipelined.append(self._window(operand, array))
         semaphore = _semaphores(build, 1, "copied") if copied else None

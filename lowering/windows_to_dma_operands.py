@@ -6,7 +6,7 @@ A window is trivial if its block is the whole array and its index is always zero
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import cast
@@ -53,6 +53,8 @@ class Operand:
     index_map_or_none: FuncOp | None = None
     ranges: tuple[Range, ...] = ()
     """What each result of the index map may be."""
+    shares: int | None = None
+    """Of an output held whole: the input held whole whose array, and so whose buffer, it shares."""
 
     @property
     def block_type(self) -> MemRefType[Attribute]:
@@ -127,7 +129,21 @@ def classify(
             tensor = call.operands[first + n] if n < inputs else call.results[n - inputs]
             shape = tensor.get_shape()
         result.append(_classify(kernel, functions, argument, window, n >= inputs, shape))
-    return tuple(result)
+    return tuple(_sharing(result, call, first, inputs))
+
+
+def _sharing(
+    operands: Sequence[Operand], call: Call | None, first: int, inputs: int
+) -> Iterator[Operand]:
+    """`operands`; outputs without window share the buffer of the input that they alias."""
+    aliases = {inputs + output: n - first for n, output in (call.aliases if call else ())}
+    for n, operand in enumerate(operands):
+        source = aliases.get(n)
+        if source is not None and 0 <= source < inputs and not operand.window.windowed:
+            other = operands[source]
+            if operand.role is other.role is Role.COPIED and not other.window.windowed:
+                operand = replace(operand, shares=source)
+        yield operand
 
 
 def _classify(

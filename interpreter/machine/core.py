@@ -139,6 +139,7 @@ class Core:
         """Frees what this core has allocated since `mark` returned `token`."""
         while len(self._scoped) > token:
             buffer = self._scoped.pop()
+            self.machine.engine.land_passed(buffer)
             if self.observer is not None:
                 self.observer.released(self, buffer)
             buffer.memory.free(buffer)

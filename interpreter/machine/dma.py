@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine import transfer as transfers
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -124,6 +125,7 @@ class Engine:
             )
         if transfer.target.buffer.boxes is not None:
             _written_once(transfer)
+        self.land_passed(transfer.source.buffer)
         self.flying[transfer] = None
         self.started += 1
         self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits
@@ -139,6 +141,16 @@ class Engine:
             self.stir()
         else:
             self._serve_waiters(transfer)
+
+    def land_passed(self, buffer: Buffer) -> None:
+        """Lands what a later kernel waits for before `buffer` is copied out of VMEM, or freed.
+
+        On the hardware an operand in VMEM or SMEM stays there from kernel to kernel.
+        """
+        for earlier in list(self.flying):
+            if earlier.target_semaphore.passed:
+                if buffer is earlier.source.buffer or buffer is earlier.target.buffer:
+                    self.finish(earlier)
 
     def _serve_waiters(self, transfer: Transfer) -> None:
         # Somebody is waiting already, so "as late as the wait allows" is now.

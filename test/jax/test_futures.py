@@ -105,3 +105,77 @@ def test_ring() -> None:
     x = jnp.arange(n * 8 * 128.0).reshape(n * 8, 128)
     with simulate():
         np.testing.assert_array_equal(f(x), np.roll(x, 8, 0))
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles"])
+def test_copy_into_vmem(form: str) -> None:
+    """The result lies in VMEM when its transfer is still under way."""
+    vmem = pl.BlockSpec(memory_space=pltpu.VMEM)
+    x = jnp.arange(8 * 128.0).reshape(8, 128)
+    held = pltpu.VMEM(x.shape, x.dtype)
+
+    def begin(x: Any, o: Any, done: Any) -> None:
+        pltpu.make_async_copy(x, o, done).start()
+
+    def end(x: Any, y: Any, done: Any, o: Any) -> None:
+        pltpu.make_async_copy(x, y, done).wait()
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        y, done = pl.pallas_call(
+            begin,
+            out_shape=(held, pltpu.SemaphoreType.DMA(())),
+            in_specs=[HBM],
+            out_specs=(vmem, COUNT),
+        )(x)
+        return pl.pallas_call(
+            end,
+            out_shape=held,
+            in_specs=[HBM, vmem, COUNT],
+            out_specs=vmem,
+            input_output_aliases={1: 0},
+        )(x, y, done)
+
+    with simulate(form=form):
+        np.testing.assert_array_equal(f(x), x)
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles"])
+@pytest.mark.parametrize("space", [pltpu.VMEM, pltpu.SMEM])
+def test_refs_outside_of_hbm(form: str, space: Any) -> None:
+    """Kernels of a mesh work on refs; what one leaves in VMEM or SMEM is there for the next."""
+
+    @jax.jit
+    def f() -> Any:
+        ref = pl.empty_ref_like(space((1, 128), jnp.int32))
+        out = pl.empty_ref_like(pltpu.HBM((1, 128), jnp.int32))
+        done = pl.empty_ref_like(pltpu.SemaphoreType.DMA(()))
+        kernel = pl.core_map(pltpu.create_tensorcore_mesh("core"))
+
+        @kernel
+        def _() -> None:
+            if space is pltpu.SMEM:
+                ref[0, 0] = 1
+                ref[0, 5] = 4
+            else:
+                ref[...] = jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
+
+        @kernel
+        def _() -> None:
+            if space is pltpu.SMEM:
+                ref[0, 5] += 1
+            else:
+                ref[...] *= 1
+
+        @kernel
+        def _() -> None:
+            pltpu.make_async_copy(ref, out, done).start()
+
+        @kernel
+        def _() -> None:
+            pltpu.make_async_copy(ref, out, done).wait()
+
+        return out[...]
+
+    with simulate(form=form):
+        assert f()[0, 5] == 5
