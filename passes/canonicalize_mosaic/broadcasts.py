@@ -33,9 +33,7 @@ def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
     if is_vector(source) or bit_width(element) == 32:
         return None
     if is_float(element):
-        # The scalar unit has no narrow floats: what was rounded there is rounded as a vector.
-        owner = source.owner
-        wide = owner.operands[0] if isinstance(owner, arith.TruncFOp) else r.to_f32(source)
+        wide = r.to_f32(source)
         return r.to_float(r.emit(vector.BroadcastOp(wide, _of(kind, wide.type))), element)
     wide = r.to_i32(source)
     return r.to_int(r.emit(vector.BroadcastOp(wide, _of(kind, i32))), element)

@@ -22,11 +22,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
+from pallasite.passes.canonicalize_mosaic import scalars
 from pallasite.passes.canonicalize_mosaic.driver import (
     NEAREST,
     TOWARDS_ZERO,
     Legalizer,
     element_of,
+    is_bf16,
     is_vector,
     like,
     rule,
@@ -37,7 +39,8 @@ from pallasite.passes.canonicalize_mosaic.driver import (
 def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
     """To f32 in one step; to anything narrower through f32."""
     if not is_vector(op.results[0]):
-        return None
+        alike = is_bf16(op.operands[0].type) and op.results[0].type == f32
+        return scalars.widened(op.operands[0], r) if alike else None
     target = element_of(op.results[0])
     if bit_width(target) == 32:
         if isinstance(op, tpu.ExtfOp):
@@ -48,10 +51,11 @@ def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
 
 @rule(arith.TruncFOp, tpu.TruncfOp)
 def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
-    """From f32 in one step; from anything narrower through f32. Constant scalars fold: the scalar
-    unit has no narrow floats."""
+    """From f32 in one step; from anything narrower through f32. Constant scalars fold."""
     if not is_vector(op.results[0]):
-        return _rounded_constant(op, r)
+        folded = _rounded_constant(op, r)
+        alike = is_bf16(op.results[0].type) and op.operands[0].type == f32
+        return scalars.rounded(op.operands[0], r) if alike and folded is None else folded
     source, target = op.operands[0], element_of(op.results[0])
     if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp):
         return None

@@ -65,7 +65,9 @@ func.func @constant_scalar() -> vector<8x128xf32> {
 }
 
 // CHECK-LABEL: func.func @narrow_scalar(
-// CHECK:       arith.extf %a : bf16 to f32
+// CHECK:       arith.bitcast %a : bf16 to i16
+// CHECK:       arith.shli
+// CHECK:       arith.bitcast {{.*}} : i32 to f32
 // CHECK-NEXT:  vector.broadcast {{.*}} : f32 to vector<16x128xf32>
 // CHECK-NEXT:  tpu.truncf
 func.func @narrow_scalar(%a: bf16) -> vector<16x128xbf16> {
