@@ -7,7 +7,7 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
@@ -73,6 +73,15 @@ def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     words = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 0)))
     return c.emit(arith.CmpiOp(words, none, "ne"))
+
+
+def everywhere(c: Converter, bit: SSAValue, value: SSAValue) -> SSAValue:
+    """A mask of the shape of grid `value`, set where the scalar i32 `bit` is not zero."""
+    word = VectorType(i32, (SUBLANES, LANES))
+    spread = c.emit(vector.BroadcastOp(bit, word))
+    mask = c.emit(arith.CmpiOp(spread, c.emit(arith.ConstantOp(splat(word, 0))), "ne"))
+    kind = cast(VectorType[Attribute], value.type)
+    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
 
 
 def merge_rows(

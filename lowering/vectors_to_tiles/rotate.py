@@ -16,6 +16,7 @@ from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule
 from pallasite.lowering.vectors_to_tiles.gather import gather
+from pallasite.lowering.vectors_to_tiles.masks import everywhere
 from pallasite.passes.divisibility import constant_of
 
 
@@ -149,7 +150,7 @@ def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Convert
     while shift < count:
         bit = c.emit(arith.AndIOp(whole, c.constant_i32(shift)))
         moved = _roll_registers(value, _grid_dim(held, dim), shift, count, c)
-        value = c.emit(arith.SelectOp(_everywhere(bit, value, c), moved, value))
+        value = c.emit(arith.SelectOp(everywhere(c, bit, value), moved, value))
         shift *= 2
     return value
 
@@ -157,15 +158,6 @@ def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Convert
 def _grid_dim(held: Tiled, dim: int) -> int:
     """The grid dimension of `dim`; grids of vectors of rank 1 have a row of registers in front."""
     return dim + len(held.layout.grid_shape(held.shape)) - len(held.shape)
-
-
-def _everywhere(bit: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
-    """A mask of the shape of grid `value`, set where scalar `bit` is not zero."""
-    word = VectorType(i32, (SUBLANES, LANES))
-    spread = c.emit(vector.BroadcastOp(bit, word))
-    mask = c.emit(arith.CmpiOp(spread, c.emit(arith.ConstantOp(splat(word, 0))), "ne"))
-    kind = cast(VectorType[Attribute], value.type)
-    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
 
 
 def _roll_registers(value: SSAValue, dim: int, shift: int, count: int, c: Converter) -> SSAValue:
