@@ -305,6 +305,21 @@ def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -
         )  # fmt: skip
 
 
+def _mask_reshape(op: Operation, target: Target) -> None:
+    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes."""
+    source, result = (cast(Vector, v.type) for v in (op.operands[0], op.results[0]))
+    old, new = source.get_shape(), result.get_shape()
+    if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
+        return
+    if old[-1] == 1 and [n for n in old if n != 1] == [n for n in new if n != 1]:
+        return
+    raise refusal(
+        op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",
+        "mask registers hold one bit per word and do not move from lane to lane",
+        "reshape jnp.where(mask, 1, 0) and compare with zero",
+    )  # fmt: skip
+
+
 def _strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     """Rows rotate by different amounts where the cross-lane unit has a stride."""
     rank = len(cast(Vector, op.operands[0].type).get_shape())
@@ -367,6 +382,7 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
         (_scalars,),
     ),
     arith.SelectOp: (_narrow_extremum,),
+    vector.ShapeCastOp: (_mask_reshape,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
     tpu.IotaOp: (_half_word_iota,),

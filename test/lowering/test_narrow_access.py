@@ -182,3 +182,54 @@ def test_masks_carried_by_loops_travel_as_words(shape: str) -> None:
     agree(text, beyond=True)
     with pytest.raises(Unsupported, match="carries a vector of booleans"):
         agree(text)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+def test_branches_that_only_pass_values_on_are_selects(element: str) -> None:
+    shape = f"8x128x{element}"
+    body = f"""
+  %one = vector.load %n_ref[%c0, %c0] : {memref("8x128xi32")}, vector<1x1xi32>
+  %n0 = vector.extract %one[0, 0] : i32 from vector<1x1xi32>
+  %i3 = arith.constant 3 : i32
+  %b = arith.cmpi slt, %n0, %i3 : i32
+  %r = scf.if %b -> (vector<{shape}>) {{
+    scf.yield %x : vector<{shape}>
+  }} else {{
+    scf.yield %y : vector<{shape}>
+  }}"""
+    operands = {"x": shape, "y": shape, "n": "8x128xi32", "o": shape}
+    agree(kernel(operands, body))
+    arrays = [np.zeros((8, 128), np.float32) for _ in operands][:-1]
+    module = pallasite.parse(kernel(operands, body))
+    described = api.with_call(module, arrays, [((8, 128), np.float32)])
+    selects = [op for op in api.lower(described).walk() if op.name == "arith.select"]
+    assert selects and all("xi1>" in str(op.operands[0].type) for op in selects)
+
+
+def test_scalar_bf16_rounds_as_vectors_do() -> None:
+    """All halves between two neighbours, infinities and a NaN, one scalar at a time."""
+    from xdsl.dialects.builtin import bf16
+
+    from pallasite.interpreter.arrays import dtype_of
+
+    bits = np.array([0x3F808000, 0x3F818000, 0x3F817FFF, 0x7F7FFFFF, 0x7F800001, 0xFF800000], "<u4")
+    values = bits.view(np.float32)
+    smem = "#tpu.memory_space<smem>"
+    text = f"""
+func.func @kernel(%x: memref<6xf32, {smem}>, %o: memref<6xbf16, {smem}>) attributes {{
+    dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+    tpu.core_type = #tpu.core_type<tc>}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c6 step %c1 {{
+    %a = memref.load %x[%i] : memref<6xf32, {smem}>
+    %b = arith.truncf %a : f32 to bf16
+    memref.store %b, %o[%i] : memref<6xbf16, {smem}>
+  }}
+  return
+}}"""
+    kind = dtype_of(bf16)
+    (answer,) = api.run(pallasite.parse(text), [values], form="vreg", results=[((6,), kind)])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(answer.astype(np.float32), values.astype(kind).astype("f4"))

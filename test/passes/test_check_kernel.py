@@ -372,6 +372,20 @@ def test_rotating_rows_by_different_amounts() -> None:
     check(rotate(0), "v4")
 
 
+def test_masks_are_reshaped_where_lanes_stay() -> None:
+    def cast(old: str, new: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{old}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{old}xi1> to vector<{new}xi1>"
+        shape = f"{old}xf32"
+        at = ", ".join(["%c0"] * shape.count("x"))
+        return kernel(f"%x: {memref(shape)}", load("a", "x", shape, at) + compared + moved)
+
+    check(cast("3x5x7", "15x7"))
+    check(cast("16x128x1", "16x128"))
+    beyond(cast("16x256", "32x128"), "mask-reshape")
+    beyond(cast("128", "128x1"), "mask-reshape")
+
+
 def test_refs_are_reshaped_where_they_lie() -> None:
     def reshape(old: str, new: str) -> str:
         return kernel(
