@@ -25,10 +25,12 @@ from pallasite.dialects.scf import (
     WhileOp,
     YieldOp,
 )
-from pallasite.dialects.tpu import RegionOp, TraceOp
+from pallasite.dialects.tpu import EnqueueDmaOp, RegionOp, SemSignalOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled_inline import expression
+from pallasite.interpreter.costs import FREE, cost_of
+from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import width
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class FunctionWriter:
         self._pinned: set[str] = set()
         self._dying = _last_uses(func)
         self._count = 0
+        self._work = FREE
+        """Of the operations written since the clock was told last."""
         self._structure: dict[type[Operation], Callable[[Any], None]] = {
             CallOp: self._call,
             ExecuteRegionOp: self._inline_region,
@@ -122,11 +126,32 @@ class FunctionWriter:
         self._charge(block)
         for op in block.ops:
             if isinstance(op, YieldOp | TpuYieldOp | ReturnOp | ConditionOp):
+                self._keep_time()
                 names = self._uses(op)
                 self._bury(op)
                 return names
+            self._work_on(op)
             self._operation(op)
+        self._keep_time()
         return []
+
+    def _work_on(self, op: Operation) -> None:
+        """Adds `op` to the work that the clock is told of. What comes before a transfer, a
+        semaphore or a branch is done before it."""
+        facts = self.program.facts
+        if not facts.profile:
+            return
+        if op.regions or isinstance(op, CallOp | EnqueueDmaOp | SemSignalOp):
+            self._keep_time()
+        elif (entry := lookup(op)) is not None and entry.blocking:
+            self._keep_time()
+        else:
+            self._work += cost_of(op, facts.target)
+
+    def _keep_time(self) -> None:
+        if self._work != FREE:
+            self._line(f"core.clock.spend(core, {self._bind('w', self._work)})")
+            self._work = FREE
 
     def _charge(self, block: Block) -> None:
         steps = driver.steps_of(block)

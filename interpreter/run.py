@@ -26,6 +26,7 @@ from pallasite.dialects.kernel import (
     Kernel,
     call_of,
     describe_kernel,
+    form_of,
     kernel_function,
 )
 from pallasite.dialects.locations import source_location
@@ -35,6 +36,7 @@ from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, functions_of
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
+from pallasite.interpreter.machine.clock import Clock
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device, Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
@@ -59,6 +61,8 @@ class Outcome:
     seconds: float
     transfers: dict[str, int] = field(default_factory=lambda: {"count": 0, "bytes": 0})
     """`count` and `bytes` of all DMAs, on all devices; padding is not counted."""
+    profile: dict[str, Any] | None = None
+    """`Clock.summary`, if the run kept time."""
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     log: list[str] = field(default_factory=list[str])
 
@@ -82,13 +86,15 @@ def execute(
     max_memory: int | None = None,
     poison: int = 0,
     program: Program | None = None,
+    profile: bool = False,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
     `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
     transfers land as late as their waits allow; any other seed makes their order random, by seed.
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
-    `program` is what `prepare` made of the same arguments, and is not running.
+    `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
+    modelled time of a kernel in form `tiles` or `vreg`.
     """
     module = executable(module)
     kernel = find_kernel(module)
@@ -113,8 +119,10 @@ def execute(
     )
     if program is None:
         program = prepare(
-            module, target=target, driver=driver, max_memory=max_memory, poison=poison
-        )
+            module, target=target, driver=driver, max_memory=max_memory, poison=poison,
+            profile=profile,
+        )  # fmt: skip
+    clock = Clock.start(machine) if profile else None
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     with values.quiet():
@@ -130,6 +138,7 @@ def execute(
          for kind in ("vmem", "smem")},
         time.perf_counter() - began,
         {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
+        clock.summary() if clock is not None else None,
         list(machine.findings),
         [line for core in machine.cores for line in core.log],
     )  # fmt: skip
@@ -149,10 +158,17 @@ def prepare(
     driver: Driver = "compiled",
     max_memory: int | None = None,
     poison: int = 0,
+    profile: bool = False,
 ) -> Program:
     """The kernel of `module` made executable, for any number of runs one after another."""
     module = executable(module)
-    program = _program(driver, module, Facts(target, poison), Budget())
+    if profile and (driver != "compiled" or form_of(module) not in ("tiles", "vreg")):
+        raise UsageError(
+            "profile-form",
+            "time is kept by the compiled driver and in forms tiles and vreg, whose operations "
+            "say how many registers they work on",
+        )
+    program = _program(driver, module, Facts(target, poison, profile), Budget())
     limit = default_memory() if max_memory is None else max_memory
     check_functions(program.functions, find_kernel(module).func.sym_name.data, limit)
     return program

@@ -65,6 +65,18 @@ class Target:
 
     clock_hz: float = 940e6
     hbm_bytes_per_second: float = 820e9
+    vmem_bytes_per_second: float = 16e12
+    """Of copies within VMEM: about twenty times HBM."""
+    ici_bytes_per_second: float = 45e9
+    """Of one link in one direction."""
+    dma_latency_seconds: float = 1e-6
+    bf16_ops_per_second: float = 197e12
+    """Of all MXUs of a core together."""
+    int8_ops: float = 0.0
+    """Operations per second on 8-bit operands; 0: as fast as bf16."""
+    vpu_slots: int = 4
+    """VPU operations on registers that one cycle issues."""
+    load_slots: int = 3
     unit_latency: dict[str, int] = field(default_factory=dict[str, int], hash=False, compare=False)
 
 
@@ -102,6 +114,7 @@ _V4 = Target(
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1050e6, hbm_bytes_per_second=615e9,
+    bf16_ops_per_second=137.5e12,
 )  # fmt: skip
 _V5E = Target(
     name="v5e", generation=5, topology="v5e:2x2",
@@ -111,6 +124,7 @@ _V5E = Target(
     sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
+    bf16_ops_per_second=197e12, int8_ops=394e12,
 )  # fmt: skip
 _V5P = Target(
     name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
@@ -120,6 +134,7 @@ _V5P = Target(
     sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
+    bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
 )  # fmt: skip
 _V6E = Target(
     name="v6e", generation=6, topology="v6e:2x2",
@@ -133,6 +148,7 @@ _V6E = Target(
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
+    bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
 )  # fmt: skip
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1",
@@ -146,6 +162,7 @@ _V7X = Target(
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
+    bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
 )  # fmt: skip
 
 TargetName = Literal["v4", "v5e", "v5p", "v6e", "v7x"]

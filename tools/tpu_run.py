@@ -81,6 +81,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="accept kernels that the TPU compiler refuses but this one can lower",
     )
+    p.add_argument(
+        "--profile",
+        action="store_true",
+        help="tell the modelled time, what the units did, and what bounds the kernel",
+    )
     p.add_argument("--driver", choices=("compiled", "reference"), default="compiled")
     p.add_argument("--max-steps", type=int, metavar="N", help="operations a run may execute")
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
@@ -98,6 +103,7 @@ class Session:
         self.ops: dict[str, int] = {}
         self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
         self.transfers = {"count": 0, "bytes": 0}
+        self.profile: dict[str, Any] | None = None
         self.diagnostics: list[Diagnostic] = []
         self.log: list[str] = []
         self.booleans: list[int] = []
@@ -189,7 +195,7 @@ class Session:
             seed=conditions.seed and (o.seed or conditions.seed) if conditions else o.seed,
             checks=api.checks_named(o.check), devices=o.devices, driver=o.driver,
             max_steps=o.max_steps, max_memory=o.max_memory,
-            poison=conditions.poison if conditions else 0,
+            poison=conditions.poison if conditions else 0, profile=o.profile,
         )  # fmt: skip
 
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
@@ -213,6 +219,7 @@ class Session:
         self.seconds["run"] = outcome.seconds
         self.memory = outcome.memory
         self.transfers = outcome.transfers
+        self.profile = outcome.profile
         self.log = outcome.log
         if self.options.outputs is not None:
             save_arrays(self.options.outputs, outcome, self.booleans)
@@ -233,6 +240,7 @@ class Session:
                 "diagnostics": [d.as_json() for d in self.diagnostics],
                 "memory": self.memory,
                 "transfers": self.transfers,
+                "profile": self.profile,
                 "log": self.log,
             }
             print(json.dumps(summary))
@@ -243,6 +251,22 @@ class Session:
             took = ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
             vmem = self.memory["vmem_peak_bytes"]
             print(f"ok: {o.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
+            if self.profile is not None:
+                print(told(self.profile))
+
+
+def told(profile: dict[str, Any]) -> str:
+    """The modelled time of a run in words."""
+    first = profile["cores"][0]
+    busy = ", ".join(f"{unit} {cycles:.0f}" for unit, cycles in first["busy_cycles"].items())
+    intensity = profile["intensity"]
+    ratio = "no HBM traffic" if intensity is None else f"{intensity:.1f} operations per byte"
+    return (
+        f"modelled: {profile['seconds'] * 1e6:.2f} us ({profile['cycles']} cycles), bound by "
+        f"{profile['bound']} ({ratio}, the chip balances at {profile['balance']:.0f}); "
+        f"MXU {profile['mxu_utilisation']:.1%}, HBM {profile['hbm_utilisation']:.1%}; "
+        f"{first['core']} waited {first['stalled_seconds'] * 1e6:.2f} us, busy cycles: {busy}"
+    )
 
 
 def foreseen(error: Exception) -> Diagnostic:

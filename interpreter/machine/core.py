@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Iterable, Sequence
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
@@ -28,6 +28,9 @@ from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 from pallasite.targets import Target
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.clock import Clock
 
 _SPACES = {
     None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
@@ -49,6 +52,8 @@ class Core:
         self.log: list[str] = []
         """Lines written by `tpu.log` and its kin."""
         self.observer: Observer | None = None
+        self.clock: Clock | None = None
+        """What the program's operations report their work to, if the run keeps time."""
         self.begun = True
         """Whether its program has come to its first wait, and so has allocated what others use."""
         self.finished = False

@@ -206,8 +206,10 @@ def simulate(
     max_steps: int | None = None,
     max_memory: int | None = None,
     allow_beyond_reference: bool = False,
+    profile: bool = False,
 ) -> Outcome:
-    """`run`, returning everything the run tells: outputs, findings, memory peaks, log."""
+    """`run`, returning everything the run tells: outputs, findings, memory peaks, transfers, log;
+    and with `profile` the modelled time and what bounds it (forms `tiles` and `vreg`)."""
     model = target_named(target)
     wanted = checks_named(checks)
     if driver not in ("compiled", "reference"):
@@ -223,7 +225,7 @@ def simulate(
     with diagnosed("executing the module"):
         return execute(
             lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,
-            driver=driver, max_steps=max_steps, max_memory=max_memory,
+            driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
         )  # fmt: skip
 
 

@@ -14,7 +14,12 @@ pytest.importorskip("jax")
 pytestmark = pytest.mark.jax
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = [path for path in sorted(FOLDER.glob("*.py")) if path.stem != "harness"]
+COLLECTIVES = ("all_gather", "all_reduce", "reduce_scatter")
+EXAMPLES = [
+    pytest.param(path, marks=[pytest.mark.feature("X19")] if path.stem in COLLECTIVES else [])
+    for path in sorted(FOLDER.glob("*.py"))
+    if path.stem != "harness"
+]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
