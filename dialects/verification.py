@@ -26,11 +26,27 @@ def verify(module: ModuleOp) -> None:
 
 
 def _located(module: ModuleOp, error: Exception) -> VerifyError:
-    culprit = _culprit(module)
+    culprit = _named_culprit(error) or _culprit(module)
     rule = _rule(error)
     if culprit is None:
         return VerifyError("invalid-module", rule, source_location(module))
     return VerifyError("invalid-operation", f"'{culprit.name}': {rule}", source_location(culprit))
+
+
+class BrokenRule(VerifyException):
+    """A rule that an operation's verifier finds broken by `culprit`, an operation inside it."""
+
+    def __init__(self, message: str, culprit: Operation):
+        super().__init__(message)
+        self.culprit = culprit
+
+
+def _named_culprit(error: BaseException | None) -> Operation | None:
+    while error is not None:
+        if isinstance(error, BrokenRule):
+            return error.culprit
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _culprit(module: ModuleOp) -> Operation | None:
@@ -38,8 +54,8 @@ def _culprit(module: ModuleOp) -> Operation | None:
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
-        except Exception:
-            return op
+        except Exception as error:
+            return _named_culprit(error) or op
     return None
 
 

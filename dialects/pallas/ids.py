@@ -7,6 +7,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from pallasite.dialects.pallas.base import PallasOp
+from pallasite.dialects.pallas.body_rules import check_axis, check_axis_name
 from pallasite.dialects.tpu.base import I32_ATTR
 
 
@@ -31,6 +32,9 @@ class ProgramIdOp(PallasOp):
     def __init__(self, axis: int):
         super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
 
+    def verify_(self) -> None:
+        check_axis(self, self.axis.value.data)
+
 
 @irdl_op_definition
 class NumProgramsOp(PallasOp):
@@ -49,6 +53,9 @@ class NumProgramsOp(PallasOp):
 
     def __init__(self, axis: int):
         super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+
+    def verify_(self) -> None:
+        check_axis(self, self.axis.value.data)
 
 
 @irdl_op_definition
@@ -70,3 +77,6 @@ class AxisIndexOp(PallasOp):
 
     def __init__(self, axis_name: str):
         super().__init__(properties={"axis_name": StringAttr(axis_name)}, result_types=[i32])
+
+    def verify_(self) -> None:
+        check_axis_name(self, self.axis_name.data)

@@ -26,6 +26,7 @@ from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 
 from pallasite.dialects.pallas.attrs import OperandAttr, Role
 from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.kernel_rules import verify_kernel
 from pallasite.dialects.pallas.kernel_text import parse_kernel, print_kernel
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
@@ -107,6 +108,9 @@ class KernelOp(PallasOp):
         super().__init__(
             properties=properties, regions=[region, list(maps)], attributes=dict(attributes or {})
         )
+
+    def verify_(self) -> None:
+        verify_kernel(self)
 
     @property
     def grid_shape(self) -> tuple[int, ...] | None:

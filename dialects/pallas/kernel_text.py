@@ -109,7 +109,7 @@ def _parse_operand(parser: Parser, header: _Header) -> bool:
         if parser.parse_optional_keyword("block") is not None:
             variables = header.axes.variables if header.axes else []
             window = parse_window(parser, variables, header.prefetch, header.maps)
-    if parser.parse_optional_keyword("aliasing") is not None:
+    if role is Role.OUTPUT and parser.parse_optional_keyword("aliasing") is not None:
         _parse_alias(parser, header)
     spec = OperandAttr(role, array, window)
     type = memref_in(space, spec.ref_shape, array.get_element_type())
@@ -126,6 +126,8 @@ def _parse_alias(parser: Parser, header: _Header) -> None:
     names = [argument.name.text for argument in header.arguments]
     if name not in names:
         parser.raise_error(f"expected the name of an operand, got {name}", start, parser.pos)
+    if names.index(name) in header.aliases:
+        parser.raise_error(f"{name} shares memory with an output already", start, parser.pos)
     outputs = sum(spec.role is Role.OUTPUT for spec in header.specs)
     header.aliases[names.index(name)] = outputs
 

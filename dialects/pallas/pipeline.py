@@ -23,6 +23,7 @@ from xdsl.traits import RecursiveMemoryEffect
 
 from pallasite.dialects.pallas.attrs import WindowAttr
 from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.pipeline_rules import verify_pipeline
 from pallasite.dialects.pallas.pipeline_text import parse_pipeline, print_pipeline
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
@@ -102,6 +103,9 @@ class EmitPipelineOp(PallasOp):
 
     def print(self, printer: Printer) -> None:
         print_pipeline(printer, self)
+
+    def verify_(self) -> None:
+        verify_pipeline(self)
 
     @property
     def grid_shape(self) -> tuple[int, ...]:

@@ -27,7 +27,6 @@ from pallasite.dialects.pallas.base import (
     check_type,
     integers_of,
     memref_of,
-    shape_and_element,
     value_type,
 )
 from pallasite.dialects.pallas.indexing import (
@@ -92,7 +91,7 @@ class LoadOp(Indexed):
         _print_access(printer, self, self.mask)
 
     def verify_(self) -> None:
-        check_access(self, self.mask)
+        check_access(self, self.mask, stores=False)
         check_type(self.result.type, element_of(self.ref, self.entries), "a result")
 
 
@@ -137,7 +136,7 @@ class StoreOp(Indexed):
         _print_access(printer, self, self.mask, self.value)
 
     def verify_(self) -> None:
-        check_access(self, self.mask)
+        check_access(self, self.mask, stores=True)
         check_stored(self.value, self.ref, self.entries)
 
 
@@ -186,7 +185,7 @@ class SwapOp(Indexed):
         _print_access(printer, self, self.mask, self.value)
 
     def verify_(self) -> None:
-        check_access(self, self.mask)
+        check_access(self, self.mask, stores=True)
         check_stored(self.value, self.ref, self.entries)
         check_type(self.result.type, self.value.type, "a result")
 
@@ -303,19 +302,32 @@ def _print_access(
 # Rules
 
 
-def check_access(op: Indexed, mask: SSAValue | None) -> None:
-    """The indexer fits, and the memory can be loaded from and stored to."""
+def check_access(op: Indexed, mask: SSAValue | None, *, stores: bool) -> None:
+    """The indexer fits, and the core reaches the memory: vectors in VMEM, scalars in SMEM.
+
+    One element of VMEM is loaded as a vector and taken out, but not stored.
+    """
     op.check_indexer()
     type = memref_of(op.ref)
+    space, scalar = memory_space(type), not op.shape
+    access = "stores" if stores else "loads"
+    if space not in ("vmem", "smem", None):
+        raise VerifyException(
+            f"the core {access} in vmem and smem, got {type}; copy it there first (tpu.enqueue_dma)"
+        )
+    if space == "smem" and not scalar:
+        raise VerifyException(f"smem holds scalars: one element at a time, got shape {op.shape}")
+    if space == "vmem" and scalar and (stores or not type.get_num_dims()):
+        raise VerifyException(f"a core {access} no scalars in vmem, got {type}; use smem")
     if mask is None:
         return
     check_type(mask.type, value_type(op.shape, i1), "a mask")
-    if memory_space(type) not in ("vmem", None):
+    if space == "smem":
         raise VerifyException(f"only accesses of vmem are masked, got {type}")
     if bit_width(type) != 32:
         raise VerifyException(f"only 32-bit elements are masked, got {type}")
     if set(integers_of(op.strides)) - {1}:
-        raise VerifyException("a masked access has no strides")
+        raise VerifyException("a masked access has stride 1 in every dimension")
 
 
 def check_stored(value: SSAValue, ref: SSAValue, entries: Sequence[Entry]) -> None:
@@ -325,4 +337,3 @@ def check_stored(value: SSAValue, ref: SSAValue, entries: Sequence[Entry]) -> No
         raise VerifyException(
             f"expected a value of type {expected} for {memref_of(ref)}, got {value.type}"
         )
-    shape_and_element(value.type)

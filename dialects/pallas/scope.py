@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     region_def,
@@ -18,7 +19,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import PallasOp
+from pallasite.dialects.pallas.base import AnyMemRef, PallasOp
+from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
+from pallasite.dialects.types import memory_space
 
 
 @irdl_op_definition
@@ -88,9 +91,8 @@ class RunScopedOp(PallasOp):
         printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
-        for argument in self.body.block.args:
-            if not isinstance(argument.type, MemRefType):
-                raise VerifyException(f"a scope allocates refs, got {argument.type}")
+        for number, argument in enumerate(self.body.block.args):
+            check_scratch(argument, f"allocation {number}")
         check_yield(self.body, tuple(self.res.types), "the scope")
 
 
@@ -113,6 +115,31 @@ def end_region(region: Region) -> None:
     block = region.block
     if block.last_op is None or not block.last_op.has_trait(IsTerminator):
         block.add_op(YieldOp())
+
+
+SCRATCH_SPACES = ("vmem", "smem", "semaphore_mem", "cmem")
+
+
+def check_scratch(argument: BlockArgument, what: str) -> None:
+    """A ref of known shape in a memory of the core; semaphores are in semaphore memory."""
+    if argument.name_hint:
+        what = f"{what} (%{argument.name_hint})"
+    if not isinstance(argument.type, MemRefType):
+        raise VerifyException(f"{what}: expected a ref, got {argument.type}")
+    type = cast(AnyMemRef, argument.type)
+    space = memory_space(type)
+    if space not in SCRATCH_SPACES:
+        raise VerifyException(
+            f"{what}: expected memory in {', '.join(SCRATCH_SPACES[:-1])}, got {type}"
+        )
+    if isinstance(type.element_type, SemaphoreType | DMASemaphoreType) != (
+        space == "semaphore_mem"
+    ):
+        raise VerifyException(
+            f"{what}: semaphores, and nothing else, are in semaphore_mem, got {type}"
+        )
+    if not type.has_static_shape():
+        raise VerifyException(f"{what}: expected a known shape, got {type}")
 
 
 def check_yield(region: Region, types: Sequence[Attribute], what: str) -> None:

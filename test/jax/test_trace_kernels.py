@@ -85,8 +85,8 @@ def test_functions_of_jax_have_the_line_of_their_call() -> None:
 
 def test_index_maps() -> None:
     def with_map(index_map: Callable[..., Any]) -> str:
-        spec = pl.BlockSpec((8, 128), index_map)
-        kernel = kernel_of(blocked(grid=(4, 2), in_specs=[spec], out_specs=spec), S((64, 256), f32))
+        spec, out = (pl.BlockSpec((8, 128), m) for m in (index_map, lambda i, j: (i, j)))
+        kernel = kernel_of(blocked(grid=(4, 2), in_specs=[spec], out_specs=out), S((64, 256), f32))
         return maps(kernel)[0]
 
     assert with_map(lambda i, j: (i, j)) == "(d0, d1) -> (d0, d1)"

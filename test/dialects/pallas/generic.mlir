@@ -11,7 +11,7 @@
 // GENERIC: "pallas.kernel"() <{grid = array<i64: 6>, grid_names = ["i"],
 // GENERIC-SAME: operands = [#pallas.operand<prefetch, tensor<6xi32>>,
 // GENERIC-SAME: #pallas.operand<input, tensor<16x8x128xf32>, #pallas.window<[squeezed, 8, 128], region 0>>,
-// GENERIC-SAME: #pallas.operand<output, tensor<48x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, buffers = 2, revisits>>],
+// GENERIC-SAME: #pallas.operand<output, tensor<48x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, buffers = 1, revisits>>],
 // GENERIC-SAME: semantics = [#tpu.dimension_semantics<arbitrary>], sym_name = "gather"}>
 "pallas.kernel"() <{
   sym_name = "gather",
@@ -21,7 +21,7 @@
   operands = [
     #pallas.operand<prefetch, tensor<6xi32>>,
     #pallas.operand<input, tensor<16x8x128xf32>, #pallas.window<[squeezed, 8, 128], region 0>>,
-    #pallas.operand<output, tensor<48x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, buffers = 2, revisits>>]
+    #pallas.operand<output, tensor<48x128xf32>, #pallas.window<[8, 128], affine_map<(d0) -> (d0, 0)>, buffers = 1, revisits>>]
 }> ({
 ^bb0(%ids: memref<6xi32, #tpu.memory_space<smem>>, %x: memref<8x128xf32, #tpu.memory_space<vmem>>, %o: memref<8x128xf32, #tpu.memory_space<vmem>>):
   %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>

@@ -7,7 +7,7 @@
   %a = pallas.load %x[...] : !any
   pallas.yield
 }) : () -> ()
-// CHECK: loads and stores are of refs in vmem and smem, got any [no-direct-access]
+// CHECK: 'pallas.load': the core loads in vmem and smem, got memref<8x128xf32, #tpu.memory_space<any>>; copy it there first
 
 // -----
 
@@ -18,7 +18,7 @@
   %a = pallas.load %x[...] : !smem
   pallas.yield
 }) : () -> ()
-// CHECK: only scalars are loaded from and stored to smem, got vector<8xf32> [smem-vector]
+// CHECK: 'pallas.load': smem holds scalars: one element at a time, got shape (8,)
 
 // -----
 
@@ -30,7 +30,7 @@
   pallas.store %a, %x[0, 0] : !vmem
   pallas.yield
 }) : () -> ()
-// CHECK: scalars cannot be stored to vmem, got f32 [vmem-scalar]
+// CHECK: 'pallas.store': a core stores no scalars in vmem, got memref<8x128xf32, #tpu.memory_space<vmem>>; use smem
 
 // -----
 
@@ -55,7 +55,7 @@
   tpu.enqueue_dma source(%x : !any) target(%v : !vmem) target_semaphore(%s : !sem)
   pallas.yield
 }) : () -> ()
-// CHECK: transfers are of types that memory holds, got booleans [bool-transfer]
+// CHECK: 'tpu.enqueue_dma': booleans are not copied by DMAs, got memref<8x128xi1, #tpu.memory_space<any>>; convert to int32
 
 // -----
 
@@ -64,4 +64,4 @@
 ^bb0(%x: memref<8x128xf32, #tpu.memory_space<vmem>>):
   pallas.yield
 }) : () -> ()
-// CHECK: blocks of a kernel have one or two buffers, got 3 [window-buffers]
+// CHECK: 'pallas.kernel': input 0 (%x): blocks of a kernel have 1 or 2 buffers, got 3; pallas.emit_pipeline takes more

@@ -12,12 +12,12 @@
     #pallas.operand<input, tensor<2x6x8x128xf32>, #pallas.window<[squeezed, squeezed, 8, 128], region 0>>,
     #pallas.operand<input, tensor<8x128xi1>, #pallas.window<[8, 128], affine_map<(d0, d1) -> (0, 0)>>>,
     #pallas.operand<input, tensor<64x128xf32>, #pallas.window<[element(16, 0, 8), element(128)], affine_map<(d0, d1) -> (d1 * 8, 0)>, buffers = 2>>,
-    #pallas.operand<input, tensor<64x128xf32>>,
+    #pallas.operand<input, tensor<2x48x128xf32>>,
     #pallas.operand<output, tensor<2x48x128xf32>, #pallas.window<[squeezed, 8, 128], affine_map<(d0, d1) -> (d0, d1 mod 5, 0)>>>],
-  aliases = array<i64: 3, 0>,
+  aliases = array<i64: 4, 0>,
   params = {vmem_limit_bytes = 1048576 : i64, collective_id = 7 : i64}
 }> ({
-^bb0(%ids: memref<6xi32, #tpu.memory_space<smem>>, %x: memref<8x128xf32, #tpu.memory_space<vmem>>, %m: memref<8x128xi1, #tpu.memory_space<vmem>>, %y: memref<16x128xf32, #tpu.memory_space<vmem>>, %z: memref<64x128xf32, #tpu.memory_space<any>>, %o: memref<8x128xf32, #tpu.memory_space<vmem>>, %acc: memref<4xf32, #tpu.memory_space<smem>>):
+^bb0(%ids: memref<6xi32, #tpu.memory_space<smem>>, %x: memref<8x128xf32, #tpu.memory_space<vmem>>, %m: memref<8x128xi1, #tpu.memory_space<vmem>>, %y: memref<16x128xf32, #tpu.memory_space<vmem>>, %z: memref<2x48x128xf32, #tpu.memory_space<any>>, %o: memref<8x128xf32, #tpu.memory_space<vmem>>, %acc: memref<4xf32, #tpu.memory_space<smem>>):
   %i = pallas.program_id 0
   %n = pallas.num_programs 0
   %s = arith.addi %i, %n : i32
@@ -32,7 +32,7 @@
   pallas.yield %b, %row, %zero, %zero : i32, i32, i32, i32
 }) : () -> ()
 
-// CHECK: builtin.module attributes {tpu.call = {operands = [tensor<6xi32>, tensor<2x6x8x128xf32>, tensor<8x128xi32>, tensor<64x128xf32>, tensor<64x128xf32>], results = [tensor<2x48x128xf32>], aliases = array<i64: 3, 0>
+// CHECK: builtin.module attributes {tpu.call = {operands = [tensor<6xi32>, tensor<2x6x8x128xf32>, tensor<8x128xi32>, tensor<64x128xf32>, tensor<2x48x128xf32>], results = [tensor<2x48x128xf32>], aliases = array<i64: 4, 0>
 // CHECK-SAME: \22collective_id\22: 7
 // CHECK-SAME: \22scoped_memory_configs\22: [{\22memory_space\22: 1, \22offset\22: 0, \22size\22: 1048576}]
 // CHECK-SAME: tpu.form = "mosaic"
