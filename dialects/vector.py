@@ -27,33 +27,41 @@ from xdsl.dialects.vector import Vector as UpstreamVector
 from pallasite.dialects.derive import derive
 from pallasite.dialects.vector_compute import (
     COMPUTE_OPS,
-    ConstantMaskOp,
     ContractOp,
-    GatherOp,
     IteratorType,
     IteratorTypeAttr,
-    LoadOp,
     MultiReductionOp,
     OuterProductOp,
     ScanOp,
+    YieldOp,
+)
+from pallasite.dialects.vector_elements import (
+    ELEMENT_OPS,
+    DeinterleaveOp,
+    FromElementsOp,
+    InterleaveOp,
+    ToElementsOp,
+)
+from pallasite.dialects.vector_memory import (
+    MEMORY_OPS,
+    ConstantMaskOp,
+    GatherOp,
+    LoadOp,
     StepOp,
     StoreOp,
-    YieldOp,
 )
 from pallasite.dialects.vector_shapes import (
     SHAPE_OPS,
     BroadcastOp,
-    DeinterleaveOp,
     ExtractStridedSliceOp,
-    FromElementsOp,
     InsertStridedSliceOp,
-    InterleaveOp,
     ShapeCastOp,
-    ToElementsOp,
     TransposeOp,
 )
 
-Vector = derive(UpstreamVector, [*SHAPE_OPS, *COMPUTE_OPS], [IteratorTypeAttr])
+Vector = derive(
+    UpstreamVector, [*SHAPE_OPS, *ELEMENT_OPS, *COMPUTE_OPS, *MEMORY_OPS], [IteratorTypeAttr]
+)
 
 __all__ = [
     "BitcastOp",

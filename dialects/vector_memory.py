@@ -1,0 +1,170 @@
+"""Operations of `vector` that fill vectors from memory and positions: loads, stores, masks, steps.
+
+Part of `pallasite.dialects.vector`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    I64,
+    BoolAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.vector_shapes import vector
+
+
+@irdl_op_definition
+class StepOp(IRDLOperation):
+    """The numbers 0, 1, 2, ..."""
+
+    name = "vector.step"
+
+    result = result_def(VectorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: Attribute) -> None:
+        super().__init__(result_types=[result_type])
+
+
+@irdl_op_definition
+class ConstantMaskOp(IRDLOperation):
+    """A mask that holds in the box from zero to the given sizes."""
+
+    name = "vector.constant_mask"
+
+    mask_dim_sizes = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$mask_dim_sizes attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        type, sizes = vector(self.result), self.mask_dim_sizes.get_values()
+        if type.element_type != i1:
+            raise VerifyException(f"expected a vector of i1, got {type}")
+        if len(sizes) != max(type.get_num_dims(), 1):
+            raise VerifyException(f"expected a size for each dimension of {type}")
+
+
+class _Memory(IRDLOperation):
+    """What loads and stores of a vector through a memref share."""
+
+    def _check(self, base: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
+        ref, type = cast(MemRefType[Attribute], base.type), vector(value)
+        if len(indices) != ref.get_num_dims():
+            raise VerifyException(
+                f"expected {ref.get_num_dims()} indices for {ref}, got {len(indices)}"
+            )
+        if ref.element_type not in (type.element_type, type):
+            raise VerifyException(f"element types of {ref} and {type} differ")
+
+
+@irdl_op_definition
+class LoadOp(_Memory):
+    """Reads a box of a memref.
+
+    Example: `%0 = vector.load %ref[%i, %j] : memref<16x128xf32>, vector<8x128xf32>`
+    """
+
+    name = "vector.load"
+
+    base = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    nontemporal = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    alignment = opt_prop_def(IntegerAttr[I64])
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
+
+    def __init__(
+        self,
+        ref: SSAValue | Operation,
+        indices: Sequence[SSAValue | Operation],
+        result_type: Attribute,
+    ) -> None:
+        super().__init__(operands=[ref, indices], result_types=[result_type])
+
+    def verify_(self) -> None:
+        self._check(self.base, self.indices, self.result)
+
+
+@irdl_op_definition
+class StoreOp(_Memory):
+    """Writes a box of a memref."""
+
+    name = "vector.store"
+
+    vector = operand_def(VectorType)
+    base = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    nontemporal = opt_prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    alignment = opt_prop_def(IntegerAttr[I64])
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$vector `,` $base `[` $indices `]` attr-dict `:` type($base) `,` type($vector)"
+    )
+
+    def __init__(
+        self,
+        vector: SSAValue | Operation,
+        ref: SSAValue | Operation,
+        indices: Sequence[SSAValue | Operation],
+    ) -> None:
+        super().__init__(operands=[vector, ref, indices])
+
+    def verify_(self) -> None:
+        self._check(self.base, self.indices, self.vector)
+
+
+@irdl_op_definition
+class GatherOp(IRDLOperation):
+    """Loads one element per position of `indices`, where the mask holds."""
+
+    name = "vector.gather"
+
+    base = operand_def()
+    offsets = var_operand_def(IndexType)
+    indices = operand_def(VectorType)
+    mask = operand_def(VectorType)
+    pass_thru = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = (
+        "$base `[` $offsets `]` `[` $indices `]` `,` $mask `,` $pass_thru attr-dict `:` type($base)"
+        " `,` type($indices) `,` type($mask) `,` type($pass_thru) `into` type($result)"
+    )
+
+
+MEMORY_OPS = (StepOp, ConstantMaskOp, LoadOp, StoreOp, GatherOp)
