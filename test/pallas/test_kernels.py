@@ -16,6 +16,7 @@ from pallasite import api
 from pallasite.dialects.kernel import FORMS
 
 DATA = Path(__file__).parent / "data"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul.pallas.mlir"
 KERNELS = sorted(path.stem for path in DATA.glob("*.mlir"))
 DEVICES = {"ring": 4}
 
@@ -122,3 +123,13 @@ def test_ring() -> None:
     results = outputs("ring", module, inputs, form="pallas")
     for device, result in enumerate(results):
         np.testing.assert_array_equal(result, inputs[device - 1][0])
+
+
+def test_example_is_the_readme_s() -> None:
+    code = EXAMPLE.read_text().split("\n", 1)[1]
+    assert code in (EXAMPLE.parents[1] / "README.md").read_text()
+    module = pallasite.parse(EXAMPLE.read_text(), name=EXAMPLE.name)
+    x, y = api.random_inputs(module)
+    (o,) = pallasite.run(module, [x, y], form="pallas")
+    exact = x.astype(np.float32) @ y.astype(np.float32)
+    np.testing.assert_allclose(o, exact, rtol=1e-5, atol=1e-4)
