@@ -13,6 +13,7 @@ from pallasite.dialects.pallas.base import DYNAMIC, integers_of
 from pallasite.dialects.pallas.indexing import Indexed
 from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect, meaning
@@ -54,14 +55,14 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
     def scalar(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
         if watched and core.observer is not None:
-            core.observer.read(core, ref, index, box.sizes, None, at)
+            core.observer.read(core, Box(ref, index, box.sizes), at)
         return ref.load_scalar(index, at)
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
         loaded = ref.load(index, box.sizes, box.strides, at)
         if watched and core.observer is not None:
-            core.observer.read(core, ref, index, box.sizes, box.strides, at)
+            core.observer.read(core, Box(ref, index, box.sizes, box.strides), at)
         loaded = loaded.reshape(box.shape)
         return np.where(operands[dynamic], loaded, poison) if masked else loaded
 
@@ -79,14 +80,14 @@ def _storer(op: Any) -> Callable[..., None]:
         index = box.index(operands[:dynamic])
         ref.store_scalar(index, value, at)
         if core.observer is not None:
-            core.observer.write(core, ref, index, box.sizes, None, at)
+            core.observer.write(core, Box(ref, index, box.sizes), at)
 
     def fn(core: Core, value: Any, ref: Ref, *operands: Any) -> None:
         index = box.index(operands[:dynamic])
         mask = operands[dynamic].reshape(box.sizes) if masked else None
         ref.store(index, value.reshape(box.sizes), mask, box.strides, False, at)
         if core.observer is not None:
-            core.observer.write(core, ref, index, box.sizes, box.strides, at, mask)
+            core.observer.write(core, Box(ref, index, box.sizes, box.strides, mask), at)
 
     return scalar if box.scalar else fn
 
