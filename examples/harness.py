@@ -17,7 +17,7 @@ import numpy as np
 
 import pallasite.jax
 
-FORMS = ("mosaic", "dma", "tiles", "vreg")
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 
 
 def arguments() -> argparse.Namespace:
