@@ -1,5 +1,5 @@
-"""K32: a copy that one kernel starts and another waits for: the first returns the semaphore, so that
-other work fits in between."""
+"""K32: a copy that one kernel starts and another waits for: the first returns the semaphore, so
+that other work fits in between."""
 
 import jax
 from harness import agree, normal
