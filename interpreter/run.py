@@ -343,6 +343,7 @@ def _bind(
                 operand.buffer.buffer.boxes = {}
         else:
             shared = operands[source]
+            shared.buffer.buffer.aliased = True
             operand = Operand(name, shared.ref, shared.buffer, True, True)
         operands.append(operand)
     first = len(kernel.prefetch)

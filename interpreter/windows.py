@@ -11,6 +11,7 @@ the grid (`dialects.core_split`), each runs the points of its part, with blocks 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -30,6 +31,8 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.views import Ref
 
 Index = tuple[int, ...]
+Box = list[tuple[int, int, int]]
+"""Per dimension: start in the array, start in the buffer, length of what both have."""
 IN_PLACE = ("any", "hbm", "host", "semaphore_mem")
 """Memory spaces of operands that the kernel sees where they are."""
 
@@ -90,6 +93,10 @@ class Block:
         self.location = location
         self.slot = 0
         self.index: Index | None = None
+        self.writers: list[Block] = []
+        """The outputs that share the memory of this input."""
+        self.written: deque[tuple[int, Box]] = deque(maxlen=2)
+        """The last step of each of the blocks that were written back last, and where they are."""
 
     @property
     def ref(self) -> Ref:
@@ -101,8 +108,11 @@ class Block:
         """The buffer of the current block, with squeezed dimensions of size 1."""
         return self.buffers[self.slot]
 
-    def enter(self, index: Index, step: Index) -> None:
-        """Makes `index` the current block: fetches an input, checks the return to an output."""
+    def enter(self, index: Index, step: Index, number: int) -> None:
+        """Makes `index` the current block: fetches an input, checks the return to an output.
+
+        `step` is the grid point, the `number`-th of this core.
+        """
         if index == self.index:
             return
         if self.index is not None:
@@ -113,6 +123,8 @@ class Block:
         if again and not self.window.revisits:
             raise self._revisited(index, step)
         fetched = again or not self.operand.output
+        if self.writers and not self.operand.output:
+            self._check_aliases(inside, step, number)
         self._forget(written=fetched)
         if fetched:
             self._copy(inside, store=False)
@@ -123,16 +135,36 @@ class Block:
         if shadow is not None:
             shadow[:] = 0xFF if written else 0
 
-    def leave(self) -> None:
-        """Writes the current block of an output back."""
+    def leave(self, number: int) -> None:
+        """Writes the current block of an output back, before the `number`-th step."""
         if self.operand.output and self.index is not None:
             self.operand.left[self.index] = self.core
-            self._copy(self._inside(self.index, ()), store=True)
+            inside = self._inside(self.index, ())
+            self.written.append((number - 1, inside))
+            self._copy(inside, store=True)
 
-    def _inside(self, index: Index, step: Index) -> list[tuple[int, int, int]]:
-        """Per dimension: start in the array, start in the buffer, length of what both have."""
+    def _check_aliases(self, box: Box, step: Index, number: int) -> None:
+        """Refuses a block that an output which shares its memory has written a moment ago.
+
+        The pipeline fetches a block one step ahead and waits for a written one a step later, unless
+        they have a single buffer (spec/pallas_semantics.md 1.7 and 2.3).
+        """
+        for writer, written, other in [(w, *last) for w in self.writers for last in w.written]:
+            if written < number - (len(self.buffers) + len(writer.buffers) - 2):
+                continue
+            pairs = zip(box, other, strict=True)
+            if all(a[0] < b[0] + b[2] and b[0] < a[0] + a[2] for a, b in pairs):
+                raise dma.broken_alias(
+                    f"block {list(self.index or ())} of {self.operand.name} is fetched for grid "
+                    f"point {list(step)}, but {writer.operand.name}, which shares its memory, is "
+                    f"written there {number - written} steps before",
+                    self.location,
+                )
+
+    def _inside(self, index: Index, step: Index) -> Box:
+        """The part of block `index` that lies inside the array."""
         shape, bounds = self.operand.ref.shape, self.window.bounds or ()
-        box: list[tuple[int, int, int]] = []
+        box: Box = []
         for d, (position, size) in enumerate(zip(index, bounds, strict=True)):
             start = position * size if self.window.low is None else position - self.window.low[d]
             first, last = max(start, 0), min(start + size, shape[d])
@@ -141,7 +173,7 @@ class Block:
             box.append((first, first - start, last - first))
         return box
 
-    def _copy(self, box: list[tuple[int, int, int]], *, store: bool) -> None:
+    def _copy(self, box: Box, *, store: bool) -> None:
         sizes = tuple(size for _, _, size in box)
         far = self.operand.ref.slice(tuple(start for start, _, _ in box), sizes)
         near = self.buffer.slice(tuple(start for _, start, _ in box), sizes)
@@ -216,6 +248,12 @@ class Invocation:
                 self._transforms[position] = program.function(window.transform)
             elif not operand.output:
                 copy_whole(operand.ref, block.ref, operand.name)
+        windowed = [block for n, block in self._blocks.items() if n in self._transforms]
+        for block in windowed:
+            if not block.operand.output:
+                memory = block.operand.ref.buffer
+                outputs = [b for b in windowed if b.operand.output]
+                block.writers = [b for b in outputs if b.operand.ref.buffer is memory]
         self._scratch = [
             core.allocate(argument.type, titled(f"scratch {n}", argument), location)
             for n, argument in enumerate(kernel.scratch)
@@ -235,30 +273,30 @@ class Invocation:
     def steps(self) -> Run:
         """Runs every grid point in order."""
         self.core.bounds = self.grid
-        for point in points(self._axes):
+        for number, point in enumerate(points(self._axes)):
             self._budget.spend(GRID_POINT_STEPS, self._func)
-            yield from self._move(point)
+            yield from self._move(point, number)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
             yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
         for position, block in self._blocks.items():
             if position in self._transforms:
-                block.leave()
+                block.leave(0)
             elif block.operand.output and all(self._axes):
                 self.core.machine.engine.land_passed(block.ref.buffer)
                 copy_whole(block.ref, block.operand.ref, block.operand.name)
         self.core.release(self._token)
         return ()
 
-    def _move(self, point: Index) -> Run:
+    def _move(self, point: Index, number: int) -> Run:
         """Leaves blocks whose index changes, then enters the new ones."""
         wanted: dict[int, Index] = {}
         for position, transform in self._transforms.items():
             wanted[position] = yield from transform(self.core, *point, *self._prefetch)
         for position, index in wanted.items():
             if self._blocks[position].index not in (None, index):
-                self._blocks[position].leave()
+                self._blocks[position].leave(number)
         for position, index in wanted.items():
-            self._blocks[position].enter(index, point)
+            self._blocks[position].enter(index, point, number)
         return ()
 
 

@@ -13,7 +13,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pallasite.interpreter.machine import boxes, rows
-from pallasite.interpreter.machine.regions import Mask, Region, box_region, rows_region
+from pallasite.interpreter.machine.regions import (
+    Mask,
+    Region,
+    box_region,
+    rows_region,
+    whole_region,
+)
 from pallasite.interpreter.machine.views import Ref
 
 
@@ -53,7 +59,11 @@ class Box:
     mask: Mask = None
 
     def region(self) -> Region:
-        return box_region(self.ref, self.index, self.shape, self.strides, self.mask)
+        ref = self.ref
+        if self.shape == ref.shape and self.mask is None and not any(self.index):
+            if self.strides is None or set(self.strides) <= {1}:
+                return whole_region(ref)
+        return box_region(ref, self.index, self.shape, self.strides, self.mask)
 
     def unwritten(self) -> Unwritten | None:
         ref, shape = self.ref, self.shape

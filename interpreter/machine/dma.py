@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -99,6 +100,40 @@ def _written_once(transfer: Transfer) -> None:
     boxes[box] = transfer.location
 
 
+def _share_elements(a: Ref, b: Ref) -> bool:
+    """Whether two refs are boxes of one array that overlap; check `race` knows other cases."""
+    if a.buffer is not b.buffer or a.digits != b.digits or a.base != b.base:
+        return False
+    columns = zip(a.starts, a.shape, b.starts, b.shape, strict=True)
+    return all(s < t + m and t < s + n for s, n, t, m in columns)
+
+
+def _aliases_apart(transfer: Transfer, flying: Iterable[Transfer]) -> None:
+    """Refuses to read, through an aliased input, what is being written through the output."""
+    for other in flying:
+        for read, write in ((transfer, other), (other, transfer)):
+            if write.remote or not write.target.buffer.aliased:
+                continue
+            if not read.read and _share_elements(read.source, write.target):
+                raise broken_alias(
+                    f"{transfer.describe()} overlaps {other.describe()}, which nobody has waited "
+                    f"for: one reads what the other writes",
+                    transfer.location,
+                    other.location,
+                )
+
+
+def broken_alias(
+    what: str, at: SourceLocation | None, other: SourceLocation | None = None
+) -> ExecutionError:
+    """The diagnostic of an input that sees, or does not see, what goes through its alias."""
+    note = (
+        "an input and an output share this memory, and transfers of nearby steps overlap; do not "
+        "read through the input what these steps write"
+    )
+    return ExecutionError("broken-promise", what, at, [Note(note, other)])
+
+
 class Engine:
     """All DMA engines of a machine."""
 
@@ -126,6 +161,8 @@ class Engine:
         if transfer.target.buffer.boxes is not None:
             _written_once(transfer)
         self.land_passed(transfer.source.buffer)
+        if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
+            _aliases_apart(transfer, self.flying)
         self.flying[transfer] = None
         self.started += 1
         self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits

@@ -74,6 +74,8 @@ class Buffer:
     """All-ones where a byte was written; None when nobody asks."""
     boxes: dict[Any, SourceLocation | None] | None = None
     """Where each box was copied to from, if DMAs may write a box only once (spec 1.7)."""
+    aliased: bool = False
+    """Whether an input and an output of the kernel share it."""
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pallasite.diagnostics import ExecutionError
+import pallasite
+from pallasite.diagnostics import Diagnostic, ExecutionError
 from pallasite.frontend import read
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
@@ -299,3 +300,41 @@ def test_padded_and_tiled_blocks_hold_smaller_arrays(driver: str) -> None:
     x = np.random.default_rng(0).standard_normal((13, 200)).astype(np.float32)
     (out,) = run(text, x, results=[((13, 200), "float32")], driver=driver)
     np.testing.assert_array_equal(out, x)
+
+
+S = "pipeline_mode = #tpu.pipeline_mode<synchronous>, "
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma"])
+@pytest.mark.parametrize(
+    ("back", "input_mode", "output_mode", "refused"),
+    [(0, "", "", False), (1, "", "", True), (2, "", "", True), (3, "", "", False),
+     (1, S, "", True), (1, "", S, True), (1, S, S, False), (2, S, "", False), (2, "", S, False)],
+)  # fmt: skip
+def test_an_input_must_not_read_what_its_alias_just_wrote(
+    form: str, back: int, input_mode: str, output_mode: str, refused: bool
+) -> None:
+    """In step i the input is block max(i - back, 0) of the array whose block i is written."""
+    earlier = f"%k = arith.constant {back} : i32\n%d = arith.subi %i0, %k : i32\n%m = arith.maxsi %d, %z : i32"
+    text = kernel(
+        f"%x: {BLOCK}, %o: {BLOCK}", COPY, grid="6",
+        windows=f"{window(0, ROW, input_mode)}, {window(1, ROW, output_mode)}",
+        transforms=transform(0, "%i0: i32", earlier, "%m", "%z") + transform(1, "%i0: i32", "", "%i0", "%z"),
+    )  # fmt: skip
+    array = np.arange(48 * 128, dtype=np.float32).reshape(48, 128)
+
+    def result() -> Any:
+        return pallasite.run(
+            read(text), [array], form=form, results=[((48, 128), "float32")], aliases={0: 0}
+        )[0]
+
+    if refused:
+        with pytest.raises(Diagnostic) as caught:
+            result()
+        assert caught.value.code == "broken-promise"
+        return
+    expected = array.copy()
+    for i in range(6):
+        source = max(i - back, 0)
+        expected[8 * i : 8 * i + 8] = expected[8 * source : 8 * source + 8]
+    np.testing.assert_array_equal(result(), expected)
