@@ -184,7 +184,7 @@ class Core:
         first = ref.address // 4
         found = [self._semaphore(first + index) for index in range(prod(ref.shape))]
         for semaphore in found:
-            semaphore.passed = True
+            semaphore.passed = self.machine.engine.passes = True
         return found
 
     def barrier(self, element: Attribute) -> Ref:

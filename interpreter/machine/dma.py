@@ -143,6 +143,8 @@ class Engine:
         self.order = order
         self.flying: dict[Transfer, None] = {}
         """Transfers in flight, oldest first."""
+        self.passes = False
+        """Whether the kernel has semaphores that it passes on to later ones."""
         self.started = 0
         """Transfers that were started, in all."""
         self.bits = 0
@@ -184,7 +186,7 @@ class Engine:
 
         On the hardware an operand in VMEM or SMEM stays there from kernel to kernel.
         """
-        for earlier in list(self.flying):
+        for earlier in list(self.flying) if self.passes else ():
             if earlier.target_semaphore.passed:
                 if buffer is earlier.source.buffer or buffer is earlier.target.buffer:
                     self.finish(earlier)
