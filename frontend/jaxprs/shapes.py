@@ -162,10 +162,10 @@ def _transpose(e: Equation) -> Result:
 @rule(lax.iota_p)
 def _iota(e: Equation) -> Result:
     shape, dimension = tuple(e.params["shape"]), e.params["dimension"]
-    if not types.is_integer(e.output.dtype):
-        raise e.unsupported(
-            f"an iota of {e.output.dtype}", "make it of int32 and cast", code="unsupported-type"
-        )
+    dtype = e.output.dtype
+    if not types.is_integer(dtype):
+        # Vectors are counted in integers; those of float32 are exact up to 2**24.
+        return e.expand(lambda: lax.broadcasted_iota("int32", shape, dimension).astype(dtype))
     # The vector unit counts along two dimensions or more.
     full, dimension = (shape, dimension) if len(shape) > 1 else ((1, *shape), dimension + 1)
     op = IotaOp(
