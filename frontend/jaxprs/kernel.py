@@ -17,7 +17,7 @@ from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
 from pallasite.frontend.jaxprs.locations import location_of_function
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
-from pallasite.frontend.jaxprs.windows import grid_sizes, window
+from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
 
 _WHOLE = ("any", "hbm", "semaphore_mem", "host")
 """Memories in which a kernel sees operands whole, without a window."""
@@ -128,18 +128,8 @@ def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
             body.insert_arg(types.type_of(variable.aval), len(body.args))
         except types.UnsupportedType as error:
             raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
-    _name_arguments(body, jaxpr.debug_info)
+    name_arguments(body, jaxpr.debug_info)
     return body, tracer
-
-
-def _name_arguments(body: Block, debug_info: Any) -> None:
-    """Gives the refs the names that the kernel's author gave them."""
-    names = debug_info.arg_names
-    if names is None or len(names) != len(body.args):
-        return
-    for argument, name in zip(body.args, names, strict=True):
-        if re.fullmatch(r"[A-Za-z_]\w*", name):
-            argument.name_hint = name
 
 
 def _finish(tracer: Tracer, jaxpr: Any, body: Block) -> None:

@@ -14,7 +14,7 @@ from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_core, state_types, tpu_pipeline
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Surroundings, Tracer, Value, rule
-from pallasite.frontend.jaxprs.windows import grid_sizes, window
+from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
 
 
 @rule(tpu_pipeline.emit_pipeline_p)
@@ -40,6 +40,7 @@ def _emit_pipeline(e: Equation) -> Result:
         windows.append(window(tracer, mapping, sizes, (), maps, consts, tracer.surroundings))
     jaxpr = params["body_jaxpr"]
     block = Block(arg_types=[types.type_of(variable.aval) for variable in jaxpr.invars])
+    name_arguments(block, jaxpr.debug_info)
     inner = Surroundings(
         axes=len(sizes) - len(mapped),
         names=tracer.surroundings.names,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,6 +96,7 @@ def _region(
     """The index map as a region of one i32 per grid axis and the scalar-prefetch refs."""
     closed = mapping.index_map_jaxpr
     block = Block(arg_types=[*[i32] * axes, *prefetch])
+    name_arguments(block, closed.jaxpr.debug_info)
     location: LocationAttr = location_of_function(closed.jaxpr.debug_info)
     inner = Tracer(surroundings or Surroundings(mesh=tracer.surroundings.mesh), block, location)
     captured = consts or inner.constants(closed.consts)
@@ -111,6 +113,16 @@ def _region(
     values += [inner.scalar(0, i32) for _ in range(words)]
     inner.add(YieldOp(*values))
     return Region(block)
+
+
+def name_arguments(block: Block, debug_info: Any) -> None:
+    """Gives the arguments of a block the names that the function's author gave them."""
+    names = debug_info.arg_names
+    if names is None or len(names) != len(block.args):
+        return
+    for argument, name in zip(block.args, names, strict=True):
+        if re.fullmatch(r"[A-Za-z_]\w*", name):
+            argument.name_hint = name
 
 
 def grid_sizes(grid: Sequence[Any]) -> list[int | None]:

@@ -416,7 +416,8 @@ def _keep_pipelines() -> None:
         @functools.wraps(expanded)
         def pipeline(*refs: Any, **more: Any) -> Any:
             # Scratch and buffers of the caller's are JAX's own business: loops and DMAs.
-            if any(value is not None for value in more.values()):
+            given = any(value is not None for value in more.values())
+            if given or _has_bounded_views(options, refs):
                 return expanded(*refs, **more)
             return kept(*refs)
 
@@ -430,13 +431,21 @@ def _can_be_kept(options: dict[str, Any]) -> bool:
     """Whether `lower-to-mosaic` knows a pipeline with these options; JAX expands the others."""
     if options.get("tiling") or options.get("_explicit_indices"):
         return False
-    for spec in jax.tree.leaves((options.get("in_specs", ()), options.get("out_specs", ()))):
-        mode = spec.pipeline_mode
-        if mode is not None and (mode.buffer_count > 2 or mode.use_lookahead):
-            return False
-        for dim in spec.block_shape or ():
-            if isinstance(dim, pallas_core.Element) and any(dim.padding):
-                return False
-            if isinstance(dim, pallas_core.BoundedSlice | pallas_core.Indirect):
-                return False
-    return True
+    inputs, outputs = (jax.tree.leaves(options.get(name, ())) for name in ("in_specs", "out_specs"))
+    if any(spec.pipeline_mode and spec.pipeline_mode.buffer_count > 2 for spec in outputs):
+        return False
+    dims = [dim for spec in (*inputs, *outputs) for dim in spec.block_shape or ()]
+    return not any(
+        isinstance(dim, pallas_core.Indirect)
+        or (isinstance(dim, pallas_core.Element) and any(dim.padding))
+        for dim in dims
+    )
+
+
+def _has_bounded_views(options: dict[str, Any], refs: Sequence[Any]) -> bool:
+    """Whether blocks of sizes known at run time are parts of refs in VMEM, which are not copied."""
+    specs = jax.tree.leaves((options.get("in_specs", ()), options.get("out_specs", ())))
+    dims = [dim for spec in specs for dim in spec.block_shape or ()]
+    return any(isinstance(dim, pallas_core.BoundedSlice) for dim in dims) and any(
+        ref.memory_space == tpu_core.MemorySpace.VMEM for ref in jax.tree.leaves(refs)
+    )
