@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
-from pallasite.layouts.strategies_packed import by_shifts, by_unpacking
+from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
 from pallasite.layouts.strategies_transpose import append, by_aligning, by_transposing
 
 __all__ = ["Costs", "plan"]
@@ -155,15 +156,28 @@ class _Search:
         if words is not None:
             self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
         elif thorough or found.aligned:
-            self._try("shifts", lambda p, x: by_shifts(p, x, found, costs))
-            for build, name in by_unpacking(found, packing, move.bits, costs):
-                self._try(name, build)
+            self._packed(packing)
         return self._plans
 
-    def _try(self, how: str, build: Build) -> None:
-        """Runs a strategy on the registers of all sources after one another."""
+    def _packed(self, packing: int) -> None:
+        """Elements that move within words; what promises to be cheapest is tried first."""
+        found, costs = self._found, self._costs
+        formats = formats_of(self._move.bits, costs)
+        shifts, unpacking = floors(found, packing, formats)
+        ways: list[tuple[int, str, Build]] = []
+        for unpack, pack in product(formats, formats):
+            build = by_unpacking(found, packing, costs, unpack, pack)
+            ways.append((unpacking[unpack], f"unpack {unpack}, pack {pack}", build))
+        ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
+        for floor, how, build in sorted(ways, key=lambda way: way[0]):
+            self._try(how, build, floor * costs.copies)
+
+    def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
+        """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
         move, costs = self._move, self._costs
         limit = min((p.cost for p in self._plans), default=math.inf)
+        if self._bounded and floor > limit:
+            return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
         program = Program(sources, move.bits, costs, limit if self._bounded else math.inf)
         try:

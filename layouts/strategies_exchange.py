@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
@@ -140,17 +141,42 @@ def _groups(rows: Array) -> Array | None:
 
 def _best_network(bits: _Bits, program: Program, costs: Costs) -> _Network | None:
     """The cheapest order of exchanges; groups that want the same rows are weighed once."""
-    wanted, first, inverse = unique_rows(bits.wanted)
-    few = _Bits(bits.base[first], wanted, bits.weights)
-    repeats = np.bincount(inverse)
+    wanted, _, inverse = unique_rows(bits.wanted)
+    few = _Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
+    found = _best_order(tuple(bits.weights), few, costs)
+    if found is None:
+        return None
+    order, registers, steps = found
+    program.afford(registers + steps * costs.grid_instruction)
+    return _network(bits, order)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The different groups of rows that are wanted, and how often each occurs."""
+
+    shape: tuple[int, ...]
+    wanted: bytes
+    repeats: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def _best_order(
+    weights: tuple[int, ...], groups: _Groups, costs: Costs
+) -> tuple[list[tuple[int, int]], int, int] | None:
+    """The cheapest order of exchanges, and its register and grid instructions.
+
+    Where the groups begin does not matter, so the parts of a packed movement share the answer.
+    """
+    wanted = np.frombuffer(groups.wanted, np.bool_).reshape(groups.shape)
+    bits = _Bits(np.zeros(len(wanted), np.int64), wanted, list(weights))
     orders = list(_exchanges(bits))
     if not orders:
         return None
-    prices = [_network(few, order).cost(repeats, costs) for order in orders]
+    repeats = np.array(groups.repeats)
+    prices = [_network(bits, order).cost(repeats, costs) for order in orders]
     chosen = min(range(len(orders)), key=prices.__getitem__)
-    registers, steps = prices[chosen]
-    program.afford(registers + steps * costs.grid_instruction)
-    return _network(bits, orders[chosen])
+    return orders[chosen], *prices[chosen]
 
 
 def _find_bits(numbers: Array) -> _Bits | None:

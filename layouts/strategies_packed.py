@@ -7,8 +7,7 @@ section 2.1, strategies h and i).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -34,6 +33,31 @@ def distinct(found: Trace) -> tuple[Trace, Array]:
     _, first, inverse = unique_rows(np.concatenate(fields, 1))
     register, row, lane = found.register[first], found.row[first], found.lane[first]
     return Trace(found.starts, register, row, lane, found.slopes, found.walked), inverse
+
+
+def floors(found: Trace, packing: int, formats: Sequence[Format]) -> tuple[int, dict[Format, int]]:
+    """Instructions that shifts take at least, and unpacking in each format.
+
+    A shift for every displacement of every register, and joining them; an unpack for every part
+    that is read, and a pack for every register.
+    """
+    if found.slopes[:2] != (0, 0):
+        return 0, dict.fromkeys(formats, 0)
+    found, _ = distinct(found)
+    wanted = found.register >= 0
+    shift = np.arange(found.row.shape[1])[:, None] % packing - found.row % packing
+    amounts = np.zeros(len(found.register), np.int64)
+    shifted = amounts.copy()
+    for amount in range(1 - packing, packing):
+        here = any_along(wanted & (shift == amount), 1, 2)
+        amounts += here
+        shifted += here & (amount != 0)
+    parts: dict[Format, int] = {}
+    for name in formats:
+        part = found.row // SUBLANES if name == "compressed" else found.row % packing
+        read = np.unique((found.register * packing + part)[wanted])
+        parts[name] = read.size + len(found.register)
+    return int((shifted + np.maximum(amounts - 1, 0)).sum()), parts
 
 
 # Shifts.
@@ -180,23 +204,20 @@ class _Merge:
 # Unpacking.
 
 
-def by_unpacking(found: Trace, packing: int, bits: int, costs: Costs) -> list[tuple[Build, str]]:
-    """Unpack to 32 bits, move words, pack; every pair of formats that the target has."""
-    formats: tuple[Format, ...] = ("compressed", "interleaved")
-    if bits < costs.interleaved_bits:
-        formats = ("compressed",)
-    if found.slopes[:2] != (0, 0):
-        found = found.words()
-    found, inverse = distinct(found)
+def formats_of(bits: int, costs: Costs) -> tuple[Format, ...]:
+    """The formats in which the target packs elements of `bits` bits."""
+    return ("compressed",) if bits < costs.interleaved_bits else ("compressed", "interleaved")
 
-    def build(unpack: Format, pack: Format) -> Build:
-        def run(program: Program, x: int) -> int | None:
-            made = _unpack_move_pack(program, x, found, packing, unpack, pack, costs)
-            return None if made is None else program.take(made, inverse)
 
-        return run
+def by_unpacking(found: Trace, packing: int, costs: Costs, unpack: Format, pack: Format) -> Build:
+    """Unpack to 32 bits, move words, pack."""
 
-    return [(build(u, p), f"unpack {u}, pack {p}") for u, p in product(formats, formats)]
+    def run(program: Program, x: int) -> int | None:
+        trace, inverse = distinct(found.words() if found.slopes[:2] != (0, 0) else found)
+        made = _unpack_move_pack(program, x, trace, packing, unpack, pack, costs)
+        return None if made is None else program.take(made, inverse)
+
+    return run
 
 
 def _unpack_move_pack(

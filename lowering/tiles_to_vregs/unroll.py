@@ -138,14 +138,18 @@ class Unroller:
     # What rules use.
 
     def keep(self, op: Operation) -> None:
-        """Moves `op` here, which has scalars and memrefs only, on what stands for its operands."""
+        """Moves `op` here, which has scalars and memrefs only, on what stands for its operands.
+
+        So with what is in it.
+        """
         op.detach()
-        for number, value in enumerate(op.operands):
-            known = self._scalars.get(value)
-            if known is not None:
-                op.operands[number] = known
-            elif value in self._grids:
-                raise _unknown(op)
+        for inner in op.walk() if op.regions else (op,):
+            for number, value in enumerate(inner.operands):
+                known = self._scalars.get(value)
+                if known is not None:
+                    inner.operands[number] = known
+                elif value in self._grids:
+                    raise _unknown(inner)
         self._out.append(op)
 
     def scalar(self, value: SSAValue) -> SSAValue:
