@@ -1,0 +1,100 @@
+"""The schedule of windows as spec/pallas_semantics.md section 2.3 words it, with its counters."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A window of 8x128 blocks; `rows` and `columns` name its index map's results."""
+
+    output: bool
+    rows: str
+    columns: str = "0"
+    buffers: int = 2
+
+    def index(self, point: Sequence[int]) -> tuple[int, int]:
+        return _term(self.rows, point), _term(self.columns, point)
+
+
+def _term(text: str, point: Sequence[int]) -> int:
+    """`0`, `d1`, `d0/2` (halved) or `d0+d1`."""
+    if "+" in text:
+        return sum(_term(part, point) for part in text.split("+"))
+    if "/" in text:
+        return _term(text.split("/")[0], point) // int(text.split("/")[1])
+    return point[int(text[1:])] if text.startswith("d") else int(text)
+
+
+# The specification's schedule.
+
+
+def model(grid: Sequence[int], operands: Sequence[Operand], trivial: Callable[[Operand], bool]):
+    points = list(itertools.product(*map(range, grid)))
+    steps = len(points)
+    events: list[tuple[Any, ...]] = []
+    if not steps:
+        return events
+    ci, wi, co, wo = (Counter[int]() for _ in range(4))
+    numbered = list(enumerate(operands))
+    inputs = [(b, o) for b, o in numbered if not o.output and not trivial(o)]
+    outputs = [(b, o) for b, o in numbered if o.output and not trivial(o)]
+
+    def index(o: Operand, s: int):
+        return o.index(points[s])
+
+    def changes(o: Operand, s: int, t: int):
+        return index(o, s) != index(o, t)
+
+    def fetch(b: int, o: Operand, t: int):
+        events.append(("fetch", b, index(o, t), ci[b] % o.buffers))
+        ci[b] += 1
+
+    for b, o in numbered:
+        if not o.output and trivial(o):
+            events.append(("copy-in", b))
+    for k in range(max([2, *(o.buffers for o in operands)]) - 1):
+        for b, o in inputs:
+            if k + 1 < o.buffers and (k == 0 or (k < steps and changes(o, k - 1, k))):
+                fetch(b, o, k)
+    for s in range(steps):
+        for b, o in inputs:
+            ahead = s + o.buffers - 1
+            if o.buffers == 1:
+                if s == 0 or changes(o, s - 1, s):
+                    fetch(b, o, s)
+            elif ahead < steps and changes(o, ahead - 1, ahead):
+                fetch(b, o, ahead)
+        for b, o in inputs:
+            if s == 0 or changes(o, s - 1, s):
+                events.append(("await-fetch", b, index(o, s), wi[b] % o.buffers))
+        events.append(("body", points[s]))
+        for b, o in numbered:
+            slot = (co if o.output else wi)[b] % o.buffers
+            events.append(("see", b, 0 if trivial(o) else slot))
+        for b, o in outputs:
+            if s == steps - 1 or changes(o, s, s + 1):
+                events.append(("store", b, index(o, s), co[b] % o.buffers))
+                if o.buffers == 1:
+                    events.append(("await-store", b, index(o, s), 0))
+                co[b] += 1
+        for b, o in outputs:
+            if s > 0 and changes(o, s - 1, s):
+                if o.buffers == 2:
+                    events.append(("await-store", b, index(o, s - 1), wo[b] % 2))
+                wo[b] += 1
+        for b, o in inputs:
+            if s == steps - 1 or changes(o, s, s + 1):
+                wi[b] += 1
+    for b, o in outputs:
+        if o.buffers == 2:
+            events.append(("await-store", b, index(o, steps - 1), wo[b] % 2))
+    for b, o in numbered:
+        if o.output and trivial(o):
+            events.append(("copy-out", b))
+    return events
