@@ -3,7 +3,9 @@
 A transfer is enqueued, its source is read, its target is written; a remote one credits the source
 semaphore on the sender after the reading and the target semaphore on the receiver after the
 writing, a local one only its target semaphore. DMA semaphores rise by bytes, regular ones by one.
-When the two halves happen is the policy's choice, within what the hardware allows:
+Transfers from one core to another arrive in the order in which they were started, as on one route
+between chips; kernels that count arrivals on one semaphore rely on it (JAX's own all-gather does).
+Otherwise, when the two halves happen is the policy's choice, within what the hardware allows:
 
 * `eager`: both at once when the transfer is enqueued;
 * `on_wait`: as late as possible, when somebody waits for the semaphore it credits; of several
@@ -145,6 +147,8 @@ class Engine:
         """Transfers in flight, oldest first."""
         self.passes = False
         """Whether the kernel has semaphores that it passes on to later ones."""
+        self.routes: dict[tuple[Core, Core], list[Transfer]] = {}
+        """The remote ones among them, by sender and receiver."""
         self.started = 0
         """Transfers that were started, in all."""
         self.bits = 0
@@ -166,6 +170,8 @@ class Engine:
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
             _aliases_apart(transfer, self.flying)
         self.flying[transfer] = None
+        if transfer.remote:
+            self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)
         self.started += 1
         self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits
         transfer.target_semaphore.pending.append(transfer)
@@ -270,6 +276,10 @@ class Engine:
             return
         target = transfer.target
         if transfer.remote:
+            route = self.routes[transfer.sender, transfer.receiver]
+            while route[0] is not transfer:
+                self.finish(route[0])
+            del route[0]
             memory = transfer.receiver.memory(target.buffer.memory.kind)
             target = target.on(memory, transfer.location)
         copy(transfer.data or transfer.source, target, transfer.location)
@@ -289,6 +299,8 @@ class Engine:
     def drop(self, transfer: Transfer) -> None:
         """Forgets a transfer whose source or target no longer exists."""
         del self.flying[transfer]
+        if transfer.remote:
+            self.routes[transfer.sender, transfer.receiver].remove(transfer)
         transfer.target_semaphore.pending.remove(transfer)
         if transfer.source_semaphore is not None and not transfer.read:
             transfer.source_semaphore.pending.remove(transfer)

@@ -125,6 +125,32 @@ def test_a_ring_of_many_devices(policy):
     assert machine.findings == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_transfers_to_a_peer_arrive_in_order(seed):
+    machine = Machine(V5E, devices=2, seed=seed, policy="random" if seed else "on_wait")
+    sources, targets, semaphores = [], [], []
+    for core in machine.cores:
+        source = core.allocate(array_type((8, 128), "any"))
+        source.write(np.ones((8, 128), np.float32))
+        sources.append(source)
+        targets.append([core.allocate(array_type((8, 128), "vmem")) for _ in range(3)])
+        semaphores.append((core.allocate(semaphore_type()), core.allocate(semaphore_type())))
+
+    def sender(core):
+        sent, received = semaphores[0]
+        for target in targets[0]:
+            core.enqueue(sources[0], target, received, sent, 1)
+        yield from core.wait(sent, 3 * sources[0].byte_count)
+
+    def receiver(core):
+        for target in targets[1]:
+            yield from core.wait(semaphores[1][1], target.byte_count)
+            np.testing.assert_array_equal(target.read(), 1)
+
+    machine.run([(machine.cores[0], sender(machine.cores[0])),
+                 (machine.cores[1], receiver(machine.cores[1]))])  # fmt: skip
+
+
 def test_same_seed_same_interleaving():
     def trace(seed):
         machine = Machine(V5E, devices=6, policy="random", seed=seed)
