@@ -13,7 +13,8 @@ from xdsl.traits import is_side_effect_free
 
 from pallasite.frontend import read
 
-VERSION = re.compile(r" \{(stable_mosaic.version = \d+ : i64)?\}")
+VERSION = re.compile(r" \{(stable_mosaic.version = \d+ : i64)?\}(?= : \(\) -> \(\)\s*$)")
+"""The attributes of a module, at the end of its generic text."""
 
 
 def canonical(jaxlib: Any, module: Any) -> ModuleOp:
