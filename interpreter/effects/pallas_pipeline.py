@@ -69,7 +69,7 @@ class _Place:
         self.index: Index | None = None
         self.ref = ref
 
-    def enter(self, index: Index, step: Index) -> None:
+    def enter(self, index: Index, step: Index, number: int) -> None:
         """Makes `index` the current block."""
         values = iter(index)
         starts: list[int] = []
@@ -81,7 +81,7 @@ class _Place:
         self.index = index
         self.ref = self.base.slice(starts, self.window.bounds, self.location).keep(self.kept)
 
-    def leave(self) -> None:
+    def leave(self, number: int) -> None:
         """Nothing to write back."""
 
 
@@ -91,6 +91,8 @@ class Pipeline:
     def __init__(self, core: Core, op: pallas_steps.OpenOp, refs: tuple[Ref, ...]):
         self.core = core
         self.token = core.mark()
+        self.number = 0
+        """Steps entered so far."""
         self.synchronous = op.no_pipelining is not None
         location = source_location(op)
         inputs = op.inputs.data
@@ -118,15 +120,16 @@ class Pipeline:
             self.leave()
         for block, index in zip(self.blocks, indices, strict=True):
             if block.index not in (None, index):
-                block.leave()
+                block.leave(self.number)
         for block, index in zip(self.blocks, indices, strict=True):
-            block.enter(index, step)
+            block.enter(index, step, self.number)
+        self.number += 1
         return tuple(block.ref for block in self.blocks)
 
     def leave(self) -> None:
         """Writes every current block back; none is current then."""
         for block in self.blocks:
-            block.leave()
+            block.leave(self.number)
             block.index = None
 
     def close(self) -> None:
