@@ -2,10 +2,10 @@
 
 A kernel is a list of lines in a small language, one Mosaic operation (or two) each:
 
-    dma %x -> %a on %s            start a copy; `send %s2` and `device %d` make it remote
+    dma %x -> %a on %s            start a copy; `send %s2`, `device %d`, `core %c` make it remote
     wait %s for %a                wait for a copy the size of %a
     await %r by 1                 wait for a regular semaphore
-    signal %r by 1                `device %d` signals another device
+    signal %r by 1                `device %d`, `core %c` signal another device, another core
     load %a[0, 0] 8x128           load a vector, and keep it in %sink
     store %a[0, 0] 8x128          store a vector of ones
     slice %b = %a[%i, 0] 8x128    a view
@@ -100,14 +100,18 @@ class Writer:
         else:
             self.emit(line)
 
-    def dma(self, source: str, target: str, on: str, send: str | None, device: str | None) -> None:
+    def dma(
+        self, source: str, target: str, on: str, send: str | None, device: str | None,
+        core: str | None,
+    ) -> None:  # fmt: skip
         types = self.types
         text = f"tpu.enqueue_dma source({source} : {types[source]}) "
         text += f"target({target} : {types[target]}) "
         if send:
             text += f"source_semaphore({send} : {types[send]}) "
         text += f"target_semaphore({on} : {types[on]})"
-        self.emit(text + (f" device_id({device})" if device else ""))
+        text += f" device_id({device})" if device else ""
+        self.emit(text + (f" core_id({core})" if core else ""))
 
     def wait(self, on: str, ref: str) -> None:
         types = self.types
@@ -116,10 +120,12 @@ class Writer:
             f"dst({ref} : {types[ref]})"
         )
 
-    def sync(self, verb: str, on: str, amount: str, device: str | None) -> None:
+    def sync(
+        self, verb: str, on: str, amount: str, device: str | None, core: str | None
+    ) -> None:  # fmt: skip
         value = self.indices(amount, index=False)
         name = "sem_wait" if verb == "await" else "sem_signal"
-        where = f" device_id {device}" if device else ""
+        where = f" device_id {device}" if device else f" core_id {core}" if core else ""
         self.emit(f"tpu.{name} {on}, {value}{where} : {self.types[on]}")
 
     def load(self, ref: str, index: str, shape: str) -> None:
@@ -185,9 +191,11 @@ class Writer:
 _N = r"%\w+"
 PATTERNS = (
     (rf"dma (?P<source>{_N}) -> (?P<target>{_N}) on (?P<on>{_N})"
-     rf"(?: send (?P<send>{_N}))?(?: device (?P<device>{_N}))?", Writer.dma),
+     rf"(?: send (?P<send>{_N}))?(?: device (?P<device>{_N}))?(?: core (?P<core>{_N}))?",
+     Writer.dma),
     (rf"wait (?P<on>{_N}) for (?P<ref>{_N})", Writer.wait),
-    (rf"(?P<verb>await|signal) (?P<on>{_N}) by (?P<amount>-?[%\w]+)(?: device (?P<device>{_N}))?",
+    (rf"(?P<verb>await|signal) (?P<on>{_N}) by (?P<amount>-?[%\w]+)(?: device (?P<device>{_N}))?"
+     rf"(?: core (?P<core>{_N}))?",
      Writer.sync),
     (rf"load (?P<ref>{_N})\[(?P<index>[^]]*)\] (?P<shape>[0-9x]+)", Writer.load),
     (rf"store (?P<ref>{_N})\[(?P<index>[^]]*)\] (?P<shape>[0-9x]+)(?: masked (?P<mask>{_N}))?",
@@ -214,6 +222,7 @@ def module(
     grid: str = "",
     windows: Sequence[str] = (),
     transforms: str = "",
+    semantics: str = "arbitrary",
 ) -> str:
     """The text of a kernel; arguments behind the first `operands` ones are scratch."""
     named = DEFAULTS | (arguments or {})
@@ -225,7 +234,7 @@ def module(
     names = ", ".join(f"{name}: {writer.types[name]}" for name in named)
     steps = grid.count(",") + 1 if grid else 0
     points = "".join(f"%i{d}: i32, " for d in range(steps))
-    semantics = ", ".join(["#tpu.dimension_semantics<arbitrary>"] * steps)
+    semantics = ", ".join([f"#tpu.dimension_semantics<{semantics}>"] * steps)
     bounds = ""
     if grid:
         bounds = f"iteration_bounds = array<i64: {grid}>, window_params = [{', '.join(windows)}],"

@@ -12,7 +12,8 @@ import pallasite
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
 
-from .cases import BUGS, Bug
+from .bug import Bug
+from .cases import BUGS
 
 SEEDS = 64
 FORMS = ("mosaic", "dma", "tiles", "vreg")
@@ -26,7 +27,7 @@ def findings(bug: Bug, form: str, seed: int) -> list[Diagnostic]:
     try:
         outcome = api.simulate(
             module, inputs, form=form, checks=["all"], seed=seed, devices=bug.devices,
-            results=[bug.result()],
+            results=[bug.result()], target=bug.target, aliases=bug.aliases,
         )  # fmt: skip
     except Diagnostic as error:
         return [error]
@@ -52,7 +53,7 @@ def both(finding: Diagnostic, bug: Bug) -> bool:
 def test_found(bug: Bug, form: str) -> None:
     if form not in bug.forms:
         pytest.skip(f"form {form} cannot show it")
-    began = time.monotonic()
+    began = time.process_time()
     found: list[Diagnostic] = []
     for seed in range(SEEDS):
         found = findings(bug, form, seed)
@@ -67,7 +68,7 @@ def test_found(bug: Bug, form: str) -> None:
     shown = json.loads(json.dumps(finding.as_json()))
     assert shown["code"] == bug.code and both(finding, bug)
     if bug.code == "deadlock":
-        assert time.monotonic() - began < 5
+        assert time.process_time() - began < 1
 
 
 def test_names_are_unique() -> None:

@@ -1,0 +1,178 @@
+"""Races: of a core with its own transfers, and between devices."""
+
+
+
+from __future__ import annotations
+
+from .bug import NEIGHBOURS, Bug
+
+RACES = (
+    Bug("load-before-wait", "data-race", 2, 1, ("%a", "bytes 0 to 4095", "wait", "%s"), """
+dma %x -> %a on %s
+load %a[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("store-into-target", "data-race", 2, 1, ("%a", "bytes 4096 to 8191", "wait", "%s"), """
+dma %x -> %a on %s
+store %a[8, 0] 8x128
+wait %s for %a
+"""),
+    Bug("rewrite-source", "data-race", 3, 2, ("%a", "bytes 0 to 4095", "wait", "%s"), """
+store %a[0, 0] 32x128
+dma %a -> %o on %s
+store %a[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("two-copies-one-target", "data-race", 2, 1, ("%a", "bytes 0 to 16383", "%s"), """
+dma %x -> %a on %s
+dma %x -> %a on %t
+wait %s for %a
+wait %t for %a
+"""),
+    Bug("two-copies-overlap", "data-race", 6, 5, ("%a", "bytes 4096 to 8191"), """
+slice %x1 = %x[0, 0] 16x128
+slice %a1 = %a[0, 0] 16x128
+slice %x2 = %x[8, 0] 16x128
+slice %a2 = %a[8, 0] 16x128
+dma %x1 -> %a1 on %s
+dma %x2 -> %a2 on %t
+wait %s for %a1
+wait %t for %a2
+"""),
+    Bug("copy-out-before-copy-in", "data-race", 2, 1, ("%a", "wait", "%s"), """
+dma %x -> %a on %s
+dma %a -> %o on %t
+wait %s for %a
+wait %t for %a
+"""),
+    Bug("result-written-twice", "data-race", 4, 3, ("%o", "wait", "%s"), """
+store %a[0, 0] 32x128
+store %b[0, 0] 32x128
+dma %a -> %o on %s
+dma %b -> %o on %t
+wait %s for %a
+wait %t for %b
+"""),
+    Bug("wrong-semaphore", "data-race", 4, 1, ("%a", "wait", "%s"), """
+dma %x -> %a on %s
+dma %x -> %b on %t
+wait %t for %b
+load %a[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("wrong-slot", "data-race", 8, 6, ("%a", "bytes 8192 to"), """
+slice %x0 = %x[0, 0] 16x128
+slice %x1 = %x[16, 0] 16x128
+slice %a0 = %a[0, 0] 16x128
+slice %a1 = %a[16, 0] 16x128
+dma %x0 -> %a0 on %s
+dma %x1 -> %a1 on %t
+wait %s for %a0
+load %a[16, 0] 8x128
+wait %t for %a1
+"""),
+    Bug("shared-semaphore", "data-race", 4, 1, ("%a", "%s"), """
+dma %x -> %a on %s
+dma %x -> %b on %s
+wait %s for %b
+load %a[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("one-row-too-far", "data-race", 4, 3, ("%a", "bytes 7680 to 8191"), """
+slice %x1 = %x[0, 0] 16x128
+slice %a1 = %a[0, 0] 16x128
+dma %x1 -> %a1 on %s
+store %a[15, 0] 1x128
+wait %s for %a1
+"""),
+    Bug("column-too-far", "data-race", 7, 5, ("%a",), """
+%lane = tpu.iota {dimensions = array<i32: 1>} : vector<32x128xi32>
+%last = arith.constant dense<127> : vector<32x128xi32>
+%right = arith.cmpi sge, %lane, %last : vector<32x128xi32>
+slice %a1 = %a[0, 0] 32x128
+dma %x -> %a1 on %s
+store %a[0, 128] 32x128
+store %a[0, 0] 32x128 masked %right
+wait %s for %a1
+""", {"%a": "32x256xf32 vmem"}),
+    Bug("table-before-wait", "data-race", 2, 1, ("%table", "bytes 12 to 15", "wait", "%s"), """
+dma %x -> %table on %s
+get %table[3]
+wait %s for %table
+""", {"%x": "16xi32 any"}),
+    Bug("loop-overtakes", "data-race", 6, 6, ("%a", "wait", "%s"), """
+%lo = arith.constant 0 : i32
+%hi = arith.constant 4 : i32
+%by = arith.constant 1 : i32
+// every iteration starts a copy, the waits come behind the loop
+scf.for %i = %lo to %hi step %by : i32 {
+dma %x -> %a on %s
+}
+wait %s for %a
+wait %s for %a
+wait %s for %a
+wait %s for %a
+"""),
+    Bug("prefetch-into-live-slot", "data-race", 4, 3, ("%a", "wait"), """
+dma %x -> %a on %s
+wait %s for %a
+dma %x -> %a on %s
+load %a[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("packed-load-before-wait", "data-race", 2, 1, ("%a", "wait", "%s"), """
+dma %x -> %a on %s
+load %a[0, 0] 16x128
+wait %s for %a
+""", {"%x": "32x128xbf16 any", "%a": "32x128xbf16 vmem", "%sink": "32x128xbf16 vmem"}),
+)
+
+DEVICES = (
+    Bug("no-handshake", "data-race", 7, 6, ("%a", "signal"), NEIGHBOURS + """
+store %a[0, 0] 32x128
+dma %b -> %a on %s send %t device %peer
+wait %t for %b
+wait %s for %a
+""".lstrip("\n"), devices=2),
+    Bug("source-reused-before-sent", "data-race", 8, 7, ("%b", "wait", "%t"), NEIGHBOURS + """
+store %b[0, 0] 32x128
+dma %b -> %a on %s send %t device %peer
+store %b[0, 0] 32x128
+wait %t for %b
+wait %s for %a
+""".lstrip("\n"), devices=2),
+    Bug("waits-for-send-only", "data-race", 8, 6, ("%a", "wait"), NEIGHBOURS + """
+dma %x -> %a on %s send %t device %peer
+wait %t for %a
+load %a[0, 0] 8x128
+wait %s for %a
+""".lstrip("\n"), devices=2),
+    Bug("waits-for-receive-only", "data-race", 9, 7, ("%b", "wait", "%t"), NEIGHBOURS + """
+store %b[0, 0] 32x128
+dma %b -> %a on %s send %t device %peer
+wait %s for %a
+store %b[0, 0] 32x128
+wait %t for %b
+""".lstrip("\n"), devices=2),
+    Bug("two-senders-one-target", "data-race", 5, 5, ("%a", "signal"), """
+%me = tpu.device_id : i32
+%first = arith.constant 0 : i32
+%is = arith.cmpi eq, %me, %first : i32
+// everybody, device 0 too, sends to device 0
+dma %x -> %a on %s send %t device %first
+wait %t for %a
+scf.if %is {
+wait %s for %a
+wait %s for %a
+wait %s for %a
+}
+""", devices=3),
+    Bug("handshake-too-early", "data-race", 9, 8, ("%a", "signal"), NEIGHBOURS + """
+signal %r by 1 device %peer
+await %r by 1
+load %b[0, 0] 8x128
+dma %x -> %a on %s send %t device %peer
+""".replace("load %b[0, 0] 8x128", "store %a[0, 0] 32x128").lstrip("\n") + """wait %t for %a
+wait %s for %a
+""", devices=2),
+)
