@@ -115,13 +115,13 @@ store %o[0, 0] 8x128
 )
 
 CAPACITY = (
-    Bug("vmem", "vmem-exhausted", 2, 1, ("%c", "%d", "bytes"), """
+    Bug("vmem", "vmem-exhausted", 100, None, ("%c", "%d", "bytes"), """
 alloc %c : 24576x1024xf32 vmem
 alloc %d : 8192x1024xf32 vmem
 store %c[0, 0] 8x128
 store %d[0, 0] 8x128
 """, {}),
-    Bug("smem", "smem-exhausted", 1, 100, ("%c", "bytes"), """
+    Bug("smem", "smem-exhausted", 100, None, ("%c", "bytes"), """
 alloc %c : 1048576xi32 smem
 put %c[0]
 """),
