@@ -98,6 +98,8 @@ class Pipeline:
         inputs = op.inputs.data
         self.counts = [window.results for window in op.windows]
         self.blocks: list[_Block | _Place] = []
+        self.number = 0
+        """Steps so far."""
         rows = zip(refs, op.refs, op.windows, op.blocks, strict=True)
         for number, (ref, operand, window, type) in enumerate(rows):
             space = memory_space(type)
