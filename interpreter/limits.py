@@ -32,7 +32,7 @@ VECTOR_STEPS, EFFECT_STEPS, BLOCKING_STEPS = 10, 20, 50
 BYTES_PER_ELEMENT = 4
 """Carriers of narrow floats are wider than their types."""
 
-_PRODUCTS = ("tpu.matmul", "vector.contract", "grid.matmul")
+_PRODUCTS = ("tpu.matmul", "vector.contract", "grid.matmul", "pallas.dot")
 _MOVES = (memref.CopyOp, tpu.EnqueueDmaOp, tpu.LogBufferOp)
 
 
@@ -57,6 +57,8 @@ def op_steps(op: Operation) -> int:
     if isinstance(op, _MOVES):
         moved = max((_memory_elements(value) for value in op.operands), default=0)
         steps += moved // ELEMENTS_PER_STEP
+    if op.name == "pallas_steps.enter":  # may copy every block
+        steps += sum(_memory_elements(value) for value in op.results) // ELEMENTS_PER_STEP
     return steps
 
 

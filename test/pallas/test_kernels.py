@@ -28,7 +28,16 @@ def read(name: str) -> ModuleOp:
 
 def inputs_for(name: str, module: ModuleOp) -> list[list[Any]]:
     """Seeded inputs of every device."""
-    return [api.random_inputs(module, seed) for seed in range(DEVICES.get(name, 1))]
+    inputs = [api.random_inputs(module, seed) for seed in range(DEVICES.get(name, 1))]
+    match name:
+        case "pipeline_kinds":
+            inputs[0][0] = np.array([2, 3, 1, 0], np.int32)
+        case "dynamic_grid":
+            _, x, m, z = inputs[0]
+            inputs[0] = [np.array(3, np.int32), x, m > 0, z > 0]
+        case _:
+            pass
+    return inputs
 
 
 def outputs(name: str, module: ModuleOp, inputs: list[list[Any]], **options: Any) -> list[Any]:
@@ -115,6 +124,22 @@ def test_pipeline() -> None:
     (o,) = run("pipeline", x, y)
     exact = x.astype(np.float32) @ y.astype(np.float32)
     np.testing.assert_allclose(o, exact, rtol=1e-5, atol=1e-4)
+
+
+def test_pipeline_kinds() -> None:
+    table, x, y = inputs_for("pipeline_kinds", read("pipeline_kinds"))[0]
+    (o,) = run("pipeline_kinds", table, x, y)
+    parts = [y[8 * i : 8 * i + 8] for i in range(3)]
+    expected = x[table[1]] + np.concatenate([p for part in parts for p in (part, part)])[:40] + 2
+    np.testing.assert_array_equal(o, expected)
+
+
+def test_dynamic_grid() -> None:
+    steps, x, m, z = inputs_for("dynamic_grid", read("dynamic_grid"))[0]
+    o, p = run("dynamic_grid", steps, x, m, z)
+    left = np.repeat([3, 2, 1], 8)[:, None].astype(np.float32)
+    np.testing.assert_array_equal(o[:24], np.where(m[:24], x[:24], left))
+    np.testing.assert_array_equal(p, np.concatenate([~m[:24], z[24:]]))
 
 
 def test_ring() -> None:
