@@ -118,11 +118,11 @@ class Pipeline:
         for count in self.counts:
             indices.append(values[:count])
             values = values[count:]
-        if self.synchronous:
-            self.leave()
         for block, index in zip(self.blocks, indices, strict=True):
-            if block.index not in (None, index):
+            if self.synchronous or block.index not in (None, index):
                 block.leave(self.number)
+            if self.synchronous and isinstance(block, _Block) and not block.operand.output:
+                block.index = None  # Every step fetches its inputs; outputs keep what they hold.
         for block, index in zip(self.blocks, indices, strict=True):
             block.enter(index, step, self.number)
         self.number += 1

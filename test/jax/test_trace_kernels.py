@@ -225,8 +225,31 @@ def test_pipelines_stay_whole() -> None:
         module = trace(f, X)
         found = [op for op in module.walk() if isinstance(op, pallas.EmitPipelineOp)]
         assert len(found) == kept
-        (out,) = pallasite.run(module, [x], form="mosaic")
-        np.testing.assert_array_equal(out[:, 0], [1] * 8 + [2] * 8)
+        for form in ("pallas", "mosaic"):
+            (out,) = pallasite.run(module, [x], form=form, checks=("race", "init"))
+            np.testing.assert_array_equal(out[:, 0], [1] * 8 + [2] * 8)
+
+
+def test_pipelines_without_overlap_keep_their_outputs() -> None:
+    def inner(x: Any, o: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            o[...] = jnp.zeros_like(o)
+
+        o[...] += x[...]
+
+    def outer(x: Any, o: Any) -> None:
+        out = pl.BlockSpec((8, 128), lambda i: (0, 0))
+        pltpu.emit_pipeline(
+            inner, grid=(2,), in_specs=[BLOCK], out_specs=[out], no_pipelining=True
+        )(x, o)
+
+    whole = pl.BlockSpec(memory_space=pl.ANY)
+    f = pl.pallas_call(outer, out_shape=S((8, 128), f32), in_specs=[whole], out_specs=whole)
+    x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+    for form in ("pallas", "mosaic"):
+        (out,) = pallasite.run(trace(f, X), [x], form=form, checks=("race", "init"))
+        np.testing.assert_array_equal(out, x[:8] + x[8:])
 
 
 def test_shard_map_and_remote_copies() -> None:
