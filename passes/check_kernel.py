@@ -26,6 +26,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -262,6 +263,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
 _RULES = {**COMPUTE_RULES, **_ACCESSES}
 _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
+    **MASK_RULES,
     tpu.StridedLoadOp: (_strided,),
     tpu.StridedStoreOp: (_strided,),
     tpu.MemrefReshapeOp: (_reshape_view,),

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import arith, math, scf, tpu, vector
+from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -305,21 +305,6 @@ def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -
         )  # fmt: skip
 
 
-def _mask_reshape(op: Operation, target: Target) -> None:
-    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes."""
-    source, result = (cast(Vector, v.type) for v in (op.operands[0], op.results[0]))
-    old, new = source.get_shape(), result.get_shape()
-    if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
-        return
-    if old[-1] == 1 and [n for n in old if n != 1] == [n for n in new if n != 1]:
-        return
-    raise refusal(
-        op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",
-        "mask registers hold one bit per word and do not move from lane to lane",
-        "reshape jnp.where(mask, 1, 0) and compare with zero",
-    )  # fmt: skip
-
-
 def _strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     """Rows rotate by different amounts where the cross-lane unit has a stride."""
     rank = len(cast(Vector, op.operands[0].type).get_shape())
@@ -350,19 +335,6 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def _carried_masks(op: Operation, target: Target) -> None:
-    """The compiler keeps no mask registers across the borders of regions."""
-    carried = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
-    for value in carried:
-        kind = value.type
-        if isinstance(kind, VectorType) and bit_width(kind) == 1:
-            raise refusal(
-                op, "carried-mask", f"{op.name} carries a vector of booleans",
-                "mask registers do not cross the borders of loops and branches",
-                "carry jnp.where(mask, 1, 0) and compare with zero inside",
-            )  # fmt: skip
-
-
 def _undone(op: Operation, source: Vector) -> bool:
     """Whether every use of a change of shape only takes it back, so that both fold away."""
     users = [use.operation for use in op.results[0].uses]
@@ -382,11 +354,9 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
         (_scalars,),
     ),
     arith.SelectOp: (_narrow_extremum,),
-    vector.ShapeCastOp: (_mask_reshape,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
     tpu.IotaOp: (_half_word_iota,),
-    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 

@@ -386,6 +386,30 @@ def test_masks_are_reshaped_where_lanes_stay() -> None:
     beyond(cast("128", "128x1"), "mask-reshape")
 
 
+def test_masks_move_by_whole_registers() -> None:
+    def moved(shape: str, move: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{shape}xf32>\n"
+        at = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(f"%x: {memref(shape + 'xf32')}", load("a", "x", shape + "xf32", at)
+                      + compared + move)  # fmt: skip
+
+    def transpose(permutation: str, result: str) -> str:
+        return moved("3x5x7", f"%t = tpu.transpose %m, [{permutation}] : vector<3x5x7xi1> -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    def concatenate(shape: str, dim: int, result: str) -> str:
+        pair = f"vector<{shape}xi1>, vector<{shape}xi1>"
+        return moved(shape, f"%t = tpu.concatenate %m, %m in {dim} : {pair} -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    check(transpose("0, 2, 1", "3x7x5"))
+    beyond(transpose("1, 0, 2", "5x3x7"), "mask-transpose")
+    check(concatenate("8x128", 1, "8x256"))
+    check(concatenate("3x5x7", 0, "6x5x7"))
+    beyond(concatenate("5x7", 0, "10x7"), "mask-concatenate")
+    beyond(concatenate("128", 0, "256"), "mask-concatenate")
+
+
 def test_refs_are_reshaped_where_they_lie() -> None:
     def reshape(old: str, new: str) -> str:
         return kernel(

@@ -1,0 +1,91 @@
+"""What the TPU compiler does not do with vectors of booleans, which lie in mask registers.
+
+All of it was asked of libtpu 0.0.51. Our own lowering moves masks as 0 and 1 in words, so the
+refusals yield to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import scf, tpu, vector
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.passes.check_vectors import Rule, refusal
+from pallasite.targets import Target
+
+Vector = VectorType[Attribute]
+
+
+def _carried_masks(op: Operation, target: Target) -> None:
+    """The compiler keeps no mask registers across the borders of regions."""
+    carried = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+    for value in carried:
+        kind = value.type
+        if isinstance(kind, VectorType) and bit_width(kind) == 1:
+            raise refusal(
+                op, "carried-mask", f"{op.name} carries a vector of booleans",
+                "mask registers do not cross the borders of loops and branches",
+                "carry jnp.where(mask, 1, 0) and compare with zero inside",
+            )  # fmt: skip
+
+
+def _mask_reshape(op: Operation, target: Target) -> None:
+    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes."""
+    source, result = (cast(Vector, v.type) for v in (op.operands[0], op.results[0]))
+    old, new = source.get_shape(), result.get_shape()
+    if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
+        return
+    if old[-1] == 1 and [n for n in old if n != 1] == [n for n in new if n != 1]:
+        return
+    raise refusal(
+        op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",
+        "mask registers hold one bit per word and do not move from lane to lane",
+        "reshape jnp.where(mask, 1, 0) and compare with zero",
+    )  # fmt: skip
+
+
+def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) -> None:
+    """Lanes exchanged with another dimension pass through words; rows alone do not move."""
+    kind = cast(Vector, op.operands[0].type)
+    order = [int(d) for d in op.permutation.get_values()]
+    if bit_width(kind) != 1 or order == sorted(order) or order[-1] != len(order) - 1:
+        return
+    raise refusal(
+        op, "mask-transpose", f"cannot permute the rows of booleans of shape "
+        f"{list(kind.get_shape())} by {order}",
+        "mask registers hold one bit per word and do not move from sublane to sublane",
+        "transpose jnp.where(mask, 1, 0) and compare with zero",
+    )  # fmt: skip
+
+
+def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
+    """Pieces of a mask start where registers do."""
+    dim = op.dimension.value.data
+    shapes = [cast(Vector, v.type).get_shape() for v in op.operands]
+    if bit_width(op.operands[0].type) != 1:
+        return
+    rank = len(shapes[0])
+    unit = {1: LANES, 2: SUBLANES}.get(rank - dim, 1) if rank > 1 else SUBLANES * LANES
+    start = 0
+    for shape in shapes[:-1]:
+        start += shape[dim]
+        if start % unit:
+            raise refusal(
+                op, "mask-concatenate", f"cannot concatenate booleans at element {start} of "
+                f"dimension {dim}", f"mask registers do not move, and this one starts at a "
+                f"multiple of {unit} only",
+                "concatenate jnp.where(mask, 1, 0) and compare with zero",
+            )  # fmt: skip
+
+
+MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
+    **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
+    tpu.ConcatenateOp: (_mask_concatenation,),
+    vector.ShapeCastOp: (_mask_reshape,),
+}
+"""Rules of the reference for operations on masks."""
