@@ -28,6 +28,7 @@ from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
+from pallasite.passes.check_scalars import SCALAR_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
     REFERENCE_RULES,
@@ -264,6 +265,7 @@ _RULES = {**COMPUTE_RULES, **_ACCESSES}
 _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
     **MASK_RULES,
+    **SCALAR_RULES,
     tpu.StridedLoadOp: (_strided,),
     tpu.StridedStoreOp: (_strided,),
     tpu.MemrefReshapeOp: (_reshape_view,),

@@ -278,22 +278,6 @@ def _known(value: SSAValue) -> object:
     return value
 
 
-def _scalars(op: Operation, target: Target) -> None:
-    """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
-    type = op.results[0].type
-    if isinstance(type, IntegerType):
-        narrow = type.width.data not in (1, 32)
-    else:
-        narrow = isinstance(type, BFloat16Type | Float16Type)
-    if narrow:
-        wide = "int32" if isinstance(type, IntegerType) else "float32"
-        raise refusal(
-            op, "scalar-type", f"{op.name} of scalars of {type} is not supported",
-            "the scalar unit computes with 32-bit words only",
-            f"cast the operands to {wide} first, and the result back",
-        )  # fmt: skip
-
-
 def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -> None:
     """Rotations and gathers have rows and lanes to tell apart."""
     kind = cast(Vector, op.operands[0].type)
@@ -344,15 +328,6 @@ def _undone(op: Operation, source: Vector) -> bool:
 
 
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    **dict.fromkeys(
-        (
-            arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp,
-            arith.RemUIOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp,
-            arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp,
-            arith.MinimumfOp,
-        ),
-        (_scalars,),
-    ),
     arith.SelectOp: (_narrow_extremum,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
