@@ -103,7 +103,7 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         )
     width = bits.pop()
     alike = [v for v in vectors if v.layout.bits == width]
-    layout = agree(alike, width)
+    layout = agree(alike, width) if alike else VectorLayout.native(len(vectors[0].shape), width)
     if len(alike) < len(vectors):
         # Masks are packed row block by row block, which needs tiles of whole registers.
         if not layout.is_native:
@@ -113,9 +113,11 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
 
 
 def _mask_bits(masks: Sequence[Tiled]) -> set[int]:
-    """The width of the data that masks govern together: splats of masks fit any."""
+    """The width of the data that masks govern together: splats of masks fit any, and masks of
+    different widths meet as masks of words."""
     every = {mask.layout.bits for mask in masks}
-    return {mask.layout.bits for mask in masks if not is_one_value(mask)} or {max(every)}
+    found = {mask.layout.bits for mask in masks if not is_one_value(mask)} or {max(every)}
+    return found if len(found) == 1 else {32}
 
 
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:

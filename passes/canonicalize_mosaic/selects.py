@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, vector
 from pallasite.dialects.types import Dense, bit_width, splat, splat_value
@@ -27,7 +27,8 @@ def governed_bits(mask: SSAValue) -> int | None:
         return None
     if isinstance(owner, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
         found = {governed_bits(v) for v in owner.operands} - {None}
-        return max(cast("set[int]", found), default=None)
+        # Masks of different widths meet as masks of words.
+        return 32 if len(found) > 1 else next(iter(found), None)
     return 32
 
 
@@ -65,19 +66,3 @@ def _logic(mask: SSAValue, left: SSAValue, right: SSAValue, r: Legalizer) -> SSA
 
 def _true(mask: SSAValue) -> Dense:
     return splat(cast(VectorType[Attribute], mask.type), 1)
-
-
-@rule(arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-def legalize_logic(op: Operation, r: Legalizer) -> SSAValue | None:
-    """Masks of data of different widths meet as masks of words."""
-    if not is_vector(op.results[0]) or element_of(op.results[0]) != i1:
-        return None
-    widths = [governed_bits(v) for v in op.operands]
-    known = {w for w in widths if w is not None}
-    if len(known) < 2:
-        return None
-    raise r.unsupported(
-        op, "mixed-masks", f"{op.name} meets masks of {sorted(known)}-bit data",
-        "a mask register holds one bit per element of one width",
-        "compare values of equal width",
-    )  # fmt: skip

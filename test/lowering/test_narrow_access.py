@@ -233,3 +233,19 @@ func.func @kernel(%x: memref<6xf32, {smem}>, %o: memref<6xbf16, {smem}>) attribu
     (answer,) = api.run(pallasite.parse(text), [values], form="vreg", results=[((6,), kind)])
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(answer.astype(np.float32), values.astype(kind).astype("f4"))
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("other", ["bf16", "i8"])
+def test_masks_of_different_widths_meet_as_masks_of_words(other: str, target: str) -> None:
+    words, narrow, masks = "40x130xi32", f"40x130x{other}", "40x130xi1"
+    less = "arith.cmpf olt" if other == "bf16" else "arith.cmpi slt"
+    three = "3.0" if other == "bf16" else "3"
+    body = f"""
+  %z = arith.constant dense<3> : vector<{words}>
+  %n = arith.constant dense<{three}> : vector<{narrow}>
+  %a = arith.cmpi slt, %x, %z : vector<{words}>
+  %b = {less}, %y, %n : vector<{narrow}>
+  %m = arith.xori %a, %b : vector<{masks}>
+  %r = arith.select %m, %x, %z : vector<{masks}>, vector<{words}>"""
+    agree(kernel({"x": words, "y": narrow, "o": words}, body), target)
