@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.passes.check_vectors import Rule, refusal
+from pallasite.passes.check_vectors import REFERENCE_RULES, Rule, refusal
 from pallasite.targets import Target
 
 Vector = VectorType[Attribute]
@@ -82,10 +82,21 @@ def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
             )  # fmt: skip
 
 
+def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
+    """No unit rotates mask registers."""
+    if bit_width(op.operands[0].type) == 1:
+        raise refusal(
+            op, "mask-rotate", f"{op.name} of booleans is not supported",
+            "the cross-lane unit rotates words, not mask registers",
+            "rotate jnp.where(mask, 1, 0) and compare with zero",
+        )  # fmt: skip
+
+
 MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
     tpu.ConcatenateOp: (_mask_concatenation,),
+    tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], _mask_rotation),
     vector.ShapeCastOp: (_mask_reshape,),
 }
 """Rules of the reference for operations on masks."""

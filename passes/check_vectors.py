@@ -278,6 +278,19 @@ def _known(value: SSAValue) -> object:
     return value
 
 
+def _precision(op: tpu.MatmulOp, target: Target) -> None:
+    """Full precision splits f32 operands into several of bf16; others have nothing to split."""
+    elements = [cast(Vector, v.type).element_type for v in op.operands[:2]]
+    full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
+    if full and any(not isinstance(element, Float32Type) for element in elements):
+        raise refusal(
+            op, "matmul-precision", f"a product of {elements[0]} and {elements[1]} in full "
+            "precision is not supported",
+            "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
+            "leave the precision out if both operands are narrow, or cast both to float32",
+        )  # fmt: skip
+
+
 def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -> None:
     """Rotations and gathers have rows and lanes to tell apart."""
     kind = cast(Vector, op.operands[0].type)
@@ -331,6 +344,7 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.SelectOp: (_narrow_extremum,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
+    tpu.MatmulOp: (_precision,),
     tpu.IotaOp: (_half_word_iota,),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

@@ -169,9 +169,13 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     """Widens operands to a pair of types that the MXU takes."""
     lhs, rhs = op.lhs, op.rhs
     pair = (str(element_of(lhs)), str(element_of(rhs)))
+    numbers = numbers_of(op)
+    full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
+    if full and pair != ("f32", "f32") and is_float(element_of(op.acc)):
+        # Only f32 is multiplied in full precision.
+        return make_matmul([*(_as_float(v, f32, r) for v in (lhs, rhs)), op.acc], numbers, op, r)
     if pair in r.target.matmul_pairs:
         return None
-    numbers = numbers_of(op)
     if is_float(element_of(op.acc)):
         wide = (
             f32

@@ -410,6 +410,23 @@ def test_masks_move_by_whole_registers() -> None:
     beyond(concatenate("128", 0, "256"), "mask-concatenate")
 
 
+def test_full_precision_is_for_f32() -> None:
+    def matmul(element: str) -> str:
+        shape, acc = f"128x128x{element}", "128x128xf32"
+        numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
+        return kernel(
+            f"%x: {memref(shape)}, %y: {memref(acc)}",
+            load("a", "x", shape) + load("c", "y", acc)
+            + f"%m = tpu.matmul %a, %a, %c {{dimension_numbers = {numbers}, "
+            "precision = #tpu.contract_precision<fp32>, transpose_lhs = false, "
+            f"transpose_rhs = false}} : vector<{shape}>, vector<{shape}>, vector<{acc}> -> "
+            f"vector<{acc}>",
+        )  # fmt: skip
+
+    check(matmul("f32"))
+    beyond(matmul("bf16"), "matmul-precision")
+
+
 def test_powers_of_scalars() -> None:
     smem = memref("2xf32", SMEM)
     text = kernel(
