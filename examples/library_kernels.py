@@ -54,7 +54,7 @@ if __name__ == "__main__":
     agree("grouped matmul", grouped, (x, weights, sizes), expected, forms=("tiles",), checks=())
 
     batch, pages, page = 2, 4, 16
-    q = normal(batch, 8, DEPTH)
+    q = normal(batch, 8, DEPTH) * scale  # the kernel does not scale
     k_pages, v_pages = (normal(8, batch * pages, page, DEPTH, seed=seed) for seed in (1, 2))
     table = jnp.arange(batch * pages, dtype=jnp.int32).reshape(batch, pages)[:, ::-1]
     lengths = jnp.array([37, 64], jnp.int32)
