@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.types import bit_width
@@ -34,18 +34,33 @@ def _carried_masks(op: Operation, target: Target) -> None:
 
 
 def _mask_reshape(op: Operation, target: Target) -> None:
-    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes."""
+    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes.
+
+    It also adds one behind a mask that lies along sublanes because a reduction has taken its lanes.
+    """
     source, result = (cast(Vector, v.type) for v in (op.operands[0], op.results[0]))
     old, new = source.get_shape(), result.get_shape()
     if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
         return
-    if old[-1] == 1 and [n for n in old if n != 1] == [n for n in new if n != 1]:
-        return
+    if [n for n in old if n != 1] == [n for n in new if n != 1]:
+        if old[-1] == 1 or (new[-1] == 1 and _without_lanes(op.operands[0])):
+            return
     raise refusal(
         op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",
         "mask registers hold one bit per word and do not move from lane to lane",
         "reshape jnp.where(mask, 1, 0) and compare with zero",
     )  # fmt: skip
+
+
+def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
+    """Whether `value` is computed, element by element, from a reduction over a last dimension."""
+    op = value.owner
+    if isinstance(op, vector.MultiReductionOp):
+        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        return last in tuple(op.reduction_dims.get_values())
+    if not isinstance(op, Operation) or op.dialect_name() != "arith" or not depth:
+        return False
+    return any(_without_lanes(operand, depth - 1) for operand in op.operands)
 
 
 def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) -> None:

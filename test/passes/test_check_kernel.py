@@ -385,6 +385,18 @@ def test_masks_are_reshaped_where_lanes_stay() -> None:
     beyond(cast("16x256", "32x128"), "mask-reshape")
     beyond(cast("128", "128x1"), "mask-reshape")
 
+    def reduced(axis: int, size: int) -> str:
+        start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
+        kind = f"vector<32x128xf32> to vector<{size}xf32>"
+        total = f"%r = vector.multi_reduction <maximumf>, %a, %s [{axis}] : {kind}\n"
+        compared = f"%m = arith.cmpf olt, %r, %s : vector<{size}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{size}xi1> to vector<{size}x1xi1>"
+        loaded = load("a", "x", "32x128xf32", "%c0, %c0")
+        return kernel(f"%x: {memref('32x128xf32')}", loaded + start + total + compared + moved)
+
+    check(reduced(1, 32))
+    beyond(reduced(0, 128), "mask-reshape")
+
 
 def test_masks_move_by_whole_registers() -> None:
     def moved(shape: str, move: str) -> str:
