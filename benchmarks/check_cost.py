@@ -147,10 +147,12 @@ def main() -> None:
     worst = max(max(row[8:11]) for row in rows)
     publish(options, "check_cost.md", f"""# What checks cost
 
-Written by `benchmarks/check_cost.py` on one computer ({machine()}). Milliseconds of processor time
-of one run, checks off and on (`race`, `init`, `bounds`, `sync`) measured in turn. *growth* is the
-time with checks at {STEPS[-1]} steps over that at {STEPS[0]}, divided by {STEPS[-1] // STEPS[0]}:
-1 is linear. The most that checks cost is {worst:.2f} times the run without.
+Written by `benchmarks/check_cost.py` on one computer ({machine()}).
+Milliseconds of processor time of one run, checks off and on (`race`, `init`, `bounds`, `sync`)
+measured in turn, the least of {REPEATS}. *growth* is the time with checks at {STEPS[-1]} steps over
+that at {STEPS[0]}, divided by {STEPS[-1] // STEPS[0]}: 1 is linear. The most that checks cost is
+{worst:.2f} times the run without; two cores cost most, as every access of one may race with any of
+the other.
 
 {table(header, rows)}
 

@@ -1,0 +1,93 @@
+"""Two cores of one device: core meshes, pipelines and parallel grids (K24, K25 of the spec)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+f32 = jnp.float32
+
+
+def ramp(*shape: int) -> Any:
+    return jnp.arange(np.prod(shape), dtype=f32).reshape(shape)
+
+
+@pytest.mark.parametrize("form", ["mosaic", "vreg"])
+def test_two_cores_swap(form: Any) -> None:
+    """Every core sends its half to the other one, behind a handshake, and doubles what it gets."""
+
+    def body(x: Any, o: Any, mine: Any, other: Any, sent: Any, came: Any, ready: Any) -> None:
+        core = jax.lax.axis_index("core")
+        peer = {"core": 1 - core}
+        pltpu.sync_copy(x.at[pl.ds(core * 8, 8)], mine)
+        pl.semaphore_signal(ready, 1, device_id=peer)
+        pl.semaphore_wait(ready, 1)
+        pltpu.make_async_remote_copy(mine, other, sent, came, device_id=peer).start()
+        pltpu.make_async_remote_copy(mine, other, sent, came, device_id=peer).wait()
+        other[...] = other[...] * 2.0
+        pltpu.sync_copy(other, o.at[pl.ds(core * 8, 8)])
+
+    block, semaphore = pltpu.VMEM((8, 128), f32), pltpu.SemaphoreType
+    x = ramp(16, 128)
+    with simulate(target="v4", form=form, checks=("race", "init", "sync")):
+        swapped = pl.kernel(
+            body, out_type=jax.ShapeDtypeStruct(x.shape, f32),
+            mesh=pltpu.create_tensorcore_mesh("core"),
+            scratch_types=[block, block, semaphore.DMA, semaphore.DMA, semaphore.REGULAR],
+        )(x)  # fmt: skip
+    np.testing.assert_array_equal(swapped, 2 * jnp.concatenate([x[8:], x[:8]]))
+
+
+def test_a_pipeline_is_shared_by_the_cores_of_a_mesh() -> None:
+    def body(x: Any, o: Any) -> None:
+        def step(x_block: Any, o_block: Any) -> None:
+            o_block[...] = x_block[...] * 2.0
+
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(
+            step, grid=(5,), in_specs=[block], out_specs=[block], core_axis_name="core",
+            dimension_semantics=(pltpu.PARALLEL,),
+        )(x, o)  # fmt: skip
+
+    x = ramp(40, 128)
+    with simulate(target="v4", form="tiles", checks=("race", "init", "sync")):
+        doubled = pl.kernel(
+            body, out_type=jax.ShapeDtypeStruct(x.shape, f32),
+            mesh=pltpu.create_tensorcore_mesh("core"),
+        )(x)  # fmt: skip
+    np.testing.assert_array_equal(doubled, 2 * x)
+
+
+def test_parallel_grids_have_scratch_per_core() -> None:
+    """Counts the steps of each core in its scratch: five steps are three and two."""
+
+    def body(o: Any, count: Any) -> None:
+        step = pl.program_id(0)
+
+        @pl.when((step == 0) | (step == 3))
+        def _() -> None:
+            count[0] = 0
+
+        count[0] += 1
+        o[...] = jnp.full(o.shape, count[0], jnp.int32)
+
+    with simulate(target="v5p", form="dma", checks=("race", "init", "sync")):
+        counts = pl.pallas_call(
+            body, out_shape=jax.ShapeDtypeStruct((40, 128), jnp.int32), grid=(5,),
+            out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+            scratch_shapes=[pltpu.SMEM((1,), jnp.int32)],
+            compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        )()  # fmt: skip
+    assert counts[::8, 0].tolist() == [1, 2, 3, 1, 2]
