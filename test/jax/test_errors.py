@@ -149,13 +149,18 @@ def test_sparse_core() -> None:
 def test_diagnostics_are_errors_of_jax_too() -> None:
     """Programs that try out block sizes catch what JAX raises when a kernel does not compile."""
 
-    def strided(x: Any, o: Any) -> None:
-        o[...] = x[::4]
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    def copy(limit: int) -> Any:
+        params = pltpu.CompilerParams(vmem_limit_bytes=limit)
+        x = jnp.ones((128, 128))
+        return pl.pallas_call(body, out_shape=x, compiler_params=params)(x)
 
     with simulate():
+        copy(2**18)
         with pytest.raises(jax.errors.JaxRuntimeError) as caught:
-            call = pl.pallas_call(strided, out_shape=jax.ShapeDtypeStruct((4, 4), jnp.float32))
-            call(jnp.ones((16, 4)))
+            copy(2**10)
         assert isinstance(caught.value, Unsupported)
         with pytest.raises(jax.errors.JaxRuntimeError) as caught:
             read_at(jnp.array([12]), jnp.ones((16, 128)))
