@@ -21,6 +21,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "mosaic": ("lower-to-mosaic",),
     "dma": ("windows-to-dma",),
     "tiles": (
+        "absorb-moves",
         "infer-memref-layout",
         "canonicalize-mosaic",
         "vectors-to-tiles",

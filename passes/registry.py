@@ -12,6 +12,7 @@ from typing import cast
 from xdsl.passes import ModulePass
 
 _PASSES = {
+    "absorb-moves": "pallasite.lowering.absorb_moves:AbsorbMovesPass",
     "canonicalize-mosaic": "pallasite.passes.canonicalize_mosaic:CanonicalizeMosaicPass",
     "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",

@@ -145,6 +145,7 @@ class Converter:
         self._old: list[Operation] = []
         self._places: dict[SSAValue, Block | Operation] = {}
         self._offers: dict[SSAValue, Offer] = {}
+        self._words: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
@@ -233,6 +234,19 @@ class Converter:
     def offer(self, value: SSAValue, make: Offer) -> None:
         """Says that `make(layout)` gives `value` in other layouts without moving it, or None."""
         self._offers[value] = make
+
+    def offer_words(self, value: SSAValue, make: Offer) -> None:
+        """Says that `make(layout)` gives the i32 words of packed `value` in `layout`, or None."""
+        self._words[value] = make
+
+    def words(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
+        """The words of packed `value`, as i32 with fewer rows, in `layout`, if that is offered."""
+        if value not in self._words:
+            return None
+        outer, self._anchor = self._anchor, self._behind(value)
+        grid = self._words[value](layout)
+        self._anchor = outer
+        return grid
 
     def relayout(self, held: Tiled, layout: VectorLayout) -> Tiled:
         """`held` in `layout`, computed here."""

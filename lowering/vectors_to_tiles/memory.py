@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.kernel import EXTENT
+from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
@@ -139,6 +140,9 @@ def _matrix_access(
         # Every row of 128 words has its own tile: any row is the start of a register, and the
         # rows below follow at the distance of one row of tiles.
         row, stride = _offset(op, indices[-2], rows, "sublane", c), tiling.strides[-2]
+    elif _begins_a_word(indices[-2], tiling, bits):
+        # In one column of tiles the words of all rows follow each other.
+        row, stride, single_rows, rows = 0, 1, True, native
     else:
         row, stride = _offset(op, indices[-2], rows, "sublane", c), 1
     if not single_rows and rows < native and (row + shape[-2] > rows):
@@ -157,6 +161,12 @@ def _matrix_access(
         open_rows and not single_rows, ends[1] == extent[-1] and reaches_end(memref, -1),
         open_word=open_rows,
     )  # fmt: skip
+
+
+def _begins_a_word(row: SSAValue, tiling: Tiling, bits: int) -> bool:
+    """Whether packed rows from `row` on are consecutive words, but not a tile from its start."""
+    rest = remainder(row, tiling.first[0])
+    return bits < 32 and tiling.strides[-2] == 1 and bool(rest) and not rest % packing(bits)
 
 
 def reaches_end(memref: SSAValue, dim: int) -> bool:
@@ -283,7 +293,33 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
         return load_grid(other, shape, element_of(result), c) if other is not None else None
 
     c.offer(result, again)
+    if plan.layout.bits < 32 and len(shape) > 2:
+        c.offer_words(result, lambda layout: _load_words(op, indices, shape, layout, c))
     c.retire(op)
+
+
+def _load_words(
+    op: vector.LoadOp, indices: list[SSAValue], shape: tuple[int, ...], layout: VectorLayout,
+    c: Converter,
+) -> SSAValue | None:  # fmt: skip
+    """The words of a packed load in `layout`, if memory serves them there and no word is cut."""
+    kind = cast(MemRefType[Attribute], op.base.type)
+    tiling, extents = tiling_of(kind), kind.get_shape()
+    p, row = packing(bit_width(kind.element_type)), constant_of(indices[-2])
+    if tiling is None or row is None or tiling.first[0] % p:
+        return None
+    if row % p or shape[-2] % p or extents[-2] % p:
+        return None
+    words = Tiling(((tiling.first[0] // p, LANES),), tiling.strides)
+    view = MemRefType(
+        i32, (*extents[:-2], extents[-2] // p, extents[-1]), TiledLayoutAttr.of(words),
+        kind.memory_space,
+    )  # fmt: skip
+    memref = c.emit(tpu.MemrefBitcastOp(operands=[op.base], result_types=[view]))
+    places = [*indices[:-2], c.constant_index(row // p), indices[-1]]
+    size = (*shape[:-2], shape[-2] // p, shape[-1])
+    plan = access_in(access(op, memref, places, size, c), places, size, layout)
+    return load_grid(plan, size, i32, c) if plan is not None else None
 
 
 def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
@@ -326,7 +362,7 @@ def _load_ragged(
     base = list(plan.base)
     if whole:
         base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)
-    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
+    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], -(-rest // p), c)
     if not whole:
         return tail
     head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)

@@ -227,6 +227,12 @@ class _Emitter:
                 )
             case Select():
                 made = arith.SelectOp(self.mask(step.mask, value.grid), first, operands[1])
+            case GatherLanes() if (first_lane := _diagonal(step.index)) is not None:
+                made = tpu.BroadcastInSublanesOp.create(
+                    operands=[first],
+                    result_types=[kind],
+                    properties={"lane": IntegerAttr(first_lane, i32)},
+                )
             case GatherLanes() | GatherSublanes():
                 dim = rank + 1 if isinstance(step, GatherLanes) else rank
                 made = tpu.DynamicGatherOp(
@@ -304,6 +310,13 @@ class _Emitter:
 def _signed(value: int) -> int:
     """A number modulo 2^32 as the signed value that prints it."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _diagonal(index: Field) -> int | None:
+    """The lane that sublane 0 takes if every sublane takes the next lane, on all lanes."""
+    lane = index.base[0]
+    plain = not index.overlays and index.base[1:] == (0, 1, 0)
+    return lane if plain and 0 <= lane <= LANES - SUBLANES else None
 
 
 def _within(field: Field) -> bool:

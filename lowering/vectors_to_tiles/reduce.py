@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i1, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat, splat_value
-from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -57,13 +58,18 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
     kind = str(op.kind.data.value if hasattr(op.kind.data, "value") else op.kind.data)
     held = native_operand(c, op.source)
+    element = held.element
+    dims = [int(d) for d in op.reduction_dims.get_values()]
+    if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
+        folded = _folded_blocks(c, held, dims, kind)
+        value, layout = widen(c, folded, f32)
+        held = Tiled(value, layout, folded.shape)
     if kind not in KINDS or held.layout.bits != 32:
         raise c.unsupported(
             op, "reduction-kind", f"a {kind} reduction of {held.element} is not supported",
             "the cross-lane unit reduces 32-bit sums, maxima and minima",
             "convert to float32 or int32 first",
         )  # fmt: skip
-    dims = [int(d) for d in op.reduction_dims.get_values()]
     integer = not is_float(held.element)
     reduced = reduce_dims(c, held, dims, kind, integer)
     result = op.results[0]
@@ -79,9 +85,29 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
             grid_type(layout, shape, held.element),
         )
     )
+    if bit_width(element) < 32:
+        value, layout = narrow(c, Tiled(value, layout, shape), element)
     value, layout = _with_accumulator(op, value, layout, shape, kind, integer, c)
     c.define(result, value, layout)
     c.retire(op)
+
+
+def _folded_blocks(c: Converter, held: Tiled, dims: Sequence[int], kind: str) -> Tiled:
+    """Packed registers folded onto each other, where none has padding along the dimensions."""
+    layout, shape, value = held.layout, list(held.shape), held.grid
+    fold = combiner(kind, False).name
+    for position, dim in enumerate(layout.leading_dims(len(shape))):
+        if dim in dims:
+            value = c.emit(grid.ReduceOp(value, position, fold))
+            shape[dim] = 1
+    leading = len(layout.leading_dims(len(shape)))
+    offsets = (layout.row, layout.column)
+    for axis, dim in enumerate((layout.sublane_dim, layout.lane_dim)):
+        if dim in dims and dim is not None and offsets[axis] == 0:
+            if shape[dim] % layout.block[axis] == 0:
+                value = c.emit(grid.ReduceOp(value, leading + axis, fold))
+                shape[dim] = layout.block[axis]
+    return Tiled(value, layout, tuple(shape))
 
 
 def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> VectorLayout:
@@ -107,7 +133,6 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
         if dim in dims:
             value = c.emit(grid.ReduceOp(value, position, fold.name))
             shape[dim] = 1
-    register_rank = len(register_shape(layout.bits))
     for axis, dim in ((0, layout.sublane_dim), (1, layout.lane_dim)):
         if dim is None or dim not in dims:
             continue
@@ -118,17 +143,7 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
             value = _repeat(c, value, extent, kind, integer)
             continue
         value = c.emit(grid.ReduceOp(value, len(leading) + axis, fold.name))
-        full = len(cast(VectorType[Attribute], value.type).get_shape())
-        value = c.emit(
-            tpu.AllReduceOp.create(
-                operands=[value],
-                result_types=[value.type],
-                properties={
-                    "dim": IntegerAttr(full - register_rank + axis, i64),
-                    "kind": tpu.ReductionKindAttr(tpu.ReductionKind(KINDS[kind][1])),
-                },
-            )
-        )
+        value = _all_reduce(c, value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type)
         layout = layout.with_offsets(*((None, layout.column) if axis == 0 else (layout.row, None)))
     return Tiled(value, layout, tuple(shape))
 
@@ -224,10 +239,14 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     """argmax and argmin: the extremum, then the least coordinate that attains it."""
     result = op.results[0]
     held = native_operand(c, op.operands[0])
-    # Positions vary even where all values are equal.
-    placed = spelled_out(held.layout, held.shape)
-    held = Tiled(c.in_layout(op.operands[0], placed), placed, held.shape)
     axis = op.axis.value.data
+    # Positions vary even where all values are equal, and count from element 0.
+    placed = spelled_out(held.layout, held.shape)
+    placed = placed.with_offsets(
+        0 if axis == placed.sublane_dim else placed.row,
+        0 if axis == placed.lane_dim else placed.column,
+    )
+    held = Tiled(c.in_layout(op.operands[0], placed), placed, held.shape)
     if held.layout.bits != 32:
         raise c.unsupported(
             op, "reduction-kind", f"an arg reduction of {held.element} is not supported",
@@ -235,6 +254,9 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
             "convert to float32 first",
         )  # fmt: skip
     maximum = "max" in str(op.kind)
+    if axis == placed.lane_dim and placed.grid_shape(held.shape)[-1] <= 2:
+        _index_by_lane(op, held, maximum, c)
+        return
     best = reduce_dims(c, held, [axis], "maximumf" if maximum else "minimumf", False)
     kind = cast(VectorType[Attribute], held.grid.type)
     everywhere = c.emit(grid.BroadcastOp(best.grid, kind))
@@ -248,6 +270,58 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     layout = without_dims(least.layout, [axis], len(held.shape))
     c.define(result, c.emit(grid.ReshapeOp(least.grid, grid_type(layout, shape, i32))), layout)
     c.retire(op)
+
+
+def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Converter) -> None:
+    """The first lane of the extremum in one operation per register.
+
+    Of two registers side by side the second one only counts where it beats every lane of the
+    first, so that of equal values the first is found.
+    """
+    kind = tpu.ReductionKind.ARG_MAX if maximum else tpu.ReductionKind.ARG_MIN
+    fold = "maximumf" if maximum else "minimumf"
+    axis = op.axis.value.data
+    rank = len(held.shape)
+    value = mask_padding(c, held, [axis], neutral_value(fold, held.element))
+    shape = cast(VectorType[Attribute], value.type).get_shape()
+    second: SSAValue | None = None
+    if shape[-3] == 2:
+        left, right = (_cut(c, value, len(shape) - 3, n, 1) for n in (0, 1))
+        best = _all_reduce(c, left, 1, tpu.ReductionKind(KINDS[fold][1]), left.type)
+        second = c.emit(arith.CmpfOp(right, best, "ogt" if maximum else "olt"))
+        value = c.emit(arith.SelectOp(second, right, left))
+    counts = VectorType(i32, cast(VectorType[Attribute], value.type).get_shape())
+    found = _all_reduce(c, value, 1, kind, counts)
+    if second is not None:
+        lanes = coordinate(c, axis, rank, held.layout, counts)
+        width = c.emit(arith.ConstantOp(splat(counts, LANES)))
+        index = c.emit(arith.SelectOp(second, c.emit(arith.AddiOp(lanes, width)), lanes))
+        gather = tpu.DynamicGatherOp.create(
+            operands=[index, found],
+            result_types=[counts],
+            properties={"dimensions": DenseArrayBase.from_list(i32, [len(counts.get_shape()) - 1])},
+        )
+        found = c.emit(gather)
+    layout = without_dims(held.layout.with_offsets(held.layout.row, None), [axis], rank)
+    kept = grid_type(layout, shape_of(op.results[0]), i32)
+    c.define(op.results[0], c.emit(grid.ReshapeOp(found, kept)), layout)
+    c.retire(op)
+
+
+def _all_reduce(
+    c: Converter, value: SSAValue, axis: int, kind: tpu.ReductionKind, result: Attribute
+) -> SSAValue:
+    """Every register reduced along its sublanes (`axis` 0) or lanes (1), in all of them."""
+    full = len(cast(VectorType[Attribute], value.type).get_shape())
+    made = tpu.AllReduceOp.create(
+        operands=[value],
+        result_types=[result],
+        properties={
+            "dim": IntegerAttr(full - 2 + axis, i64),
+            "kind": tpu.ReductionKindAttr(kind),
+        },
+    )
+    return c.emit(made)
 
 
 def native_operand(c: Converter, value: SSAValue) -> Tiled:

@@ -139,10 +139,12 @@ def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
 def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
     """By `amount` in [0, extent with padding): inside registers by its remainder, then whole
     registers."""
+    count = -(-held.shape[dim] // unit)
+    if count == 2 and unit > 1:
+        return _between_two(held, dim, unit, amount, c)
     value = held.grid
     if unit > 1:
         value = _inside(held, dim, unit, amount, c)
-    count = -(-held.shape[dim] // unit)
     if count == 1:
         return value
     whole = c.emit(arith.DivSIOp(amount, c.constant_i32(unit)))
@@ -185,16 +187,38 @@ def _inside(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) ->
     return c.emit(arith.SelectOp(_below(axis, rest, kind, c), before, turned))
 
 
+def _between_two(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
+    """By `amount` in [0, 2 * unit) over two registers: each position comes from one or the other.
+
+    From the other one wherever `position - amount` lies an odd number of registers away.
+    """
+    kind = cast(VectorType[Attribute], held.grid.type)
+    axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
+    turned = c.rotate(held.grid, c.emit(arith.RemSIOp(amount, c.constant_i32(unit))), axis)
+    swapped = _roll_registers(turned, _grid_dim(held, dim), 1, 2, c)
+    word = VectorType(i32, (SUBLANES, LANES))
+    position = _positions(axis - (len(kind.get_shape()) - 2), c)
+    far = c.emit(arith.SubiOp(position, c.emit(vector.BroadcastOp(amount, word))))
+    odd = c.emit(arith.ConstantOp(splat(word, unit)))
+    mask = c.emit(arith.CmpiOp(c.emit(arith.AndIOp(far, odd)), odd, "eq"))
+    mask = c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+    return c.emit(arith.SelectOp(mask, swapped, turned))
+
+
+def _positions(axis: int, c: Converter) -> SSAValue:
+    """The sublane (`axis` 0) or lane (1) of every word of a register."""
+    made = tpu.IotaOp.create(
+        result_types=[VectorType(i32, (SUBLANES, LANES))],
+        properties={"dimensions": DenseArrayBase.from_list(i32, [axis])},
+    )
+    return c.emit(made)
+
+
 def _below(axis: int, bound: SSAValue, kind: VectorType[Attribute], c: Converter) -> SSAValue:
     """A mask of the positions along register axis `axis` that are less than scalar `bound`."""
     word = VectorType(i32, (SUBLANES, LANES))
-    iota = tpu.IotaOp.create(
-        result_types=[word],
-        properties={
-            "dimensions": DenseArrayBase.from_list(i32, [axis - (len(kind.get_shape()) - 2)])
-        },
-    )
-    mask = c.emit(arith.CmpiOp(c.emit(iota), c.emit(vector.BroadcastOp(bound, word)), "slt"))
+    position = _positions(axis - (len(kind.get_shape()) - 2), c)
+    mask = c.emit(arith.CmpiOp(position, c.emit(vector.BroadcastOp(bound, word)), "slt"))
     return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import splat
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -158,7 +161,7 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
         value = made(layout) if layout is not None else None
         if layout is not None and value is not None:
             c.define(result, value, layout)
-            c.offer(result, made)
+            c.offer(result, lambda other: made(other) or _pairs(op, permutation, other, c))
             c.retire(op)
             return True
     return False
@@ -226,6 +229,41 @@ def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> N
         return
     target = VectorLayout.native(len(permutation), held.layout.bits)
     move_operand(op, lambda laid: Move.transpose(laid, target, permutation), c)
+
+
+def _pairs(
+    op: Operation, permutation: Sequence[int] | None, target: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """Rows of 16 bits change places with a leading dimension that memory puts on the sublanes.
+
+    Each word then holds two rows of the source; each of its halves, packed along the sublanes, is
+    a register of the result, which is in the native layout.
+    """
+    held, shape = c.tiled(op.operands[0]), shape_of(op.results[0])
+    rank = len(shape)
+    if permutation is None or target != VectorLayout.native(rank, 16):
+        return None
+    axis = permutation[-2]
+    if rank < 3 or permutation[-1] != rank - 1 or axis == rank - 2:
+        return None
+    words = c.words(op.operands[0], VectorLayout(32, axis, rank - 1))
+    if words is None:
+        return None
+    # The grid gets one dimension per dimension of the source, in that order.
+    order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
+    words = c.emit(grid.TransposeOp(words, [order.index(d) for d in range(rank)]))
+    blocks = list(cast(VectorType[Attribute], words.type).get_shape()[:rank])
+    word = VectorLayout(32, axis, rank - 1).register_shape()
+    half = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 16)))
+    # A pack drops the upper halves of its words.
+    apart = VectorType(i32, (*blocks[:-1], 1, blocks[-1], *word))
+    halves = [c.emit(grid.ReshapeOp(h, apart)) for h in (words, c.emit(arith.ShRUIOp(words, half)))]
+    rows = VectorType(i32, (*blocks[:-2], held.shape[-2], blocks[-1], *word))
+    both = c.emit(grid.ReshapeOp(c.emit(grid.ConcatOp(halves, rank - 1)), rows))
+    moved = c.emit(grid.TransposeOp(both, permutation))
+    wide = Tiled(moved, VectorLayout.native(rank, 32), shape)
+    value, layout = narrow(c, wide, IntegerType(16))
+    return c.bitcast(value, grid_type(layout, shape, held.element))
 
 
 @rule(tpu.ConcatenateOp)

@@ -1,0 +1,148 @@
+"""Movement that loads and stores do on their way: right in every form, and no shuffle is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+import pallasite
+
+Array = NDArray[np.generic]
+NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32}
+
+
+def kernel(operands: list[str], body: str) -> ModuleOp:
+    """A kernel of `%a`, `%b`, ...; the last of the types `operands` (`8x128xf32`) is its result.
+
+    In `body`, `A`, `B`, ... stand for the memref types.
+    """
+    names = [chr(ord("a") + i) for i in range(len(operands))]
+    memrefs = {
+        n: f"memref<{t}, #tpu.memory_space<vmem>>" for n, t in zip(names, operands, strict=True)
+    }
+    for name, kind in memrefs.items():
+        body = body.replace(f": {name.upper()}", f": {kind}")
+    tensors = [f"tensor<{t}>" for t in operands]
+    arguments = ", ".join(f"%{n}: {t}" for n, t in memrefs.items())
+    return pallasite.parse(f"""
+module attributes {{tpu.call = {{operands = [{", ".join(tensors[:-1])}],
+    results = [{tensors[-1]}], aliases = array<i64>, settings = "{{}}"}}}} {{
+  func.func @kernel({arguments}) attributes {{dimension_semantics = [],
+      scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>}} {{
+    %z = arith.constant 0 : index
+    {body}
+    func.return
+  }}
+}}""")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    operands: list[str]
+    body: str
+    answer: str
+    moves: tuple[str, ...] = ("sublane_shuffle", "arith.select", "create_mask")
+
+
+CASES = [
+    Case(
+        "slice_of_sum", ["16x256xf32", "16x256xf32", "8x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<16x256xf32>
+        %y = vector.load %b[%z, %z] : B, vector<16x256xf32>
+        %s = arith.addf %x, %y : vector<16x256xf32>
+        %t = vector.extract_strided_slice %s {offsets = [3, 128], sizes = [8, 128],
+            strides = [1, 1]} : vector<16x256xf32> to vector<8x128xf32>
+        tpu.vector_store %c[%z, %z], %t {strides = array<i32>} : C, vector<8x128xf32>,""",
+        "(a + b)[3:11, 128:]",
+    ),
+    Case(
+        "slice_of_a_slice", ["40x128xf32", "9x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<40x128xf32>
+        %s = vector.extract_strided_slice %x {offsets = [5, 0], sizes = [30, 128],
+            strides = [1, 1]} : vector<40x128xf32> to vector<30x128xf32>
+        %e = math.absf %s : vector<30x128xf32>
+        %t = vector.extract_strided_slice %e {offsets = [7, 0], sizes = [9, 128],
+            strides = [1, 1]} : vector<30x128xf32> to vector<9x128xf32>
+        tpu.vector_store %b[%z, %z], %t {strides = array<i32>} : B, vector<9x128xf32>,""",
+        "abs(a[12:21])",
+    ),
+    Case(
+        "kept_for_another_use", ["16x128xf32", "8x128xf32", "24x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<16x128xf32>
+        %y = vector.load %b[%z, %z] : B, vector<8x128xf32>
+        %s = vector.extract_strided_slice %x {offsets = [3, 0], sizes = [8, 128],
+            strides = [1, 1]} : vector<16x128xf32> to vector<8x128xf32>
+        %t = arith.addf %s, %y : vector<8x128xf32>
+        %u = tpu.concatenate %x, %t in 0 : vector<16x128xf32>, vector<8x128xf32>
+            -> vector<24x128xf32>
+        tpu.vector_store %c[%z, %z], %u {strides = array<i32>} : C, vector<24x128xf32>,""",
+        "concatenate([a, a[3:11] + b])",
+        (),
+    ),
+    Case(
+        "concatenated_words", ["2x5x200xf32", "2x9x200xf32", "2x14x200xf32"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<2x5x200xf32>
+        %y = vector.load %b[%z, %z, %z] : B, vector<2x9x200xf32>
+        %u = tpu.concatenate %x, %y in 1 : vector<2x5x200xf32>, vector<2x9x200xf32>
+            -> vector<2x14x200xf32>
+        tpu.vector_store %c[%z, %z, %z], %u {strides = array<i32>} : C, vector<2x14x200xf32>,""",
+        "concatenate([a, b], 1)",
+    ),
+    Case(
+        "concatenated_pairs", ["6x128xbf16", "20x128xbf16", "26x128xbf16"],
+        """%x = vector.load %a[%z, %z] : A, vector<6x128xbf16>
+        %y = vector.load %b[%z, %z] : B, vector<20x128xbf16>
+        %u = tpu.concatenate %x, %y in 0 : vector<6x128xbf16>, vector<20x128xbf16>
+            -> vector<26x128xbf16>
+        tpu.vector_store %c[%z, %z], %u {strides = array<i32>} : C, vector<26x128xbf16>,""",
+        "concatenate([a, b])",
+    ),
+    Case(
+        "rolled", ["20x256xi32", "20x256xi32"],
+        """%x = vector.load %a[%z, %z] : A, vector<20x256xi32>
+        %n = arith.constant 27 : i32
+        %u = tpu.dynamic_rotate %x by %n dim 0 : vector<20x256xi32>, i32 -> vector<20x256xi32>
+        tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<20x256xi32>,""",
+        "roll(a, 27, 0)",
+    ),
+    Case(
+        "rows_joined", ["4x5x128xf32", "20x128xf32"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<4x5x128xf32>
+        %y = vector.shape_cast %x : vector<4x5x128xf32> to vector<20x128xf32>
+        %u = math.absf %y : vector<20x128xf32>
+        tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<20x128xf32>,""",
+        "abs(a.reshape(20, 128))",
+    ),
+    Case(
+        "rows_split", ["30x256xf32", "3x10x256xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<30x256xf32>
+        %y = math.absf %x : vector<30x256xf32>
+        %u = vector.shape_cast %y : vector<30x256xf32> to vector<3x10x256xf32>
+        tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<3x10x256xf32>,""",
+        "abs(a).reshape(3, 10, 256)",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_memory_moves(case: Case) -> None:
+    module = kernel(case.operands, case.body)
+    rng = np.random.default_rng(0)
+    inputs: list[Array] = []
+    for text in case.operands[:-1]:
+        *shape, element = text.split("x")
+        numbers = rng.integers(-50, 50, [int(n) for n in shape])
+        inputs.append(numbers.astype(NUMPY[element]))
+    names = dict(zip("abc", inputs, strict=False))
+    expected = eval(case.answer, {"__builtins__": {}}, {**vars(np), **names})
+    lowered = pallasite.lower(module, form="vreg", target="v5e")
+    (actual,) = pallasite.run(lowered, inputs, form="vreg", target="v5e")
+    assert np.array_equal(actual, expected)
+    text = str(lowered)
+    assert not [move for move in case.moves if move in text]
