@@ -262,7 +262,7 @@ def split_store(op: tpu.VectorStoreOp) -> None:
     ):
         return
     for offset, part in parts:
-        indices = list(op.indices)
+        indices: list[SSAValue] = list(op.indices)
         indices[-2] = _plus(indices[-2], offset, op)
         value = _sliced(owner.operands[0], part) if isinstance(part, _Box) else part
         stored = tpu.VectorStoreOp.create(

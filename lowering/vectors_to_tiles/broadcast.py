@@ -47,9 +47,30 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
         # move onto the lanes later, all copies of it.
         kept = rank < 2 or old[-2] == shape[-2]
         spread = VectorLayout.native(rank, layout.bits, 0 if kept else None, None)
+    spread = _by_rows(source, spread, shape, c)
     held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.retire(op)
+
+
+def _by_rows(
+    source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter
+) -> VectorLayout:
+    """The layout with each row spread over registers of its own, if that is served and shorter.
+
+    Rows that lie on the sublanes of one register are stored at a distance, row by row.
+    """
+    old, rank = shape_of(source), len(shape)
+    if len(old) != rank or rank < 3 or spread.bits != 32 or old[-1] != shape[-1]:
+        return spread
+    if old[-2] != 1 or spread.sublane_dim in (None, rank - 2) or spread.lane_dim != rank - 1:
+        return spread
+    rows = VectorLayout.native(rank, 32, None, spread.column)
+    stored = VectorLayout.native(rank, 32, 0, spread.column)
+    cost = rows.register_count(old) + stored.register_count(shape)
+    if cost >= spread.register_count(old) + spread.register_count(shape):
+        return spread
+    return rows if c.served(source, rows) is not None else spread
 
 
 def broadcast_grid(

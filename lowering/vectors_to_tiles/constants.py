@@ -123,6 +123,11 @@ def coordinate(
         properties={"dimensions": DenseArrayBase.from_list(i32, [dim - (rank - 2)])},
     )
     spread = c.emit(grid.BroadcastOp(c.emit(inside), kind))
-    if kind.get_shape()[place] == 1:
+    shape = kind.get_shape()[: -len(register_shape(32))]
+    if shape[place] == 1:
         return spread
-    return c.emit(arith.AddiOp(blocks, spread))
+    # The first block along the dimension counts as its registers do: nothing is added.
+    begin, rest, first = [0] * len(shape), list(shape), list(shape)
+    begin[place], rest[place], first[place] = 1, shape[place] - 1, 1
+    others = c.emit(arith.AddiOp(c.box(blocks, begin, rest), c.box(spread, begin, rest)))
+    return c.emit(grid.ConcatOp([c.box(spread, [0] * len(shape), first), others], place))

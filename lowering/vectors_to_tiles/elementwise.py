@@ -18,6 +18,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
 )
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
+from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
@@ -89,6 +90,8 @@ CASTS: tuple[type[Operation], ...] = (
 def lower_elementwise(op: Operation, c: Converter) -> None:
     """The same operation on grids; scalar operands (a select's condition) stay as they are."""
     if not op.results or not is_vector(op.results[0]):
+        return
+    if isinstance(op, arith.CmpiOp) and lower_position_mask(op, c):
         return
     vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
     data = {c.tiled(v).layout.bits for v in op.operands if is_vector(v) and not is_mask(v)}

@@ -27,7 +27,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.kernel import EXTENT
-from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
@@ -164,9 +163,9 @@ def _matrix_access(
 
 
 def _begins_a_word(row: SSAValue, tiling: Tiling, bits: int) -> bool:
-    """Whether packed rows from `row` on are consecutive words, but not a tile from its start."""
+    """Whether rows from `row` on are consecutive words, but not a tile from its start."""
     rest = remainder(row, tiling.first[0])
-    return bits < 32 and tiling.strides[-2] == 1 and bool(rest) and not rest % packing(bits)
+    return tiling.strides[-2] == 1 and bool(rest) and not rest % packing(bits)
 
 
 def reaches_end(memref: SSAValue, dim: int) -> bool:
@@ -200,7 +199,8 @@ def access_in(
     """The access of `plan` for a value in another `layout`; None if memory does not serve it.
 
     Rows of 128 words can be taken at any distance, so 32-bit elements of a leading dimension may
-    lie on the sublanes, and one row may be spread over all of them.
+    lie on the sublanes, and one row may be spread over all of them: the only one, or each of
+    several in registers of its own.
     """
     if layout == plan.layout:
         return plan
@@ -213,10 +213,13 @@ def access_in(
     fixed_row = constant_of(indices[-2]) is not None or tiling.first[0] == 1
     dim = layout.sublane_dim
     base = (*indices[:-1], plan.base[-1])
-    if layout.row is None and layout.extents(shape)[0] == 1 and dim in (None, rank - 2):
-        if not fixed_row or shape[-2] != 1:
+    if layout.row is None and (dim is None or (dim == rank - 2 and shape[-2] == 1)):
+        if not fixed_row:
             return None
-        return replace(plan, base=base, layout=layout, sublane_stride=0, tile_rows=SUBLANES)
+        steps = (*[1] * (rank - 1), LANES)
+        return replace(
+            plan, base=base, layout=layout, steps=steps, sublane_stride=0, tile_rows=SUBLANES
+        )
     if dim is None or dim >= rank - 2 or layout.row != 0 or not fixed_row:
         return None
     steps = [*[1] * (rank - 1), LANES]
@@ -277,7 +280,10 @@ def sublane_mask(first: int, last: int) -> Attribute:
 def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The grid with one dimension per memref dimension."""
     grid_shape = plan.layout.grid_shape(shape)
-    return grid_shape[1:] if len(shape) == 1 else grid_shape
+    if len(shape) == 1:
+        return grid_shape[1:]
+    # Rows that number registers, each spread over one, leave no dimension of row blocks.
+    return grid_shape if plan.layout.sublane_dim is not None else (*grid_shape[:-2], grid_shape[-1])
 
 
 @rule(vector.LoadOp)
@@ -285,41 +291,22 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     """One grid load; another layout that memory can serve is loaded again when it is wanted."""
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result)
+    # That file needs the accesses of this one.
+    from pallasite.lowering.vectors_to_tiles.packed_loads import load_between_words, load_words
+
     plan = access(op, op.base, indices, shape, c)
     c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
 
     def again(layout: VectorLayout) -> SSAValue | None:
         other = access_in(plan, indices, shape, layout)
-        return load_grid(other, shape, element_of(result), c) if other is not None else None
+        if other is not None:
+            return load_grid(other, shape, element_of(result), c)
+        return load_between_words(op, plan, layout, c)
 
     c.offer(result, again)
-    if plan.layout.bits < 32 and len(shape) > 2:
-        c.offer_words(result, lambda layout: _load_words(op, indices, shape, layout, c))
+    if plan.layout.bits < 32 and len(shape) > 1:
+        c.offer_words(result, lambda layout: load_words(op, layout, c))
     c.retire(op)
-
-
-def _load_words(
-    op: vector.LoadOp, indices: list[SSAValue], shape: tuple[int, ...], layout: VectorLayout,
-    c: Converter,
-) -> SSAValue | None:  # fmt: skip
-    """The words of a packed load in `layout`, if memory serves them there and no word is cut."""
-    kind = cast(MemRefType[Attribute], op.base.type)
-    tiling, extents = tiling_of(kind), kind.get_shape()
-    p, row = packing(bit_width(kind.element_type)), constant_of(indices[-2])
-    if tiling is None or row is None or tiling.first[0] % p:
-        return None
-    if row % p or shape[-2] % p or extents[-2] % p:
-        return None
-    words = Tiling(((tiling.first[0] // p, LANES),), tiling.strides)
-    view = MemRefType(
-        i32, (*extents[:-2], extents[-2] // p, extents[-1]), TiledLayoutAttr.of(words),
-        kind.memory_space,
-    )  # fmt: skip
-    memref = c.emit(tpu.MemrefBitcastOp(operands=[op.base], result_types=[view]))
-    places = [*indices[:-2], c.constant_index(row // p), indices[-1]]
-    size = (*shape[:-2], shape[-2] // p, shape[-1])
-    plan = access_in(access(op, memref, places, size, c), places, size, layout)
-    return load_grid(plan, size, i32, c) if plan is not None else None
 
 
 def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
@@ -333,7 +320,9 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
     words = -(-((plan.layout.row or 0) + shape[plan.axis]) // p)
     if (plan.single_rows or plan.axis != -2) and words % SUBLANES and plan.sublane_stride:
         return _load_ragged(plan, element, blocks, words, c)
-    return load_registers(plan, plan.base, element, blocks, last, c)
+    loaded = load_registers(plan, plan.base, element, blocks, last, c)
+    kind = grid_type(plan.layout, shape, element)
+    return loaded if loaded.type == kind else c.emit(grid.ReshapeOp(loaded, kind))
 
 
 def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
@@ -362,7 +351,7 @@ def _load_ragged(
     base = list(plan.base)
     if whole:
         base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)
-    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], -(-rest // p), c)
+    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
     if not whole:
         return tail
     head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)

@@ -7,10 +7,10 @@ value that a load can produce in another layout may be wanted under its new shap
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pallasite.layouts.move import groups
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -63,11 +63,10 @@ def regrouped(layout: VectorLayout, shape: Shape, result: Shape) -> VectorLayout
     """The layout after a reshape that keeps registers whole; None if some would have to move."""
     if layout.sublane_dim is None or layout.lane_dim is None or not layout.is_native:
         return None
-    groups = _groups(shape, result)
-    if groups is None:
+    if 0 in shape:
         return None
     sublane = lane = None
-    for left, right in groups:
+    for left, right in groups(shape, result):
         tiled = [d for d in left if d in (layout.sublane_dim, layout.lane_dim)]
         if not tiled:
             continue
@@ -87,35 +86,6 @@ def regrouped(layout: VectorLayout, shape: Shape, result: Shape) -> VectorLayout
     if sublane is None or lane is None:
         return None
     return replace(layout, sublane_dim=sublane, lane_dim=lane)
-
-
-def _groups(left: Shape, right: Shape) -> list[tuple[list[int], list[int]]] | None:
-    """Cuts two shapes into the finest runs of dimensions with equal products."""
-    if math.prod(left) != math.prod(right) or 0 in left:
-        return None
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        a, b = [i], [j]
-        size, other = left[i], right[j]
-        i, j = i + 1, j + 1
-        while size != other:
-            if size < other:
-                size *= left[i]
-                a.append(i)
-                i += 1
-            else:
-                other *= right[j]
-                b.append(j)
-                j += 1
-        groups.append((a, b))
-    # Unit dimensions that are left over join the last group on their side.
-    for rest, side in ((range(i, len(left)), 0), (range(j, len(right)), 1)):
-        for dim in rest:
-            if not groups:
-                return None
-            groups[-1][side].append(dim)
-    return groups
 
 
 def renaming(

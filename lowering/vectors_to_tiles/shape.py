@@ -60,6 +60,24 @@ def relabel(held: Tiled, shape: tuple[int, ...]) -> VectorLayout | None:
     return replace(layout, sublane_dim=sublane, lane_dim=lane)
 
 
+def _served_without_units(
+    source: SSAValue, shape: tuple[int, ...], layout: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """`source`, whose shape differs from `shape` in unit dims only, in `layout` of `shape`, if it
+    is served in the layout that leaves its registers alike."""
+    old = c.tiled(source).shape
+    kept = [d for d, n in enumerate(shape) if n != 1]
+    names = dict(zip(kept, [d for d, n in enumerate(old) if n != 1], strict=True))
+    if layout.lane_dim not in names:
+        return None
+    sublane = names.get(layout.sublane_dim) if layout.sublane_dim is not None else None
+    if sublane is None and layout.row is not None:
+        return None
+    wanted = replace(layout, sublane_dim=sublane, lane_dim=names[layout.lane_dim])
+    value = c.served(source, wanted)
+    return regrid(value, layout, shape, c) if value is not None else None
+
+
 def lifted(held: Tiled, rank: int) -> tuple[VectorLayout, tuple[int, ...]]:
     """Layout and shape of `held` with unit dimensions in front, up to `rank` dimensions."""
     added = rank - len(held.shape)
@@ -119,6 +137,7 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
     layout = relabel(held, shape)
     if layout is not None:
         c.define(result, regrid(held.grid, layout, shape, c), layout)
+        c.offer(result, lambda other: _served_without_units(source, shape, other, c))
         c.retire(op)
         return
     if rename(op, None, c):

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 import pallasite
 
 Array = NDArray[np.generic]
-NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32}
+NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i8": np.int8}
 
 
 def kernel(operands: list[str], body: str) -> ModuleOp:
@@ -102,6 +102,43 @@ CASES = [
             -> vector<26x128xbf16>
         tpu.vector_store %c[%z, %z], %u {strides = array<i32>} : C, vector<26x128xbf16>,""",
         "concatenate([a, b])",
+    ),
+    Case(
+        "odd_rows", ["64x128xbf16", "24x128xbf16"],
+        """%r = arith.constant 7 : index
+        %x = vector.load %a[%r, %z] : A, vector<24x128xbf16>
+        tpu.vector_store %b[%z, %z], %x {strides = array<i32>} : B, vector<24x128xbf16>,""",
+        "a[7:31]",
+    ),
+    Case(
+        "bytes_between_words", ["64x128xi8", "32x128xi8"],
+        """%r = arith.constant 11 : index
+        %x = vector.load %a[%r, %z] : A, vector<32x128xi8>
+        tpu.vector_store %b[%z, %z], %x {strides = array<i32>} : B, vector<32x128xi8>,""",
+        "a[11:43]",
+    ),
+    Case(
+        "rows_to_front", ["3x8x32x128xbf16", "3x32x8x128xbf16"],
+        """%x = vector.load %a[%z, %z, %z, %z] : A, vector<3x8x32x128xbf16>
+        %y = tpu.transpose %x, [0, 2, 1, 3] : vector<3x8x32x128xbf16> -> vector<3x32x8x128xbf16>
+        tpu.vector_store %b[%z, %z, %z, %z], %y {strides = array<i32>}
+            : B, vector<3x32x8x128xbf16>,""",
+        "transpose(a, (0, 2, 1, 3))",
+    ),
+    Case(
+        "front_to_rows", ["20x10x256xbf16", "10x20x256xbf16"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<20x10x256xbf16>
+        %y = tpu.transpose %x, [1, 0, 2] : vector<20x10x256xbf16> -> vector<10x20x256xbf16>
+        tpu.vector_store %b[%z, %z, %z], %y {strides = array<i32>} : B, vector<10x20x256xbf16>,""",
+        "transpose(a, (1, 0, 2))",
+    ),
+    Case(
+        "rows_of_a_batch_spread", ["4x128xf32", "4x16x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<4x128xf32>
+        %y = vector.shape_cast %x : vector<4x128xf32> to vector<4x1x128xf32>
+        %u = vector.broadcast %y : vector<4x1x128xf32> to vector<4x16x128xf32>
+        tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<4x16x128xf32>,""",
+        "broadcast_to(a[:, None], (4, 16, 128))",
     ),
     Case(
         "rolled", ["20x256xi32", "20x256xi32"],

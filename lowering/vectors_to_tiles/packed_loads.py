@@ -1,0 +1,90 @@
+"""Packed loads as loads of words: other layouts of the words, and rows that begin inside one."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.types import bit_width, splat, tiling_of
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import Tiling
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    element_of,
+    grid_type,
+    shape_of,
+)
+from pallasite.lowering.vectors_to_tiles.memory import Access, access, access_in, load_grid
+from pallasite.passes.divisibility import constant_of
+
+
+def _words_of(memref: SSAValue, c: Converter) -> SSAValue | None:
+    """The words of packed `memref`, as a view; None if its rows do not fill words."""
+    kind = cast(MemRefType[Attribute], memref.type)
+    tiling, shape = tiling_of(kind), kind.get_shape()
+    p = packing(bit_width(kind.element_type))
+    if tiling is None or len(tiling.first) != 2 or tiling.first[0] % p or shape[-2] % p:
+        return None
+    words = Tiling(((tiling.first[0] // p, LANES),), tiling.strides)
+    view = MemRefType(
+        i32, (*shape[:-2], shape[-2] // p, shape[-1]), TiledLayoutAttr.of(words), kind.memory_space
+    )
+    return c.emit(tpu.MemrefBitcastOp(operands=[memref], result_types=[view]))
+
+
+def load_words(
+    op: vector.LoadOp, layout: VectorLayout, c: Converter, row: int | None = None
+) -> SSAValue | None:
+    """The words of a packed load in `layout`, if memory serves them there and no word is cut.
+
+    With `row` they are as many words from that row of elements on.
+    """
+    shape = shape_of(op.results[0])
+    p = packing(bit_width(element_of(op.results[0])))
+    start = constant_of(op.indices[-2]) if row is None else row
+    if start is None or start % p or shape[-2] % p:
+        return None
+    memref = _words_of(op.base, c)
+    if memref is None:
+        return None
+    places = [*op.indices[:-2], c.constant_index(start // p), op.indices[-1]]
+    size = (*shape[:-2], shape[-2] // p, shape[-1])
+    try:
+        plan = access_in(access(op, memref, places, size, c), places, size, layout)
+    except Unsupported:
+        return None
+    return load_grid(plan, size, i32, c) if plan is not None else None
+
+
+def load_between_words(
+    op: vector.LoadOp, plan: Access, layout: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """A packed load that begins inside a word, in a layout that begins with one.
+
+    Each word is the upper part of one word of memory and the lower part of the next; memory has to
+    serve words from any row.
+    """
+    shape, kind = shape_of(op.results[0]), element_of(op.results[0])
+    bits, start = bit_width(kind), constant_of(op.indices[-2]) if len(shape) > 1 else None
+    p = packing(bits)
+    if start is None or not start % p or layout != plan.layout.with_offsets(0, plan.layout.column):
+        return None
+    words = VectorLayout(32, layout.sublane_dim, layout.lane_dim, 0, layout.column)
+    first = start - start % p
+    parts = [load_words(op, words, c, row) for row in (first, first + p)]
+    low, high = parts
+    if low is None or high is None:
+        return None
+    word = cast(VectorType[Attribute], low.type)
+    down, up = (
+        c.emit(arith.ConstantOp(splat(word, n)))
+        for n in (bits * (start % p), 32 - bits * (start % p))
+    )
+    joined = arith.OrIOp(c.emit(arith.ShRUIOp(low, down)), c.emit(arith.ShLIOp(high, up)))
+    return c.bitcast(c.emit(joined), grid_type(layout, shape, kind))

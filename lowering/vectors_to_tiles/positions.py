@@ -1,0 +1,93 @@
+"""Positions compared with a constant: masks that are boxes, so nothing is counted or compared.
+
+    %i = tpu.iota {dimensions = array<i32: 1>} : vector<16x256xi32>
+    %m = arith.cmpi slt, %i, %c77 : vector<16x256xi32>
+becomes a mask of 77 lanes for the first column of registers and one of no lanes for the second.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import bit_width, splat_value
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import Converter, element_of, shape_of
+from pallasite.passes.divisibility import constant_of
+
+_SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq"}
+_PREDICATES = {0: "eq", 2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
+
+
+def _constant(value: SSAValue) -> int | None:
+    """The integer that every element of `value` is known to be."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
+        return constant_of(owner.source)
+    if isinstance(owner, arith.ConstantOp):
+        number = splat_value(owner.value)
+        return int(number) if isinstance(number, int) else None
+    return None
+
+
+def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:
+    """The dimension and the positions [low, high) that `op` selects."""
+    predicate = _PREDICATES.get(op.predicate.value.data)
+    left, right = op.operands
+    if isinstance(right.owner, tpu.IotaOp):
+        left, right = right, left
+        predicate = _SWAPPED.get(predicate or "")
+    bound = _constant(right)
+    if predicate is None or bound is None or not isinstance(left.owner, tpu.IotaOp):
+        return None
+    dims = [int(d) for d in left.owner.dimensions.get_values()]
+    if len(dims) != 1:
+        return None
+    extent = shape_of(left)[dims[0]]
+    low, high = {
+        "slt": (0, bound), "sle": (0, bound + 1), "sgt": (bound + 1, extent),
+        "sge": (bound, extent), "eq": (bound, bound + 1),
+    }[predicate]  # fmt: skip
+    low = min(max(low, 0), extent)
+    return dims[0], low, min(max(high, low), extent)
+
+
+def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
+    """Defines the result of `op` by boxes, if it compares rows or lanes with a constant."""
+    found = _interval(op)
+    if found is None:
+        return False
+    dim, low, high = found
+    shape = shape_of(op.results[0])
+    rank = len(shape)
+    if dim < rank - 2 or rank < 2 or bit_width(element_of(op.operands[0])) != 32:
+        return False
+    rows = dim == rank - 2
+    unit = SUBLANES if rows else LANES
+    layout = VectorLayout.native(rank, 32, 0 if rows else None, None if rows else 0)
+    blocks = layout.grid_shape(shape)
+    runs: list[tuple[tuple[int, int], int]] = []
+    for block in range(blocks[dim]):
+        ends = tuple(min(max(n - block * unit, 0), unit) for n in (low, high))
+        box = (ends[0], ends[1]) if ends[0] < ends[1] else (0, 0)
+        if runs and runs[-1][0] == box:
+            runs[-1] = (box, runs[-1][1] + 1)
+        else:
+            runs.append((box, 1))
+    pieces: list[SSAValue] = []
+    for (first, last), count in runs:
+        bounds = (first, 0, last, LANES) if rows else (0, first, SUBLANES, last)
+        made = tpu.CreateMaskOp.create(
+            operands=[c.constant_index(n) for n in bounds],
+            result_types=[VectorType(i1, (SUBLANES, LANES))],
+        )
+        size = list(blocks)
+        size[dim] = count
+        kind = VectorType(i1, (*size, SUBLANES, LANES))
+        pieces.append(c.emit(grid.BroadcastOp(c.emit(made), kind)))
+    whole = pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, dim))
+    c.define(op.results[0], whole, layout)
+    c.retire(op)
+    return True

@@ -1,0 +1,63 @@
+"""Positions compared with constants are boxes, and argmax finds the first of equal values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pallasite
+
+from .test_absorb_moves import kernel
+
+SHAPE = (20, 400)
+COMPARE = {
+    "slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal,
+    "eq": np.equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("dim,bound", [(0, 13), (1, 130), (1, -2), (0, 99)])
+@pytest.mark.parametrize("predicate", COMPARE)
+def test_boxes(predicate: str, dim: int, bound: int, swapped: bool) -> None:
+    operands = "%k, %i" if swapped else "%i, %k"
+    module = kernel(
+        ["20x400xi32", "20x400xi32"],
+        f"""%i = tpu.iota {{dimensions = array<i32: {dim}>}} : vector<20x400xi32>
+        %k = arith.constant dense<{bound}> : vector<20x400xi32>
+        %m = arith.cmpi {predicate}, {operands} : vector<20x400xi32>
+        %x = vector.load %a[%z, %z] : A, vector<20x400xi32>
+        %y = arith.select %m, %x, %k : vector<20x400xi1>, vector<20x400xi32>
+        tpu.vector_store %b[%z, %z], %y {{strides = array<i32>}} : B, vector<20x400xi32>,""",
+    )
+    x = np.arange(np.prod(SHAPE), dtype=np.int32).reshape(SHAPE)
+    position = np.indices(SHAPE)[dim]
+    sides = (bound, position) if swapped else (position, bound)
+    lowered = pallasite.lower(module, form="vreg", target="v5e")
+    (actual,) = pallasite.run(lowered, [x], form="vreg", target="v5e")
+    assert np.array_equal(actual, np.where(COMPARE[predicate](*sides), x, bound))
+    assert "cmpi" not in str(lowered)
+
+
+@pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
+@pytest.mark.parametrize("offset,columns", [(0, 128), (0, 256), (100, 100), (20, 200), (3, 400)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_first_extremum(kind: str, offset: int, columns: int, axis: int) -> None:
+    left = columns if axis == 0 else 8
+    module = kernel(
+        ["16x512xf32", f"1x{left}xi32"],
+        f"""%x = vector.load %a[%z, %z] : A, vector<16x512xf32>
+        %y = vector.extract_strided_slice %x {{offsets = [3, {offset}], sizes = [8, {columns}],
+            strides = [1, 1]}} : vector<16x512xf32> to vector<8x{columns}xf32>
+        %i = tpu.reduce_index %y {{axis = {axis} : i32, kind = #tpu.reduction_kind<{kind}>}}
+            : vector<8x{columns}xf32> -> vector<{left}xi32>
+        %j = vector.shape_cast %i : vector<{left}xi32> to vector<1x{left}xi32>
+        tpu.vector_store %b[%z, %z], %j {{strides = array<i32>}} : B, vector<1x{left}xi32>,""",
+    )
+    x = np.random.default_rng(0).integers(0, 4, (16, 512)).astype(np.float32)
+    part = x[3:11, offset : offset + columns]
+    expected = (part.argmax if kind == "arg_max" else part.argmin)(axis)
+    (actual,) = pallasite.run(
+        pallasite.lower(module, form="vreg", target="v5e"), [x], form="vreg", target="v5e"
+    )
+    assert np.array_equal(actual[0], expected)
