@@ -312,16 +312,7 @@ def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
         elif isinstance(op, _VIEWS):
             if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
                 yield op.base_idx[-2]
-            if isinstance(op, tpu.MemrefReshapeOp) and _regroups_rows(op):
-                yield None
             yield from _rows(op.results[0])
-
-
-def _regroups_rows(op: tpu.MemrefReshapeOp) -> bool:
-    """Whether rows that do not fill tiles get other neighbours."""
-    shapes = [op.input.type.get_shape(), op.result.type.get_shape()]
-    rows = {shape[-2] for shape in shapes}
-    return len(rows) > 1 and any(n % SUBLANES for n in rows)
 
 
 @dataclass(frozen=True)
