@@ -292,7 +292,11 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result)
     # That file needs the accesses of this one.
-    from pallasite.lowering.vectors_to_tiles.packed_loads import load_between_words, load_words
+    from pallasite.lowering.vectors_to_tiles.packed_loads import (
+        load_between_words,
+        load_spread_row,
+        load_words,
+    )
 
     plan = access(op, op.base, indices, shape, c)
     c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
@@ -301,7 +305,8 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
         other = access_in(plan, indices, shape, layout)
         if other is not None:
             return load_grid(other, shape, element_of(result), c)
-        return load_between_words(op, plan, layout, c)
+        spread = load_spread_row(op, plan, layout, c)
+        return spread if spread is not None else load_between_words(op, plan, layout, c)
 
     c.offer(result, again)
     if plan.layout.bits < 32 and len(shape) > 1:

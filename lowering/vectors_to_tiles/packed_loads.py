@@ -1,17 +1,19 @@
-"""Packed loads as loads of words: other layouts of the words, and rows that begin inside one."""
+"""Packed loads as loads of words: other layouts of the words, rows that begin inside one, and one
+row spread over all."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, VectorType, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, splat, tiling_of
-from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import (
@@ -20,7 +22,13 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     grid_type,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.memory import Access, access, access_in, load_grid
+from pallasite.lowering.vectors_to_tiles.memory import (
+    Access,
+    access,
+    access_in,
+    load_grid,
+    load_registers,
+)
 from pallasite.passes.divisibility import constant_of
 
 
@@ -88,3 +96,35 @@ def load_between_words(
     )
     joined = arith.OrIOp(c.emit(arith.ShRUIOp(low, down)), c.emit(arith.ShLIOp(high, up)))
     return c.bitcast(c.emit(joined), grid_type(layout, shape, kind))
+
+
+def load_spread_row(
+    op: vector.LoadOp, plan: Access, layout: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """One packed row in all rows of its registers: its words in every sublane, packed with
+    themselves."""
+    shape, kind = shape_of(op.results[0]), element_of(op.results[0])
+    rank, bits = len(shape), bit_width(kind)
+    wanted = VectorLayout.native(rank, bits, None, plan.layout.column)
+    if bits == 32 or rank < 2 or shape[-2] != 1 or layout != wanted:
+        return None
+    row, p = constant_of(op.indices[-2]), packing(bits)
+    if row is None:
+        return None
+    base = [*op.indices[:-2], c.constant_index(row - row % p), plan.base[-1]]
+    spread = replace(plan, layout=layout, sublane_stride=0)
+    loaded = load_registers(spread, base, kind, layout.grid_shape(shape), SUBLANES, c)
+    words = VectorType(i32, (*layout.grid_shape(shape), SUBLANES, LANES))
+    value = c.bitcast(loaded, words)
+    if row % p:
+        down = c.emit(arith.ConstantOp(splat(words, bits * (row % p))))
+        value = c.emit(arith.ShRUIOp(value, down))
+    made = tpu.PackSubelementsOp.create(
+        operands=[value] * p,
+        result_types=[grid_type(layout, shape, IntegerType(bits))],
+        properties={
+            "positions": DenseArrayBase.from_list(i32, list(range(p))),
+            "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
+        },
+    )
+    return c.bitcast(c.emit(made), grid_type(layout, shape, kind))

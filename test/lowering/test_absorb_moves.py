@@ -141,6 +141,21 @@ CASES = [
         "broadcast_to(a[:, None], (4, 16, 128))",
     ),
     Case(
+        "packed_row_spread", ["16x256xbf16", "40x256xbf16"],
+        """%r = arith.constant 5 : index
+        %x = vector.load %a[%r, %z] : A, vector<1x256xbf16>
+        %u = vector.broadcast %x : vector<1x256xbf16> to vector<40x256xbf16>
+        tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<40x256xbf16>,""",
+        "broadcast_to(a[5:6], (40, 256))",
+    ),
+    Case(
+        "byte_row_spread", ["1x128xi8", "32x128xi8"],
+        """%x = vector.load %a[%z, %z] : A, vector<1x128xi8>
+        %u = vector.broadcast %x : vector<1x128xi8> to vector<32x128xi8>
+        tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<32x128xi8>,""",
+        "broadcast_to(a, (32, 128))",
+    ),
+    Case(
         "rolled", ["20x256xi32", "20x256xi32"],
         """%x = vector.load %a[%z, %z] : A, vector<20x256xi32>
         %n = arith.constant 27 : i32
