@@ -39,7 +39,10 @@ REASONS = {
     "get signs, zeros and NaN right, and selecting in f32 saves as many packs as it adds selects",
     "argmax_ax1_f32": "of equal values in two registers theirs may find the later one; ours "
     "compares the second register with the maximum of the first: one reduction more per row block",
-    "mm_f32": "the accumulator of a product begins with a register of zeros",
+    **dict.fromkeys(
+        ("mm_f32", "mm_f32_highest"),
+        "more groups of registers are put together for the matrix unit",
+    ),
     "iota_where_bf16": "the position of each register is added to one iota",
     "cast_bfloat16_int8": "the conversion saturates by clamping to the range of int8 first",
 }
@@ -113,7 +116,7 @@ def stuck(counts: list[Count]) -> str:
         here = [c for c in counts if c.target == target and c.kernel.group in MOVEMENT]
         bound = sum(c.without_moves >= 0.9 for c in here)
         parts.append(f"{bound} of {len(here)} on {target}")
-    return f"That floor is at least 0.90 for {' and '.join(parts)}."
+    return f"It is at least 0.90 for {' and '.join(parts)}."
 
 
 def group_averages(counts: list[Count]) -> str:
@@ -150,9 +153,10 @@ Written by `benchmarks/register_counts.py`. A register operation is an operation
 outside `func` and `scf` that has a vector operand or result; operations that only take registers
 apart or put them together count for both sides. *Theirs* are the passes that Mosaic had in C++
 until they were closed. Ratios are ours / theirs, averages geometric; the movement groups are
-{", ".join(MOVEMENT)}. Their *floor* is what our ratio would be if no operation ever moved data
-between registers: loads, stores, conversions and arithmetic remain, of which theirs need as many.
-{stuck(counts)}
+{", ".join(MOVEMENT)}.
+
+Their *floor* is what our ratio would be if no operation ever moved data between registers: loads,
+stores, conversions and arithmetic remain, of which theirs need as many. {stuck(counts)}
 
 {averages(counts)}
 
