@@ -43,7 +43,8 @@ MERGED = kernel(
     LOAD %a, x
     %b = arith.addf %a, %a : vector<8x4x128xf32>
     %c = vector.shape_cast %b : vector<8x4x128xf32> to vector<32x128xf32>
-    STORE %c, o
+    %d = arith.addf %c, %c : vector<32x128xf32>
+    STORE %d, o
     """,
 )
 LOOP = kernel(

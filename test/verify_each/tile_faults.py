@@ -102,10 +102,10 @@ ROLLED = kernel(
     """,
 )
 TURNED = kernel(
-    [argument("x:8x256xf32", (32, 256), "%i, %c0"), argument("o:8x256xf32", (32, 256), "%i, %c0")],
+    [argument("x:8x512xf32", (32, 512), "%i, %c0"), argument("o:8x512xf32", (32, 512), "%i, %c0")],
     """
     LOAD %a, x
-    %b = tpu.dynamic_rotate %a by %i dim 1 : vector<8x256xf32>, i32 -> vector<8x256xf32>
+    %b = tpu.dynamic_rotate %a by %i dim 1 : vector<8x512xf32>, i32 -> vector<8x512xf32>
     STORE %b, o
     """,
     grid=(4,),
