@@ -37,8 +37,9 @@ REASONS = {
     "cmp_select_bf16": "v5e cannot compare bf16, and today's compiler says so; theirs still does. "
     "Ours compares in f32 and packs the masks; integers would need more operations per operand to "
     "get signs, zeros and NaN right, and selecting in f32 saves as many packs as it adds selects",
-    "argmax_ax1_f32": "of equal values in two registers theirs may find the later one; ours "
-    "compares the second register with the maximum of the first: one reduction more per row block",
+    "argmax_ax1_f32": "of equal values, or of NaN, in two registers theirs may find the later one; "
+    "ours compares the second register with the maximum of the first, and that with itself: a "
+    "reduction, a comparison and an `xori` more per row block",
     **dict.fromkeys(
         ("mm_f32", "mm_f32_highest"),
         "more groups of registers are put together for the matrix unit",

@@ -236,7 +236,10 @@ def _with_accumulator(
 
 @rule(tpu.ReduceIndexOp)
 def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
-    """argmax and argmin: the extremum, then the least coordinate that attains it."""
+    """argmax and argmin: the extremum, then the least coordinate that attains it.
+
+    As in JAX, NaN is more extreme than any number: `best` is NaN as soon as an element is.
+    """
     result = op.results[0]
     held = native_operand(c, op.operands[0])
     axis = op.axis.value.data
@@ -260,11 +263,15 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     best = reduce_dims(c, held, [axis], "maximumf" if maximum else "minimumf", False)
     kind = cast(VectorType[Attribute], held.grid.type)
     everywhere = c.emit(grid.BroadcastOp(best.grid, kind))
+    # Where the best is a number nothing is NaN; where it is NaN nothing equals it, and the
+    # elements sought are those that differ from themselves.
     equal = c.emit(arith.CmpfOp(held.grid, everywhere, "oeq"))
+    number = c.emit(arith.CmpfOp(held.grid, held.grid, "oeq"))
+    other = c.emit(arith.XOrIOp(equal, number))
     counts = VectorType(i32, kind.get_shape())
     position = coordinate(c, axis, len(held.shape), held.layout, counts)
     never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
-    index = Tiled(c.emit(arith.SelectOp(equal, position, never)), held.layout, held.shape)
+    index = Tiled(c.emit(arith.SelectOp(other, never, position)), held.layout, held.shape)
     least = reduce_dims(c, index, [axis], "minsi", True)
     shape = shape_of(result)
     layout = without_dims(least.layout, [axis], len(held.shape))
@@ -276,7 +283,9 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
     """The first lane of the extremum in one operation per register.
 
     Of two registers side by side the second one only counts where it beats every lane of the
-    first, so that of equal values the first is found.
+    first, so that of equal values the first is found. A NaN beats every number and nothing beats
+    a NaN, so the second one counts where the best of the first is a number (equals itself) and
+    is not at least as good: one comparison without the other, as the second implies the first.
     """
     kind = tpu.ReductionKind.ARG_MAX if maximum else tpu.ReductionKind.ARG_MIN
     fold = "maximumf" if maximum else "minimumf"
@@ -288,7 +297,9 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
     if shape[-3] == 2:
         left, right = (_cut(c, value, len(shape) - 3, n, 1) for n in (0, 1))
         best = _all_reduce(c, left, 1, tpu.ReductionKind(KINDS[fold][1]), left.type)
-        second = c.emit(arith.CmpfOp(right, best, "ogt" if maximum else "olt"))
+        number = c.emit(arith.CmpfOp(best, best, "oeq"))
+        first = c.emit(arith.CmpfOp(best, right, "oge" if maximum else "ole"))
+        second = c.emit(arith.XOrIOp(number, first))
         value = c.emit(arith.SelectOp(second, right, left))
     counts = VectorType(i32, cast(VectorType[Attribute], value.type).get_shape())
     found = _all_reduce(c, value, 1, kind, counts)

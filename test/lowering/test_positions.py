@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,39 @@ def test_first_extremum(kind: str, offset: int, columns: int, axis: int) -> None
         pallasite.lower(module, form="vreg", target="v5e"), [x], form="vreg", target="v5e"
     )
     assert np.array_equal(actual[0], expected)
+
+
+NANS = [[], [0], [5, 3], [-1], [140, 131], [133, 5], [131, 7], [-1, 140, 5], [-1, -2]]
+"""Where along the axis NaN is, line by line: in no, the first, a middle and the last block."""
+
+
+@pytest.mark.parametrize("form", ["mosaic", "vreg"])
+@pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
+@pytest.mark.parametrize(
+    "shape,axis",
+    [((9, 128), 1), ((9, 200), 1), ((9, 256), 1), ((9, 400), 1), ((8, 128), 0), ((24, 130), 0),
+     ((5, 9, 130), 0), ((2, 9, 200), 2)],
+)  # fmt: skip
+def test_the_first_nan_is_the_extremum(
+    shape: tuple[int, ...], axis: int, kind: str, form: str
+) -> None:
+    kept = tuple(n for d, n in enumerate(shape) if d != axis)
+    stored = (1,) * (2 - len(kept)) + kept
+    source, found, result = ("x".join(map(str, dims)) for dims in (shape, kept, stored))
+    module = kernel(
+        [f"{source}xf32", f"{result}xi32"],
+        f"""%x = vector.load %a[{", ".join(["%z"] * len(shape))}] : A, vector<{source}xf32>
+        %i = tpu.reduce_index %x {{axis = {axis} : i32, kind = #tpu.reduction_kind<{kind}>}}
+            : vector<{source}xf32> -> vector<{found}xi32>
+        %j = vector.shape_cast %i : vector<{found}xi32> to vector<{result}xi32>
+        tpu.vector_store %b[%z, %z], %j {{strides = array<i32>}} : B, vector<{result}xi32>,""",
+    )
+    x = np.random.default_rng(0).integers(-2, 3, shape).astype(np.float32)
+    x[x == 2] = np.inf
+    lines = np.moveaxis(x, axis, -1)
+    for where, places in zip(np.ndindex(kept), itertools.cycle(NANS)):
+        lines[where][[p % shape[axis] for p in places]] = np.nan
+    expected = (x.argmax if kind == "arg_max" else x.argmin)(axis)
+    lowered = pallasite.lower(module, form=form, target="v5e")
+    (actual,) = pallasite.run(lowered, [x], form=form, target="v5e")
+    assert np.array_equal(actual.reshape(kept), expected)
