@@ -31,7 +31,9 @@ def kernel(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[i
             f"block (8, 128) at ({at}) buffers {operand.buffers}"
         )
         body.append(f"%v{n} = pallas.load %w{n}[...] : memref<8x128xf32, #tpu.memory_space<vmem>>")
-        body.append(f"pallas.store %v{n}, %w{n}[...] : memref<8x128xf32, #tpu.memory_space<vmem>>")
+        if operand.output:
+            block = "memref<8x128xf32, #tpu.memory_space<vmem>>"
+            body.append(f"pallas.store %v{n}, %w{n}[...] : {block}")
     ids = [
         f'%d{a} = pallas.program_id {a}\ntpu.trace_value %d{a}, "d{a}" : i32' for a in _axes(grid)
     ]

@@ -168,8 +168,8 @@ def parts_of_a_pack_are_reversed(patch: MonkeyPatch) -> None:
 def shuffle_patterns_are_reversed(patch: MonkeyPatch) -> None:
     right = registerwise._shuffle
 
-    def shuffle(op: Any, pair: Any, pattern: list[int], *rest: Any) -> Any:
-        return right(op, pair, pattern[::-1], *rest)
+    def shuffle(pair: Any, pattern: list[int], *rest: Any) -> Any:
+        return right(pair, pattern[::-1], *rest)
 
     patch.setattr(registerwise, "_shuffle", shuffle)
 
