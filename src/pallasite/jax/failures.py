@@ -1,0 +1,122 @@
+"""How what goes wrong in a kernel reaches the caller of its program, through XLA.
+
+Programs that contain simulated kernels are executed to their end before they return. A callback
+that fails ends the program with a number, under which the diagnostic itself is kept, and raised.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import dispatch
+from jax._src.pallas.mosaic.error_handling import MosaicError
+
+from pallasite.diagnostics import Diagnostic, ExecutionError
+from pallasite.jax.calls import KernelCall
+
+# What went wrong inside callbacks, by the number that XLA's error message carries. Entries live
+# from the callback until the call of the same program returns.
+_failures: dict[int, Exception] = {}
+_numbers = itertools.count(1)
+_MARK = re.compile(r"pallasite-failure-(\d+);")
+
+
+def as_jax_raises(error: Exception) -> Exception:
+    """`error`, also caught as what JAX raises when a TPU program does not compile or run.
+
+    Programs that try several block sizes catch `jax.errors.JaxRuntimeError` for those that do not
+    fit.
+    """
+    if isinstance(error, Diagnostic) and not isinstance(error, jax.errors.JaxRuntimeError):
+        error.__class__ = _jax_kind(type(error))
+    return error
+
+
+@functools.cache
+def _jax_kind(kind: type[Diagnostic]) -> type[Diagnostic]:
+    bases: tuple[type, ...] = (kind, jax.errors.JaxRuntimeError)
+    if not issubclass(kind, ExecutionError):
+        bases += (MosaicError,)
+    return type(kind.__name__, bases, {"__module__": kind.__module__, "__doc__": kind.__doc__})
+
+
+class _KernelFailure(Exception):
+    """Ends an XLA program; its message names the entry of `_failures`."""
+
+
+def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(call(int(np.asarray(device)), [np.asarray(array) for array in inputs]))
+    except Exception as error:
+        if call.devices > 1:
+            # The other devices may wait for this one in a collective of XLA.
+            call.failure = call.failure or error
+            return tuple(call.nothing())
+        number = next(_numbers)
+        _failures[number] = error
+        raise _KernelFailure(f"pallasite-failure-{number};") from None
+
+
+def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Executes programs with simulated kernels to their end; raises what went wrong in a kernel."""
+
+    @functools.wraps(execute)
+    def call(self: Any, *args: Any) -> Any:
+        calls = [item for item in self.keepalive or () if isinstance(item, KernelCall)]
+        if not calls:
+            return execute(self, *args)
+        self.has_unordered_effects = True  # keeps JAX from going past us when called again
+        with ExitStack() as stack:
+            if calls[0].devices > 1:
+                # Devices of two executions of one program must not meet each other.
+                stack.enter_context(calls[0].executing)
+                for item in calls:
+                    item.meeting.restart()
+                    item.failure = None
+            try:
+                out = execute(self, *args)
+                jax.block_until_ready(out)
+                for device in self._local_devices:
+                    if token := dispatch.runtime_tokens.output_runtime_tokens.get(device):
+                        token.block_until_ready()
+            except (jax.errors.JaxRuntimeError, ValueError) as error:
+                for device in self._local_devices:
+                    dispatch.runtime_tokens.output_runtime_tokens.pop(device, None)
+                numbers = [int(number) for number in _MARK.findall(str(error))]
+                known = [_failures.pop(n) for n in numbers if n in _failures]
+                if not known:
+                    raise
+                raise as_jax_raises(known[0]) from None
+            for item in calls:
+                if item.failure is not None:
+                    raise as_jax_raises(item.failure) from None
+            return out
+
+    return call
+
+
+def without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Programs with simulated kernels may carry options of the TPU compiler (`xla_tpu_...`)."""
+
+    @functools.wraps(compile)
+    def without(*args: Any, compiler_options_kvs: Any, keepalive: Any, **rest: Any) -> Any:
+        if any(isinstance(item, KernelCall) for item in keepalive or ()):
+            compiler_options_kvs = tuple(
+                (name, value)
+                for name, value in compiler_options_kvs
+                if not name.startswith("xla_tpu_")
+            )
+        return compile(
+            *args, compiler_options_kvs=compiler_options_kvs, keepalive=keepalive, **rest
+        )
+
+    return without

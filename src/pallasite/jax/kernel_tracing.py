@@ -1,0 +1,127 @@
+"""Kernels in `pallas` form: traced by us at the place where JAX would lower them."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import jax
+from jax._src.config import use_emit_pipeline_primitive
+from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.pallas import core as pallas_core
+from jax._src.pallas.mosaic import core as tpu_core
+from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
+from jax._src.pallas.mosaic import pipeline as tpu_pipeline
+from jax.experimental.pallas import tpu as pltpu
+
+from pallasite.jax import tracing
+from pallasite.jax.settings import Settings
+
+
+def trace_kernels() -> None:
+    """Kernels in `pallas` form are traced by us where JAX would lower them (`tracing`)."""
+    lowering: Any = tpu_rules.lowering
+    pipelined = lowering.lower_jaxpr_to_pipelined_module
+    unpipelined = lowering.lower_jaxpr_into_unpipelined_module
+
+    @functools.wraps(pipelined)
+    def lower_pipelined(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
+        traced = _traced.get()
+        if traced is None:
+            return pipelined(ctx, grid_mapping, jaxpr, **options)
+        stub = traced.take_call(
+            jaxpr,
+            grid_mapping,
+            semantics=options["dimension_semantics"],
+            mesh=options["mesh"],
+            fused=options["fuse_transposed_lhs_in_matmul"],
+        )
+        return ir.Module.parse(stub)
+
+    @functools.wraps(unpipelined)
+    def lower_unpipelined(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> Any:
+        traced = _traced.get()
+        if traced is None:
+            return unpipelined(ctx, module, jaxpr, **options)
+        stub = traced.take_mesh(
+            jaxpr,
+            options["pallas_mesh"],
+            device_mesh=options["jax_mesh"],
+            scratch=options["num_scratch"],
+            fused=options.get("fuse_transposed_lhs_in_matmul", False),
+        )
+        for op in ir.Module.parse(stub).body.operations:
+            module.body.append(op.operation.clone())
+
+    lowering.lower_jaxpr_to_pipelined_module = lower_pipelined
+    lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
+
+
+_traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)
+
+
+@contextmanager
+def tracing_into(traced: tracing.Traced | None) -> Generator[None]:
+    """Inside, `traced` receives the kernel that JAX lowers."""
+    token = _traced.set(traced)
+    try:
+        yield
+    finally:
+        _traced.reset(token)
+
+
+def keep_pipelines(current: Callable[[], Settings | None]) -> None:
+    """Kernels in `pallas` form keep each `emit_pipeline` whole where the form can say it; `current`
+    gives the settings of the thread."""
+    expanding: Any = tpu_pipeline.emit_pipeline
+
+    @functools.wraps(expanding)
+    def emit_pipeline(body: Any, **options: Any) -> Any:
+        expanded = expanding(body, **options)
+        settings = current()
+        if settings is None or not settings.traces or not _can_be_kept(options):
+            return expanded
+        with use_emit_pipeline_primitive(True):
+            kept = expanding(body, **options)
+
+        @functools.wraps(expanded)
+        def pipeline(*refs: Any, **more: Any) -> Any:
+            # Scratch and buffers of the caller's are JAX's own business: loops and DMAs.
+            given = any(value is not None for value in more.values())
+            if given or _has_bounded_views(options, refs):
+                return expanded(*refs, **more)
+            return kept(*refs)
+
+        return pipeline
+
+    tpu_pipeline.emit_pipeline = emit_pipeline
+    pltpu.emit_pipeline = emit_pipeline
+
+
+def _can_be_kept(options: dict[str, Any]) -> bool:
+    """Whether `lower-to-mosaic` knows a pipeline with these options; JAX expands the others."""
+    if options.get("tiling") or options.get("_explicit_indices"):
+        return False
+    inputs, outputs = (jax.tree.leaves(options.get(name, ())) for name in ("in_specs", "out_specs"))
+    if any(spec.pipeline_mode and spec.pipeline_mode.buffer_count > 2 for spec in outputs):
+        return False
+    dims = [dim for spec in (*inputs, *outputs) for dim in spec.block_shape or ()]
+    return not any(
+        isinstance(dim, pallas_core.Indirect)
+        or (isinstance(dim, pallas_core.Element) and any(dim.padding))
+        for dim in dims
+    )
+
+
+def _has_bounded_views(options: dict[str, Any], refs: Sequence[Any]) -> bool:
+    """Whether blocks of sizes known at run time are parts of refs in VMEM, which are not copied."""
+    specs = jax.tree.leaves((options.get("in_specs", ()), options.get("out_specs", ())))
+    dims = [dim for spec in specs for dim in spec.block_shape or ()]
+    return any(isinstance(dim, pallas_core.BoundedSlice) for dim in dims) and any(
+        ref.memory_space == tpu_core.MemorySpace.VMEM for ref in jax.tree.leaves(refs)
+    )
