@@ -31,8 +31,8 @@ from pallasite.interpreter.limits import op_steps
 from pallasite.interpreter.meanings import Facts, lookup
 from pallasite.interpreter.values import width, wrap
 
-DEFAULT_STEPS = 500_000_000
-"""Ops that one run may execute; an endless loop of scalar ops meets it within a minute."""
+DEFAULT_STEPS = 250_000_000
+"""Steps (`limits`) of one run: less than a minute of an endless loop, whatever is in it."""
 
 Run = Generator[Any, None, tuple[Any, ...]]
 """A running function: yields the waits of its core, returns the function's results."""

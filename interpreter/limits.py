@@ -25,7 +25,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.interpreter.machine.memory import MEMORY_NOTE
 from pallasite.interpreter.meanings import lookup
 
-ELEMENTS_PER_STEP = 256
+ELEMENTS_PER_STEP = 64
 PRODUCTS_PER_STEP = 1 << 14
 GRID_POINT_STEPS = 100
 VECTOR_STEPS, EFFECT_STEPS, BLOCKING_STEPS = 10, 20, 50

@@ -27,6 +27,7 @@ from pallasite.diagnostics import (  # noqa: E402
     SourceLocation,
     UsageError,
 )
+from pallasite.interpreter.driver import DEFAULT_STEPS  # noqa: E402
 from pallasite.tools.reporting import (  # noqa: E402
     FAILED,
     FINDING,
@@ -87,7 +88,10 @@ def parser() -> argparse.ArgumentParser:
         help="tell the modelled time, what the units did, and what bounds the kernel",
     )
     p.add_argument("--driver", choices=("compiled", "reference"), default="compiled")
-    p.add_argument("--max-steps", type=int, metavar="N", help="operations a run may execute")
+    p.add_argument(
+        "--max-steps", type=int, metavar="N",
+        help=f"steps a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
+    )  # fmt: skip
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
     p.add_argument("--format", choices=("text", "json"), default="text")
     return p  # fmt: skip

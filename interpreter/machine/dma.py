@@ -37,7 +37,7 @@ MOST_IN_FLIGHT = 4096
 Policy = Literal["eager", "on_wait", "random"]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Transfer:
     """One copy in flight."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Clock = NDArray[np.int64]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Use:
     """One access of a core, or one half of a transfer."""
 
@@ -40,7 +40,7 @@ class Use:
     write: bool
     core: Core
     location: SourceLocation | None
-    times: list[tuple[int, int]]
+    times: tuple[tuple[int, int], ...]
     """(core, clock) pairs, from each of which on the access is in the past; none in flight."""
     transfer: Transfer | None = None
 
@@ -61,33 +61,46 @@ def _verb(use: Use) -> str:
 
 
 class Settled:
-    """The latest use of each region by one core, to be found by the bytes that they touch.
+    """The latest read, or write, of each region by one core, to be found by the bytes it touches.
 
     Regions of about the same extent share a level, whose buckets are as wide: a region lies in two
     of them at most, and a search looks at few, however many regions there are.
     """
 
     def __init__(self) -> None:
-        self._levels: dict[int, dict[int, dict[Any, Use]]] = {}
+        self._latest: dict[Any, Use] = {}
+        self._levels: dict[int, dict[int, list[Any]]] = {}
+        """Keys of regions by level and bucket."""
+        self._new: list[Any] = []
+        """Keys that are in no bucket yet: many buffers are never searched."""
 
     def add(self, use: Use) -> None:
         """Remembers `use`; an older one of the same region adds nothing to it."""
-        region = use.region
-        level = (region.high - region.low).bit_length()
-        buckets = self._levels.setdefault(level, {})
-        for number in range(region.low >> level, (region.high - 1 >> level) + 1):
-            buckets.setdefault(number, {})[region.key, use.write] = use
+        key = use.region.key
+        if key not in self._latest:
+            self._new.append(key)
+        self._latest[key] = use
 
     def near(self, region: Region) -> Iterator[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
+        while self._new:
+            self._place(self._new.pop())
+        low, high = region.span
         for level, buckets in self._levels.items():
-            first, last = region.low >> level, region.high - 1 >> level
+            first, last = low >> level, high - 1 >> level
             numbers = range(first, last + 1)
             if len(numbers) > len(buckets):
                 numbers = [number for number in buckets if first <= number <= last]
             for number in numbers:
-                if number in buckets:
-                    yield from buckets[number].values()
+                for key in buckets.get(number, ()):
+                    yield self._latest[key]
+
+    def _place(self, key: Any) -> None:
+        low, high = self._latest[key].region.span
+        level = (high - low).bit_length()
+        buckets = self._levels.setdefault(level, {})
+        for number in range(low >> level, (high - 1 >> level) + 1):
+            buckets.setdefault(number, []).append(key)
 
 
 @dataclass(eq=False)
@@ -96,11 +109,11 @@ class History:
 
     flying: list[Use] = field(default_factory=list[Use])
     settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
-    """By core."""
+    """By core: what it read, and at ~core what it wrote."""
 
     def settle(self, use: Use) -> None:
         """`use` counts as one of the core that it has come to be in the past of."""
-        core = use.times[0][0]
+        core = ~use.times[0][0] if use.write else use.times[0][0]
         if core not in self.settled:
             self.settled[core] = Settled()
         self.settled[core].add(use)
@@ -154,7 +167,7 @@ class RaceCheck(Observer):
             history = self._history(buffer)
         number = self._cores[core]
         clock = self._clocks[number]
-        use = Use(access.region(), write, core, at, [(number, int(clock[number]))])
+        use = Use(access.region(), write, core, at, ((number, int(clock[number])),))
         self._compare(use, history, clock, buffer, number)
         if several:
             history.settle(use)
@@ -164,7 +177,8 @@ class RaceCheck(Observer):
             if other.transfer is not use.transfer or use.transfer is None:
                 self._check(use, other, clock, buffer, core)
         for number, settled in history.settled.items():
-            if number != core:
+            # Reads do not race with each other.
+            if number not in (core, ~core) and (use.write or number < 0):
                 for other in settled.near(use.region):
                     self._check(use, other, clock, buffer, core)
 
@@ -229,7 +243,7 @@ class RaceCheck(Observer):
         for ref, place, write in ends:
             if place is None:
                 continue
-            use = Use(whole_region(ref), write, transfer.sender, transfer.location, [], transfer)
+            use = Use(whole_region(ref), write, transfer.sender, transfer.location, (), transfer)
             history = self._history(place)
             self._compare(use, history, clock, place, number)
             history.flying.append(use)
@@ -274,7 +288,7 @@ class RaceCheck(Observer):
         np.maximum(clock, gathered.clock, out=clock)
         for use, history in gathered.uses:
             first = not use.times
-            use.times.append((number, int(clock[number])))
+            use.times += ((number, int(clock[number])),)
             if first:
                 history.flying.remove(use)
                 if len(self._cores) > 1:

@@ -2,63 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Piece
+from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec
 from pallasite.interpreter.machine.rows import Registers
 from pallasite.interpreter.machine.views import Ref
 
 Mask = NDArray[np.bool_] | None
+Box = tuple[tuple[Digits, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]
+"""Digits of the array, starts, shape, steps (None: dense): the arguments of `boxes.pieces`."""
 
 
 class Region:
     """The elements at `base` plus some pieces, those that `mask` selects.
 
     Pieces and extent are worked out when first asked for: most regions are told apart by the boxes
-    that they are of one array.
+    that they are of one array. Runs with checks keep one of each box that is touched, so a region
+    is few objects for the garbage collector to visit.
     """
+
+    __slots__ = ("_box", "_pieces", "_span", "base", "bits", "key", "mask")
 
     def __init__(
         self,
         key: Any,
         ref: Ref,
-        pieces: Callable[[], tuple[Piece, ...]],
         mask: Mask = None,
-        place: Any = None,
-        box: tuple[tuple[int, int], ...] = (),
+        *,
+        box: Box | None = None,
+        pieces: tuple[Piece, ...] | None = None,
         reach: tuple[int, int] | None = None,
     ) -> None:
-        """`key` is equal for equal regions of one buffer; boxes of the same `place` are compared
-        by their coordinates, (first, past the last) in every dimension. `reach` is the first
-        element offset, and one past the last, if that is known."""
+        """`key` is equal for equal regions of one buffer; either `box` or `pieces` is given.
+        `reach` is the first element offset, and one past the last, if that is known."""
         # A masked access must not stand for another one of the same box.
         self.key = key if mask is None else (key, mask.tobytes())
         self.bits = ref.codec.bits
         self.base = ref.base
         self.mask = mask
-        self.place = place
-        self.box = box
+        self._box = box
         self._pieces = pieces
-        self._reach = reach
+        self._span = None if reach is None else self._bytes(reach)
 
-    @cached_property
+    @property
     def pieces(self) -> tuple[Piece, ...]:
         """The strided views that make up the region."""
-        return self._pieces()
+        if self._pieces is not None:
+            return self._pieces
+        assert self._box is not None
+        digits, starts, shape, steps = self._box
+        found = boxes.pieces(digits, starts, shape, steps, 32 // self.bits)
+        if found is None:
+            offsets = boxes.gather(digits, starts, shape, steps or ())
+            found = tuple(Piece(None, (), int(o), (), -1) for o in offsets.reshape(-1))
+        self._pieces = found
+        return found
 
-    @cached_property
+    def _bytes(self, reach: tuple[int, int]) -> tuple[int, int]:
+        first, last = self.base + reach[0], self.base + reach[1]
+        return first * self.bits // 8, -(-last * self.bits // 8)
+
+    @property
     def span(self) -> tuple[int, int]:
         """The first byte that is touched, and one past the last."""
-        low, high = self._reach or boxes.span(self.pieces)
-        bits = self.bits
-        return (self.base + low) * bits // 8, -(-(self.base + high) * bits // 8)
+        if self._span is None:
+            self._span = self._bytes(boxes.span(self.pieces))
+        return self._span
 
     @property
     def low(self) -> int:
@@ -77,9 +92,11 @@ class Region:
 
     def overlaps(self, other: Region) -> bool:
         """Whether some bit belongs to both."""
-        if self.place is not None and self.place == other.place:
-            for a, b in zip(self.box, other.box, strict=True):
-                if a[1] <= b[0] or b[1] <= a[0]:
+        if self._same_array(other):
+            assert self._box is not None and other._box is not None
+            columns = zip(self._box[1], self._box[2], other._box[1], other._box[2], strict=True)
+            for start, size, begin, count in columns:
+                if start + size <= begin or begin + count <= start:
                     return False
             if self.mask is None and other.mask is None:
                 return True
@@ -89,6 +106,13 @@ class Region:
         first = min(self.low, other.low) // 4 * 4
         size = max(self.high, other.high) - first + 4
         return bool((self._marks(first, size) & other._marks(first, size)).any())
+
+    def _same_array(self, other: Region) -> bool:
+        """Whether both are dense boxes of one array, which their coordinates tell apart."""
+        a, b = self._box, other._box
+        if a is None or b is None or a[3] is not None or b[3] is not None:
+            return False
+        return a[0] == b[0] and self.base == other.base and self.bits == other.bits
 
     def _marks(self, first: int, size: int) -> NDArray[np.uint8]:
         marks = np.zeros(-(-size // 4) * 4, np.uint8)
@@ -119,26 +143,13 @@ def box_region(
     """What `ref.load(index, shape, strides)` touches."""
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
     steps = None if strides is None or set(strides) <= {1} else tuple(strides)
-    codec, base = ref.codec, ref.base
-    place = (ref.digits, base, codec.bits)
-    if steps is None:
-        box = tuple([(start, start + size) for start, size in zip(starts, shape, strict=True)])
-    else:
-        box = ()
-    scattered = (
-        steps is not None and boxes.pieces(ref.digits, starts, shape, steps, codec.packing) is None
-    )
-
-    def pieces() -> tuple[Piece, ...]:
-        found = boxes.pieces(ref.digits, starts, shape, steps, codec.packing)
-        if found is not None:
-            return found
-        offsets = boxes.gather(ref.digits, starts, shape, steps or ())
-        return tuple(Piece(None, (), int(o), (), -1) for o in offsets.reshape(-1))
-
-    full = None if mask is None or scattered else np.broadcast_to(mask, shape)
-    key = (*place, starts, shape, steps)
-    return Region(key, ref, pieces, full, None if steps else place, box)
+    box = ref.digits, starts, shape, steps
+    full = mask
+    if mask is not None and (steps is None or boxes.pieces(*box, ref.codec.packing) is not None):
+        full = np.broadcast_to(mask, shape)
+    elif mask is not None:
+        full = None  # Scattered elements: all of them, to be on the safe side.
+    return Region((ref.base, ref.codec.bits, *box), ref, full, box=box)
 
 
 def whole_region(ref: Ref) -> Region:
@@ -152,4 +163,4 @@ def rows_region(ref: Ref, plan: Registers, mask: Mask = None) -> Region:
     """What a register access touches; `mask` is in the order of the plan."""
     key = (ref.base, ref.codec.bits, plan.pieces)
     reach = plan.lowest, plan.highest
-    return Region(key, ref, lambda: plan.pieces, mask, reach=reach)
+    return Region(key, ref, mask, pieces=plan.pieces, reach=reach)

@@ -245,7 +245,7 @@ class Ref:
         if strides is None and raw.bits >= 8:
             pieces = boxes.pieces(self.digits, starts, shape, None, raw.packing) or ()
             marks = (view(shadow, raw.storage, self.base, p, raw.bits) for p in pieces)
-            if all((part == ones).all() for part in marks):
+            if all(part.min(initial=ones) == ones for part in marks):
                 return None
         return self._read(raw, shadow, starts, shape, strides) == ones
 

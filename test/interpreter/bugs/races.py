@@ -175,4 +175,45 @@ dma %x -> %a on %s send %t device %peer
 """.replace("load %b[0, 0] 8x128", "store %a[0, 0] 32x128").lstrip("\n") + """wait %t for %a
 wait %s for %a
 """, devices=2),
+    Bug("ring-overwrites-its-only-slot", "data-race", 12, 12, ("%a", "signal"), """
+%me = tpu.device_id : i32
+%one = arith.constant 1 : i32
+%three = arith.constant 3 : i32
+%next = arith.addi %me, %one : i32
+%peer = arith.remsi %next, %three : i32
+%zero = arith.constant 0 : i32
+%two = arith.constant 2 : i32
+// an all-gather with one receive semaphore and one slot, and no signal that the slot was read
+store %b[0, 0] 32x128
+
+scf.for %i = %zero to %two step %one : i32 {
+dma %b -> %a on %s send %t device %peer
+wait %t for %b
+wait %s for %a
+load %a[0, 0] 32x128
+store %b[0, 0] 32x128
+}
+""", devices=3),
+    Bug("two-senders-share-a-semaphore", "data-race", 18, 7, ("%a", "wait", "%s"), """
+%me = tpu.device_id : i32
+%zero = arith.constant 0 : i32
+%one = arith.constant 1 : i32
+%is0 = arith.cmpi eq, %me, %zero : i32
+%is1 = arith.cmpi eq, %me, %one : i32
+scf.if %is1 {
+dma %x -> %a on %s send %t device %zero
+wait %t for %a
+} else {
+scf.if %is0 {
+} else {
+dma %x -> %b on %s send %t device %zero
+wait %t for %b
+}
+}
+scf.if %is0 {
+wait %s for %a
+load %a[0, 0] 8x128
+wait %s for %b
+}
+""", devices=3),
 )

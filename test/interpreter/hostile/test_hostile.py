@@ -11,6 +11,7 @@ import pytest
 
 import pallasite
 from pallasite import Diagnostic
+from pallasite.interpreter.driver import DEFAULT_STEPS
 
 VMEM = "#tpu.memory_space<vmem>"
 BLOCK = f"memref<8x128xf32, {VMEM}>"
@@ -134,7 +135,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
     text, code = CASES[name]
-    steps = 300_000 if driver == "compiled" else 150_000  # the reference driver is much slower
+    steps = 300_000 if driver == "compiled" else 170_000  # the reference driver is much slower
     began = time.process_time()
     with pytest.raises(Diagnostic) as caught:
         pallasite.run(
@@ -143,3 +144,30 @@ def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
     assert time.process_time() - began < 10
+
+
+ADD = f"""%v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
+    %w = arith.addf %v, %v : vector<8x128xf32>
+    tpu.vector_store %o[%c0, %c0], %w {{strides = array<i32>}} : {BLOCK}, vector<8x128xf32>,"""
+ENDLESS = {
+    "scalars": module(FOREVER + "%a = arith.addi %z, %one : i32" + END),
+    "vectors": module(FOREVER + ADD + END),
+    "grid": module(ADD, grid="1000000000", functions=MAP),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    # Lowering erases a loop of scalar ops that has no effect.
+    [("scalars", "mosaic"), *((n, f) for n in ("vectors", "grid") for f in ("mosaic", "tiles", "vreg"))],
+)  # fmt: skip
+def test_the_default_limit_is_met_soon(name: str, form: str) -> None:
+    """A hundredth of the default, for the test; twice the minute that is meant, for slow machines."""
+    began = time.process_time()
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.run(
+            pallasite.parse(ENDLESS[name]), [np.zeros((8, 128), np.float32)], form=form,
+            results=[((8, 128), "float32")], max_steps=DEFAULT_STEPS // 100,
+        )  # fmt: skip
+    assert caught.value.code == "step-limit"
+    assert time.process_time() - began < 60 / 100 * 2 + 2  # and the time to lower it, at first
