@@ -19,12 +19,13 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import VerifyError
-from pallasite.dialects import tpu, vector
+from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
@@ -266,6 +267,7 @@ _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
     **MASK_RULES,
     **SCALAR_RULES,
+    **{kind: (*MASK_RULES[kind], carried_flat) for kind in (scf.ForOp, scf.IfOp)},
     tpu.StridedLoadOp: (_strided,),
     tpu.StridedStoreOp: (_strided,),
     tpu.MemrefReshapeOp: (_reshape_view,),

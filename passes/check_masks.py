@@ -11,7 +11,7 @@ from typing import cast
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.dialects import scf, tpu, vector
+from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_vectors import REFERENCE_RULES, Rule, refusal
@@ -107,9 +107,27 @@ def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _mask_choice(op: arith.SelectOp, target: Target) -> None:
+    """No masks are selected, whatever the condition, unless all is constant and folds."""
+    if not isinstance(op.result.type, VectorType) or bit_width(op.result.type) != 1:
+        return
+    condition, *values = op.operands
+    if isinstance(condition.owner, arith.ConstantOp) or values[0] is values[1]:
+        return
+    if all(isinstance(value.owner, arith.ConstantOp) for value in values):
+        return
+    raise refusal(
+        op, "mask-select", "a choice between two vectors of booleans is not supported",
+        "the vector unit selects words by mask registers, not mask registers",
+        "write (c & a) | (~c & b), or choose between jnp.where(a, 1, 0) and jnp.where(b, 1, 0) and "
+        "compare with zero",
+    )  # fmt: skip
+
+
 MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
+    arith.SelectOp: (*REFERENCE_RULES[arith.SelectOp], _mask_choice),
     tpu.ConcatenateOp: (_mask_concatenation,),
     tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], _mask_rotation),
     vector.ShapeCastOp: (_mask_reshape,),

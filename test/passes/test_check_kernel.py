@@ -526,3 +526,80 @@ def test_small_vectors_change_shape_within_one_row_of_lanes() -> None:
     refused(cast("8x32xf32", "256xf32"), "reshape")
     refused(cast("1000xbf16", "1000x1xbf16"), "reshape", "v5e")
     check(cast("1000xbf16", "1000x1xbf16"), "v6e")
+
+
+def carried(element: str, body: str, first: str = "%l", branch: bool = False) -> str:
+    """A loop or branch over a flat vector; `%l` is loaded, `%n` narrowed, `%k` a constant."""
+    kind = f"vector<1024x{element}>"
+    wide = kind.replace(element, "f32" if "f" in element else "i32")
+    widen, narrow = ("extf", "truncf") if "f" in element else ("extsi", "trunci")
+    one = "1.0" if "f" in element else "1"
+    inner = f"""%v1 = arith.{widen} %v : {kind} to {wide}
+      %w = arith.{narrow} %v1 : {wide} to {kind}""" if body == "narrowed" else (
+        f"%w = {body} : {kind}"
+    )  # fmt: skip
+    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = {first}) -> ({kind}) {{
+      {inner}
+      scf.yield %w : {kind}
+    }}"""
+    choice = f"""%r = scf.if %true -> ({kind}) {{
+      {inner.replace("%v ", first + " ")}
+      scf.yield %w : {kind}
+    }} else {{
+      scf.yield {first} : {kind}
+    }}"""
+    return kernel(
+        f"%x: {memref(f'1024x{element}')}, %true: i1",
+        load("l", "x", f"1024x{element}", "%c0")
+        + f"""%k = arith.constant dense<{one}> : {kind}
+    %c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    %wide = arith.{widen} %l : {kind} to {wide}
+    %n = arith.{narrow} %wide : {wide} to {kind}
+    {choice if branch else loop}""",
+    )
+
+
+@pytest.mark.parametrize("branch", [False, True])
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_flat_vectors_carried_as_loaded_and_as_narrowed(element: str, branch: bool) -> None:
+    beyond(carried(element, "narrowed", branch=branch), "carried-flat")
+    check(carried(element, "narrowed", "%n", branch=branch))
+    check(carried(element, "narrowed", "%k", branch=branch))
+
+
+def test_flat_vectors_lie_where_the_target_computes_them() -> None:
+    beyond(carried("bf16", "arith.mulf %v, %v"), "carried-flat", "v5e")
+    check(carried("bf16", "arith.mulf %v, %v"), "v6e")
+    check(carried("bf16", "arith.negf %v"), "v5e")
+    beyond(carried("bf16", "math.exp %v"), "carried-flat", "v5e")
+    check(carried("bf16", "math.exp %v"), "v6e")
+    check(carried("bf16", "math.sin %v"), "v5e")
+    beyond(carried("i16", "arith.addi %v, %k"), "carried-flat", "v5e")
+    check(carried("i16", "arith.addi %v, %k"), "v6e")
+    check(carried("i16", "arith.xori %k, %v"))
+    check(carried("i16", "arith.xori %v, %l", "%n"))
+    beyond(carried("i16", "arith.xori %l, %v", "%n"), "carried-flat")
+
+
+@pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
+def test_no_choice_between_masks(shape: str) -> None:
+    def choice(condition: str, first: str, second: str) -> str:
+        mask, words = f"vector<{shape}xi1>", f"vector<{shape}xi32>"
+        types = mask if condition == "%flag" else f"{mask}, {mask}"
+        indices = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(
+            f"%x: {memref(f'{shape}xi32')}, %flag: i1",
+            load("a", "x", f"{shape}xi32", indices)
+            + f"""%k = arith.constant dense<5> : {words}
+            %yes = arith.constant dense<true> : {mask}
+            %no = arith.constant dense<false> : {mask}
+            %m = arith.cmpi sgt, %a, %k : {words}
+            %n = arith.cmpi slt, %a, %k : {words}
+            %s = arith.select {condition}, {first}, {second} : {types}""",
+        )
+
+    beyond(choice("%flag", "%m", "%n"), "mask-select")
+    beyond(choice("%flag", "%yes", "%n"), "mask-select")
+    beyond(choice("%m", "%n", "%m"), "mask-select")
+    check(choice("%flag", "%yes", "%no"))
