@@ -1,7 +1,7 @@
 """What all tests share: the scoreboard, and jaxlib as the judge of what we read, print and write.
 
 Tests that prove a row of the feature list say so with `@pytest.mark.feature("C01", ...)`;
-`pytest --scoreboard docs/scoreboard.md` writes the page of what is proven from their results."""
+`pytest --scoreboard=docs/scoreboard.md` writes the page of what is proven from their results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Scoreboard:
         lines = [
             "# Scoreboard",
             "",
-            "Written by `pytest --scoreboard docs/scoreboard.md`: the features of Pallas on TPUs",
+            "Written by `pytest --scoreboard=docs/scoreboard.md`: the features of Pallas on TPUs",
             "that this project means to have, each with the tests that prove it. The ids are those",
             "of `test/scoreboard/features.csv`; a row counts when all its tests passed.",
             "",
