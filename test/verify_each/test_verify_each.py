@@ -28,7 +28,9 @@ def verified(kernel: Kernel) -> Outcome:
             module, inputs, target=target, seed=conditions.seed, poison=conditions.poison
         )
 
-    return verify_each(api.parse(kernel.text), "vreg", TARGET, execute)
+    # A choice between masks, which a fault is about, is beyond the reference.
+    module = api.parse(kernel.text)
+    return verify_each(module, "vreg", TARGET, execute, allow_beyond_reference=True)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
