@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import MemRefType, i1
 from xdsl.ir import Operation, Region
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu import EnqueueDmaOp
+from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
 from pallasite.dialects.verification import BrokenRule
 
 
 def check_transfers(op: Operation) -> None:
-    """No DMA in `op` copies booleans, which memory holds as int32."""
+    """No DMA in `op` copies booleans, which memory holds as int32, or waits for their bytes."""
     for inner in op.walk():
-        if isinstance(inner, EnqueueDmaOp) and inner.source.type.element_type == i1:
-            raise BrokenRule(
-                f"booleans are not copied by DMAs, got {inner.source.type}; convert to int32", inner
-            )
+        if not isinstance(inner, EnqueueDmaOp | WaitDma2Op):
+            continue
+        for ref in inner.operands:
+            if isinstance(ref.type, MemRefType) and ref.type.element_type == i1:
+                message = f"booleans are not copied by DMAs, got {ref.type}; convert to int32"
+                raise BrokenRule(message, inner)
 
 
 # Positions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -11,8 +13,24 @@ from pallasite.dialects.pallas.body_rules import check_axis, check_axis_name
 from pallasite.dialects.tpu.base import I32_ATTR
 
 
+class AxisOp(PallasOp, ABC):
+    """Something about one axis of the innermost grid."""
+
+    axis = prop_def(I32_ATTR)
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+    assembly_format = "$axis attr-dict"
+
+    def __init__(self, axis: int):
+        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
+
+    def verify_(self) -> None:
+        check_axis(self, self.axis.value.data)
+
+
 @irdl_op_definition
-class ProgramIdOp(PallasOp):
+class ProgramIdOp(AxisOp):
     """The present position along one axis of the innermost grid around it.
 
     Axes that a transformation added (`mapped`) are not counted. Inside `pallas.emit_pipeline` the
@@ -23,39 +41,15 @@ class ProgramIdOp(PallasOp):
 
     name = "pallas.program_id"
 
-    axis = prop_def(I32_ATTR)
-    result = result_def(i32)
-
-    traits = traits_def(Pure())
-    assembly_format = "$axis attr-dict"
-
-    def __init__(self, axis: int):
-        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
-
-    def verify_(self) -> None:
-        check_axis(self, self.axis.value.data)
-
 
 @irdl_op_definition
-class NumProgramsOp(PallasOp):
+class NumProgramsOp(AxisOp):
     """The size of one axis of the innermost grid around it, as `pallas.program_id` counts axes.
 
     Example: `%n = pallas.num_programs 0`
     """
 
     name = "pallas.num_programs"
-
-    axis = prop_def(I32_ATTR)
-    result = result_def(i32)
-
-    traits = traits_def(Pure())
-    assembly_format = "$axis attr-dict"
-
-    def __init__(self, axis: int):
-        super().__init__(properties={"axis": IntegerAttr(axis, i32)}, result_types=[i32])
-
-    def verify_(self) -> None:
-        check_axis(self, self.axis.value.data)
 
 
 @irdl_op_definition

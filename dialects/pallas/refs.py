@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
-from typing import cast
+from typing import Self, cast
 
 from xdsl.dialects.builtin import MemRefType, i1, i32
 from xdsl.ir import Attribute, SSAValue
@@ -95,14 +96,8 @@ class LoadOp(Indexed):
         check_type(self.result.type, element_of(self.ref, self.entries), "a result")
 
 
-@irdl_op_definition
-class StoreOp(Indexed):
-    """Stores a value: a vector to VMEM, a scalar to SMEM; elements that the mask leaves out stay.
-
-    Example: `pallas.store %v, %o[ds(%i, 8), :] mask %m : memref<64x128xf32, ...>`
-    """
-
-    name = "pallas.store"
+class Writing(Indexed, ABC):
+    """What stores a value: a vector to VMEM, a scalar to SMEM."""
 
     value = operand_def()
     ref = operand_def(MemRefType)
@@ -110,7 +105,6 @@ class StoreOp(Indexed):
     mask = opt_operand_def()
 
     irdl_options = SEGMENTS
-    traits = traits_def(MemoryWriteEffect())
 
     def __init__(
         self,
@@ -118,14 +112,16 @@ class StoreOp(Indexed):
         ref: SSAValue,
         entries: Sequence[Entry],
         mask: SSAValue | None = None,
+        result_types: Sequence[Attribute] = (),
     ):
         super().__init__(
             operands=[value, ref, dynamic_starts(entries), mask],
             properties=indexer_properties(entries),
+            result_types=result_types,
         )
 
     @classmethod
-    def parse(cls, parser: Parser) -> StoreOp:
+    def parse(cls, parser: Parser) -> Self:
         value = _parse_value(parser)
         ref, entries, mask, attributes = _parse_access(parser)
         op = cls(parser.resolve_operand(value, element_of(ref, entries)), ref, entries, mask)
@@ -141,7 +137,19 @@ class StoreOp(Indexed):
 
 
 @irdl_op_definition
-class SwapOp(Indexed):
+class StoreOp(Writing):
+    """Stores a value: a vector to VMEM, a scalar to SMEM; elements that the mask leaves out stay.
+
+    Example: `pallas.store %v, %o[ds(%i, 8), :] mask %m : memref<64x128xf32, ...>`
+    """
+
+    name = "pallas.store"
+
+    traits = traits_def(MemoryWriteEffect())
+
+
+@irdl_op_definition
+class SwapOp(Writing):
     """Stores a value and gives the elements that were there before.
 
     Where a mask leaves elements out, they stay, and those of the result are undefined.
@@ -151,13 +159,8 @@ class SwapOp(Indexed):
 
     name = "pallas.swap"
 
-    value = operand_def()
-    ref = operand_def(MemRefType)
-    dynamic_starts = var_operand_def(i32)
-    mask = opt_operand_def()
     result = result_def()
 
-    irdl_options = SEGMENTS
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
@@ -167,26 +170,10 @@ class SwapOp(Indexed):
         entries: Sequence[Entry],
         mask: SSAValue | None = None,
     ):
-        super().__init__(
-            operands=[value, ref, dynamic_starts(entries), mask],
-            properties=indexer_properties(entries),
-            result_types=[value.type],
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SwapOp:
-        value = _parse_value(parser)
-        ref, entries, mask, attributes = _parse_access(parser)
-        op = cls(parser.resolve_operand(value, element_of(ref, entries)), ref, entries, mask)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        _print_access(printer, self, self.mask, self.value)
+        super().__init__(value, ref, entries, mask, [value.type])
 
     def verify_(self) -> None:
-        check_access(self, self.mask, stores=True)
-        check_stored(self.value, self.ref, self.entries)
+        super().verify_()
         check_type(self.result.type, self.value.type, "a result")
 
 
@@ -309,9 +296,9 @@ def check_access(op: Indexed, mask: SSAValue | None, *, stores: bool) -> None:
     """
     op.check_indexer()
     type = memref_of(op.ref)
-    space, scalar = memory_space(type), not op.shape
+    space, scalar = memory_space(type) or "vmem", not op.shape
     access = "stores" if stores else "loads"
-    if space not in ("vmem", "smem", None):
+    if space not in ("vmem", "smem"):
         raise VerifyException(
             f"the core {access} in vmem and smem, got {type}; copy it there first (tpu.enqueue_dma)"
         )

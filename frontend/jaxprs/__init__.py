@@ -4,47 +4,18 @@ One file per family of primitives registers its rules; `tracer.py` walks jaxprs 
 `kernel.py` makes modules of whole kernels. Imports JAX, so that only `pallasite.jax` imports it.
 """
 
-from pallasite.frontend.jaxprs import (
-    casts,
-    compare,
-    control,
-    debug,
-    devices,
-    dot,
-    elementwise,
-    mxu,
-    packing,
-    pipeline,
-    random,
-    reductions,
-    refs,
-    scoped,
-    semaphores,
-    shapes,
-    transfers,
-)
+from importlib import import_module
+
 from pallasite.frontend.jaxprs.kernel import trace_call, trace_mesh
 from pallasite.frontend.jaxprs.tracer import RULES
 
 FAMILIES = (
-    casts,
-    compare,
-    control,
-    debug,
-    devices,
-    dot,
-    elementwise,
-    mxu,
-    packing,
-    pipeline,
-    random,
-    reductions,
-    refs,
-    scoped,
-    semaphores,
-    shapes,
-    transfers,
-)
+    "casts", "compare", "control", "debug", "devices", "dot", "elementwise", "mxu", "packing",
+    "pipeline", "random", "reductions", "refs", "scoped", "semaphores", "shapes", "transfers",
+)  # fmt: skip
 """The modules whose import registers the rules."""
+
+for family in FAMILIES:
+    import_module(f"{__name__}.{family}")
 
 __all__ = ["FAMILIES", "RULES", "trace_call", "trace_mesh"]

@@ -33,7 +33,6 @@ from xdsl.ir.affine import AffineMap
 
 from pallasite.dialects import func, pallas, tpu
 from pallasite.dialects.kernel import call_of, set_call
-from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas import Role
 from pallasite.dialects.types import memory_space
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, stored_type
@@ -180,7 +179,7 @@ class _Kernel:
             )
         )
         trivial = space in ("vmem", None) and window.is_trivial(spec.array)
-        return window_params(window, symbol, trivial, source_location(kernel))
+        return window_params(window, symbol, trivial)
 
     def _map_converter(self, entry: Block) -> Converter:
         """Converts an index map: its prefetched refs are held as the kernel's are."""

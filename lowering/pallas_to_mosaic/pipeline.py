@@ -117,7 +117,6 @@ class _Expansion:
                 "transfers are of types that memory holds, got blocks of booleans",
                 "booleans are 32-bit integers in memory; use an int32 array and compare with 0",
             )
-        self._check(window, output)
         map = pipeline_map(op, window, self.outside)
         space = memory_space(argument.type)
         if space in (memory_space(array.type), *WHOLE_SPACES):
@@ -129,23 +128,6 @@ class _Expansion:
             return
         described = self._described(argument, window, output, array, map)
         self.pipelined.append(self._window(described, array, map))
-
-    def _check(self, window: pallas.WindowAttr, output: bool) -> None:
-        buffers = window.buffers or 2
-        if output and buffers > 2:
-            raise self.c.unsupported(
-                self.op,
-                "pipeline-buffers",
-                f"blocks of an output have one or two buffers, got {buffers}",
-                "write pl.Buffered(2)",
-            )
-        if any(dim.low or dim.high for dim in window.dims):
-            raise self.c.unsupported(
-                self.op,
-                "pipeline-padding",
-                f"blocks of a pipeline are not padded, got {window}",
-                "pad the array before the pipeline",
-            )
 
     def _is_trivial(self, window: pallas.WindowAttr, array: SSAValue) -> bool:
         """The block is the whole array, at every point (spec/pallas_semantics.md section 1.4)."""

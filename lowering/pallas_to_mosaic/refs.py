@@ -2,7 +2,8 @@
 
 VMEM holds vectors, SMEM scalars; everything else is reached by DMA (spec/pallas_semantics.md
 sections 1.5 and 3.1). An indexer names all dimensions of the ref that the kernel sees: it becomes
-one of the ref that memory holds, with position 0 in squeezed dimensions.
+one of the ref that memory holds, with position 0 in squeezed dimensions. What loads and stores
+cannot do, the verifiers of `dialects/pallas/refs.py` have refused.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from xdsl.dialects.builtin import (
     VectorType,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, memref, pallas, tpu, vector
 from pallasite.dialects.pallas.indexing import Indexed
-from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of
+from pallasite.dialects.types import memory_space, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, rule, with_element
 
 NOT_EQUAL = 1
@@ -94,30 +95,20 @@ def lower_at(op: pallas.AtOp, c: Converter) -> Sequence[SSAValue]:
 def lower_load(op: pallas.LoadOp, c: Converter) -> Sequence[SSAValue]:
     box = box_of(op, c)
     if memory_space(box.held.type) == "smem":
-        return [_seen(_load_scalar(op, box, op.result.type, c), box, c)]
-    _check_vmem(op, box, c)
-    value = _load_vector(op, box, c, op.mask)
+        return [_seen(_load_scalar(box, c), box, c)]
+    value = _load_vector(box, c, op.mask)
     return [_seen(_without_dropped(value, op.result.type, c), box, c)]
 
 
-def _load_scalar(op: Operation, box: Box, type: Attribute, c: Converter) -> SSAValue:
-    if shape_of(type) or box.strided:
-        raise c.unsupported(
-            op,
-            "smem-vector",
-            f"only scalars are loaded from and stored to smem, got {type}",
-            "SMEM belongs to the scalar core; loop over the elements, or keep the ref in VMEM",
-        )
+def _load_scalar(box: Box, c: Converter) -> SSAValue:
     return c.emit(memref.LoadOp.get(box.held.value, [c.index(start) for start in box.starts]))
 
 
-def _load_vector(op: Operation, box: Box, c: Converter, mask: SSAValue | None) -> SSAValue:
+def _load_vector(box: Box, c: Converter, mask: SSAValue | None) -> SSAValue:
     """The box, with dropped dimensions, elements as they are stored."""
     type = VectorType(box.held.type.element_type, box.shape)
     starts = [c.index(start) for start in box.starts]
     if box.strided:
-        if mask is not None:
-            raise _masked_stride(op, c)
         strides = DenseArrayBase.from_list(i32, box.strides)
         return c.emit(
             tpu.StridedLoadOp.create(
@@ -128,7 +119,6 @@ def _load_vector(op: Operation, box: Box, c: Converter, mask: SSAValue | None) -
         )
     if mask is None:
         return c.emit(vector.LoadOp(box.held.value, starts, type))
-    _check_maskable(op, type, c)
     return c.emit(
         tpu.VectorLoadOp(
             operands=[box.held.value, starts, [c.reshape(mask, box.shape)]],
@@ -165,10 +155,9 @@ def lower_swap(op: pallas.SwapOp, c: Converter) -> Sequence[SSAValue]:
     """The previous value is loaded whole, also where the mask keeps it."""
     box = box_of(op, c)
     if memory_space(box.held.type) == "smem":
-        previous = _load_scalar(op, box, op.result.type, c)
+        previous = _load_scalar(box, c)
     else:
-        _check_vmem(op, box, c)
-        previous = _without_dropped(_load_vector(op, box, c, None), op.result.type, c)
+        previous = _without_dropped(_load_vector(box, c, None), op.result.type, c)
     _store(op, box, c)
     return [_seen(previous, box, c)]
 
@@ -178,19 +167,9 @@ def _store(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
     if memory_space(box.held.type) == "smem":
         _store_scalar(op, box, c)
         return
-    _check_vmem(op, box, c)
-    if not isinstance(value.type, VectorType):
-        raise c.unsupported(
-            op,
-            "vmem-scalar",
-            f"scalars cannot be stored to vmem, got {value.type}",
-            "VMEM is written by the vector core; keep the ref in SMEM, or store a (1, 1) array",
-        )
     value = c.reshape(_kept(value, box, c), box.shape)
     starts = [c.index(start) for start in box.starts]
     if box.strided:
-        if mask is not None:
-            raise _masked_stride(op, c)
         c.insert(
             tpu.StridedStoreOp.create(
                 operands=[value, box.held.value, *starts],
@@ -200,7 +179,6 @@ def _store(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
         return
     masks: list[SSAValue] = []
     if mask is not None:
-        _check_maskable(op, value.type, c)
         masks.append(c.reshape(mask, box.shape))
     c.insert(
         tpu.VectorStoreOp(
@@ -214,14 +192,6 @@ def _store(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
 
 
 def _store_scalar(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
-    if op.mask is not None or isinstance(op.value.type, VectorType):
-        what = "a mask" if op.mask is not None else str(op.value.type)
-        raise c.unsupported(
-            op,
-            "smem-vector",
-            f"only scalars are stored to smem, without masks, got {what}",
-            "SMEM belongs to the scalar core; loop over the elements, or keep the ref in VMEM",
-        )
     starts = [c.index(start) for start in box.starts]
     c.insert(memref.StoreOp.get(_kept(op.value, box, c), box.held.value, starts))
 
@@ -232,39 +202,3 @@ def _kept(value: SSAValue, box: Box, c: Converter) -> SSAValue:
         return value
     type = with_element(value.type, i32)
     return c.emit(arith.ExtUIOp.create(operands=[value], result_types=[type]))
-
-
-# What loads and stores cannot do.
-
-
-def _check_vmem(op: Operation, box: Box, c: Converter) -> None:
-    space = memory_space(box.held.type)
-    if space not in ("vmem", None):
-        raise c.unsupported(
-            op,
-            "no-direct-access",
-            f"loads and stores are of refs in vmem and smem, got {space}",
-            "copy the data to VMEM with async_copy or sync_copy, or give the operand a block",
-        )
-    if not box.starts:
-        raise c.unsupported(
-            op, "vmem-scalar", "a ref of rank 0 in vmem has no elements that vectors can hold",
-            "keep the ref in SMEM, or give it the shape (1, 1)",
-        )  # fmt: skip
-
-
-def _check_maskable(op: Operation, type: Attribute, c: Converter) -> None:
-    if bit_width(type) != 32:
-        raise c.unsupported(
-            op,
-            "mask-width",
-            f"masked loads and stores are of 32-bit elements, got {element_type(type)}",
-            "load the previous value, select, and store the whole block",
-        )
-
-
-def _masked_stride(op: Operation, c: Converter) -> Exception:
-    return c.unsupported(
-        op, "masked-stride", "loads and stores have a mask or strides, not both",
-        "load the previous value with the strides, select, and store without a mask",
-    )  # fmt: skip

@@ -10,10 +10,9 @@ from pallasite.lowering.pallas_to_mosaic import (
     refs,
     scope,
     shape,
-    transfers,
 )
 
-FAMILIES = (dot, pipeline, programs, reduce, refs, scope, shape, transfers)
+FAMILIES = (dot, pipeline, programs, reduce, refs, scope, shape)
 
 
 def load() -> None:

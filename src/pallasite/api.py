@@ -114,7 +114,10 @@ def lower(
     present = check_form(module, form)
     from pallasite.passes.check_kernel import check_kernel
 
-    if present != "pallas":
+    if present == "pallas":
+        # The form's rules are its verifiers; the lowering relies on them.
+        verify(module)
+    else:
         with diagnosed("check-kernel"):
             check_kernel(module, model, allow_beyond_reference=allow_beyond_reference)
     if present == form:
