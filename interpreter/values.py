@@ -278,3 +278,10 @@ def poison(type: Attribute, shape: tuple[int, ...], pattern: int = 0) -> Array:
     bits = width(type)
     word = POISON_WORDS[pattern] & ((1 << bits) - 1)
     return values_of(type)(np.full(shape, word, unsigned_dtype(bits)))
+
+
+def accumulate(element: Attribute, old: Array, new: Array) -> Array:
+    """`old + new` in carriers of `element`: floats round, integers wrap."""
+    plus: Callable[[Array, Array], Array] = np.add
+    total = plus(old, new)
+    return round_to(element, total) if is_float(element) else total

@@ -19,6 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.tiling import Tiling
+
 Digits = tuple[tuple[int, int], ...]
 """(extent, stride in elements) of each digit, slowest first; the first extent means unbounded."""
 
@@ -210,3 +213,19 @@ def regroup(axes: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[Digi
             size //= extent
         dims.append(simplify(tuple(reversed(taken))) if taken else ((0, 0),))
     return tuple(reversed(dims)) if not rest else None
+
+
+@lru_cache(maxsize=4096)
+def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
+    """The address digits of every dimension of a tiled array."""
+    return tuple(simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides)))
+
+
+@lru_cache(maxsize=4096)
+def blocks_of(tiling: Tiling) -> tuple[int, ...]:
+    """What a slice must begin at a multiple of in every dimension: whole first-level tiles, or rows
+    of 128 words of the tiles of a one-dimensional array, which follow each other anyway."""
+    if len(tiling.strides) == 1 and tiling.first:
+        packed = tiling.tiles[-1][0] if len(tiling.tiles) > 1 else 1
+        return (math.gcd(tiling.first[0], LANES * packed),)
+    return tuple(tiling.tile_of(d) for d in range(len(tiling.strides)))

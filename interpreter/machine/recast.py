@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Digits
+from pallasite.interpreter.machine.boxes import Digits, blocks_of, digits_of
 from pallasite.interpreter.machine.codec import codec
-from pallasite.interpreter.machine.views import Ref, blocks_of, digits_of
+from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling
 
 

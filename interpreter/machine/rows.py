@@ -24,7 +24,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec, view
-from pallasite.interpreter.machine.views import Ref, accumulate
+from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.registers import LANES, SUBLANES
 
 Array = NDArray[Any]
@@ -88,7 +88,7 @@ def write(ref: Ref, found: Registers, array: Array, mask: Array | None, add: boo
     """Writes a grid of registers where it was planned."""
     shape = array.shape
     if add:
-        array = accumulate(ref.element, read(ref, found, shape), array)
+        array = values.accumulate(ref.element, read(ref, found, shape), array)
     ordered = array.transpose(found.order)
     where = None if mask is None else word_mask(mask, shape).transpose(found.order)
     memory, shadow = ref.buffer.bytes, ref.buffer.shadow

@@ -8,9 +8,7 @@ touching memory. Logical accesses must stay within the ref's shape; register acc
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from operator import add
 from typing import Any
 
@@ -21,31 +19,14 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Digits, Piece
+from pallasite.interpreter.machine.boxes import Digits, Piece, blocks_of, digits_of
 from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
 from pallasite.interpreter.machine.memory import Buffer, Memory
-from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling
 
 Array = NDArray[Any]
 MOST_VIEWS = 32
 """Views that a ref remembers."""
-
-
-@lru_cache(maxsize=4096)
-def digits_of(tiling: Tiling) -> tuple[Digits, ...]:
-    """The address digits of every dimension of a tiled array."""
-    return tuple(boxes.simplify(tuple(tiling.factors(d))) for d in range(len(tiling.strides)))
-
-
-@lru_cache(maxsize=4096)
-def blocks_of(tiling: Tiling) -> tuple[int, ...]:
-    """What a slice must begin at a multiple of in every dimension: whole first-level tiles, or rows
-    of 128 words of the tiles of a one-dimensional array, which follow each other anyway."""
-    if len(tiling.strides) == 1 and tiling.first:
-        packed = tiling.tiles[-1][0] if len(tiling.tiles) > 1 else 1
-        return (math.gcd(tiling.first[0], LANES * packed),)
-    return tuple(tiling.tile_of(d) for d in range(len(tiling.strides)))
 
 
 class Ref:
@@ -282,7 +263,7 @@ class Ref:
         starts = self._check("store", index, shape, strides, at)
         if add:
             old = self._read(self.codec, self.buffer.bytes, starts, shape, strides)
-            array = accumulate(self.element, old, array)
+            array = values.accumulate(self.element, old, array)
         if mask is not None:
             mask = np.broadcast_to(mask, shape)
         self._write(self.codec, self.buffer.bytes, starts, array, mask, strides)
@@ -411,10 +392,3 @@ class Ref:
 def _cut(array: Array, piece: Piece) -> Array:
     part = array if piece.part is None else array[piece.part]
     return part.reshape(piece.shape)
-
-
-def accumulate(element: Attribute, old: Array, new: Array) -> Array:
-    """`old + new` in carriers of `element`: floats round, integers wrap."""
-    plus: Callable[[Array, Array], Array] = np.add
-    total = plus(old, new)
-    return values.round_to(element, total) if values.is_float(element) else total

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.views import digits_of
+from pallasite.interpreter.machine.boxes import digits_of
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, native_tiling
 
 

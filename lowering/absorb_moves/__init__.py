@@ -1,0 +1,52 @@
+"""`absorb-moves`: data movement that a load or a store can do on its way.
+
+    %x = vector.load %a[%c0, %c0] : memref<16x256xf32>, vector<16x256xf32>
+    %y = arith.addf %x, %one : vector<16x256xf32>
+    %z = vector.extract_strided_slice %y {offsets = [3, 0], sizes = [8, 128], strides = [1, 1]}
+becomes
+    %x = vector.load %a[%c3, %c0] : memref<16x256xf32>, vector<8x128xf32>
+    %z = arith.addf %x, %one : vector<8x128xf32>
+
+Runs before memory is tiled, because an access at any row asks for tiles of single rows
+(`infer-memref-layout`). Slices move up through elementwise operations into loads, concatenations
+and rolls of rows that are only stored become stores of their parts, and reshapes of rows become
+views of memory. Registers are touched only where they are wanted, and nothing moves between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from pallasite.dialects import func, tpu, vector
+from pallasite.lowering.absorb_moves.reshapes import reshape_memory
+from pallasite.lowering.absorb_moves.slices import move_slice_up
+from pallasite.lowering.absorb_moves.stores import split_store
+from pallasite.passes.dead_code import remove_dead_code
+
+
+@dataclass(frozen=True)
+class AbsorbMovesPass(ModulePass):
+    """Lets loads and stores do the movement that they can."""
+
+    name = "absorb-moves"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if not isinstance(function, func.FuncOp) or not function.body.blocks:
+                continue
+            for found in list(function.walk()):
+                if isinstance(found, tpu.VectorStoreOp):
+                    split_store(found)
+                elif isinstance(found, vector.ShapeCastOp | tpu.ReshapeOp):
+                    reshape_memory(found)
+            for found in list(function.walk()):
+                if isinstance(found, vector.ExtractStridedSliceOp):
+                    move_slice_up(found)
+            for block in function.body.blocks:
+                remove_dead_code(block)

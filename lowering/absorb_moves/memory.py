@@ -1,0 +1,121 @@
+"""What `absorb-moves` asks of values and of the memory behind a ref."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of, tiling_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
+from pallasite.passes.divisibility import constant_of, remainder
+
+Shape = tuple[int, ...]
+
+ELEMENTWISE = tuple(elementwise_kinds())
+
+
+def rows_are_ours(memref: SSAValue) -> bool:
+    """Whether `infer-memref-layout` may tile the buffer behind `memref` by single rows."""
+    while isinstance(memref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        memref = memref.owner.operands[0]
+    if not isinstance(memref.owner, memref_dialect.AllocaOp):
+        return False
+    return memory_space(memref.type) in ("vmem", None) and tiling_of(memref.type) is None
+
+
+def is_whole_buffer(memref: SSAValue) -> bool:
+    """Whether `memref` is an allocation, or one slot of it, so that its rows follow each other."""
+    owner = memref.owner
+    if isinstance(owner, tpu.MemrefSqueezeOp):
+        return is_whole_buffer(owner.operands[0])
+    if isinstance(owner, tpu.MemrefSliceOp):
+        whole = cast(MemRefType[Attribute], owner.operands[0].type).get_shape()
+        part = cast(MemRefType[Attribute], memref.type).get_shape()
+        first = next((d for d, n in enumerate(part) if n != 1), 0)
+        return tuple(whole[first:]) == tuple(part[first:]) and is_whole_buffer(owner.operands[0])
+    return isinstance(owner, memref_dialect.AllocaOp)
+
+
+def registers(shape: Shape, bits: int) -> int:
+    """Registers of a vector in native tiles."""
+    rows, columns = SUBLANES * packing(bits), LANES
+    return math.prod(shape[:-2]) * -(-shape[-2] // rows) * -(-shape[-1] // columns)
+
+
+def only_sliced(value: SSAValue) -> bool:
+    """Whether `value` is used by slices alone, which together touch no more registers."""
+    bits = bit_width(element_type(value.type))
+    total = 0
+    for use in value.uses:
+        if not isinstance(use.operation, vector.ExtractStridedSliceOp):
+            return False
+        box = box_of(use.operation)
+        if box is None:
+            return False
+        total += registers((*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1]), bits)
+    return total <= registers(shape_of(value.type), bits)
+
+
+def insert_before(op: Operation, place: Operation) -> SSAValue:
+    """Inserts `op` in front of `place`; returns its result."""
+    op.location = place.location
+    Rewriter.insert_op(op, InsertPoint.before(place))
+    return op.results[0]
+
+
+def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
+    """`index + amount`, in front of `place`."""
+    if not amount:
+        return index
+    known = constant_of(index)
+    step = arith.ConstantOp(IntegerAttr((known or 0) + amount, IndexType()))
+    added = insert_before(step, place)
+    return added if known is not None else insert_before(arith.AddiOp(index, added), place)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A slice of a vector with unit strides."""
+
+    offsets: Shape
+    sizes: Shape
+
+    def is_aligned(self, bits: int) -> bool:
+        """Whether the slice begins at the corner of a register in native tiles."""
+        return not self.offsets[-2] % (SUBLANES * packing(bits)) and not self.offsets[-1] % LANES
+
+
+def box_of(op: vector.ExtractStridedSliceOp) -> Box | None:
+    """What `op` takes, if it names every dimension and skips nothing."""
+    offsets = tuple(int(a.value.data) for a in op.offsets)
+    sizes = shape_of(op.result.type)
+    if len(offsets) != len(sizes) or len(sizes) < 2:
+        return None
+    return Box(offsets, sizes) if all(int(a.value.data) == 1 for a in op.strides) else None
+
+
+def memory_serves(memref: SSAValue, row: SSAValue, offset: int, bits: int) -> bool:
+    """Whether registers of `memref` may begin `offset` rows behind index `row`."""
+    native = SUBLANES * packing(bits)
+    rest = remainder(row, native)
+    if rest is not None and (rest + offset) % native == 0:
+        return True
+    if not rows_are_ours(memref):
+        return False
+    if bits == 32:
+        return True
+    # Packed rows follow each other, word by word, where the array is one column of tiles.
+    columns = cast(MemRefType[Attribute], memref.type).get_shape()[-1]
+    return rest is not None and (rest + offset) % packing(bits) == 0 and columns <= LANES

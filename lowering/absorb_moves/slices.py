@@ -1,0 +1,105 @@
+"""Slices move up through elementwise operations into loads."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    VectorType,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, vector
+from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
+from pallasite.lowering.absorb_moves.memory import (
+    ELEMENTWISE,
+    Box,
+    box_of,
+    index_plus,
+    insert_before,
+    memory_serves,
+    only_sliced,
+)
+
+
+def unserved(value: SSAValue, box: Box) -> int:
+    """How many slices between registers remain if the slice `box` of `value` moves up."""
+    owner = value.owner
+    bits = bit_width(element_type(value.type))
+    if isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None:
+        return 0
+    if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
+        return 0
+    if isinstance(owner, vector.LoadOp):
+        return not memory_serves(owner.base, owner.indices[-2], box.offsets[-2], bits)
+    if isinstance(owner, ELEMENTWISE) and len(owner.results) == 1:
+        vectors = [v for v in owner.operands if isinstance(v.type, VectorType)]
+        return sum(unserved(v, box) if _may_shrink(v) else _moved(v, box) for v in vectors)
+    return _moved(value, box)
+
+
+def _may_shrink(value: SSAValue) -> bool:
+    """Whether nobody else needs what would no longer be computed."""
+    return value.has_one_use() or isinstance(value.owner, arith.ConstantOp | vector.BroadcastOp)
+
+
+def _moved(value: SSAValue, box: Box) -> int:
+    return not box.is_aligned(bit_width(element_type(value.type)))
+
+
+def sliced(value: SSAValue, box: Box) -> SSAValue:
+    """`value[box]`, computed in front of what computes `value`."""
+    owner = cast(Operation, value.owner)
+    kind = VectorType(element_type(value.type), box.sizes)
+    if isinstance(owner, arith.ConstantOp):
+        number = splat_value(owner.value)
+        if number is not None:
+            return insert_before(arith.ConstantOp(splat(kind, number)), owner)
+    if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
+        return insert_before(vector.BroadcastOp(owner.source, kind), owner)
+    if isinstance(owner, vector.LoadOp):
+        places = zip(owner.indices, box.offsets, strict=True)
+        indices = [index_plus(index, offset, owner) for index, offset in places]
+        return insert_before(vector.LoadOp(owner.base, indices, kind), owner)
+    if isinstance(owner, ELEMENTWISE) and len(owner.results) == 1:
+        operands = [
+            v if not isinstance(v.type, VectorType)
+            else sliced(v, box) if _may_shrink(v) else _cut(v, box, owner)
+            for v in owner.operands
+        ]  # fmt: skip
+        made = type(owner).create(
+            operands=operands,
+            result_types=[kind],
+            properties=owner.properties,
+            attributes=owner.attributes,
+        )
+        return insert_before(made, owner)
+    return _cut(value, box, None)
+
+
+def _cut(value: SSAValue, box: Box, place: Operation | None) -> SSAValue:
+    """A slice of a value that stays, in front of `place`, or behind what computes `value`."""
+    op = vector.ExtractStridedSliceOp(value, box.offsets, box.sizes)
+    if place is not None:
+        return insert_before(op, place)
+    owner = cast(Operation, value.owner)
+    op.location = owner.location
+    Rewriter.insert_op(op, InsertPoint.after(owner))
+    return op.result
+
+
+def move_slice_up(op: vector.ExtractStridedSliceOp) -> None:
+    """A slice of a load, or of what is computed from loads: loads and operations of less."""
+    box = box_of(op)
+    if box is None or not isinstance(op.source.owner, (vector.LoadOp, *ELEMENTWISE)):
+        return
+    bits = bit_width(element_type(op.source.type))
+    whole = box.sizes[-2:] == shape_of(op.source.type)[-2:]
+    if (box.is_aligned(bits) and whole) or unserved(op.source, box):
+        return
+    if not only_sliced(op.source):
+        return
+    op.result.replace_all_uses_with(sliced(op.source, box))
+    op.detach()
+    op.erase()

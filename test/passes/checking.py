@@ -1,0 +1,69 @@
+"""Kernels for `check-kernel`, and what it must say of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pallasite.diagnostics import Unsupported
+from pallasite.frontend import read
+from pallasite.passes.check_kernel import check_kernel
+from pallasite.targets import get_target
+
+VMEM, SMEM, ANY = (f"#tpu.memory_space<{s}>" for s in ("vmem", "smem", "any"))
+
+
+def memref(shape: str, space: str = VMEM) -> str:
+    return f"memref<{shape}, {space}>"
+
+
+def kernel(arguments: str, body: str, scratch: int = 0) -> str:
+    return f"""
+    func.func @kernel({arguments}) attributes {{dimension_semantics = [],
+        scalar_prefetch = 0 : i64, scratch_operands = {scratch} : i64,
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      %c0 = arith.constant 0 : index
+      {body}
+      return
+    }}"""
+
+
+def load(name: str, base: str, shape: str, index: str = "") -> str:
+    rank = shape.count("x")
+    indices = index or ", ".join(["%c0"] * rank)
+    return f"%{name} = vector.load %{base}[{indices}] : {memref(shape)}, vector<{shape}>\n"
+
+
+def check(text: str, target: str = "v5e") -> None:
+    check_kernel(read(text), get_target(target))
+
+
+def refused(text: str, code: str, target: str = "v5e") -> None:
+    with pytest.raises(Unsupported) as caught:
+        check(text, target)
+    assert caught.value.code == code and caught.value.location is not None
+    assert caught.value.notes
+
+
+def reshape(old: str, new: str) -> str:
+    body = load("x", "a", old) + f"%r = vector.shape_cast %x : vector<{old}> to vector<{new}>"
+    return kernel(f"%a: {memref(old)}", body)
+
+
+def matmul(element: str, accumulator: str = "f32") -> str:
+    shape = f"128x128x{element}"
+    numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
+    result = f"vector<128x128x{accumulator}>"
+    zero = "0" if accumulator[0] == "i" else "0.0"
+    body = load("x", "a", shape) + load("y", "b", shape)
+    body += f"%k = arith.constant dense<{zero}> : {result}\n"
+    body += (
+        f"%z = tpu.matmul %x, %y, %k {{dimension_numbers = {numbers}, transpose_lhs_hint = false}}"
+        f" : vector<{shape}>, vector<{shape}>, {result} -> {result}"
+    )
+    return kernel(f"%a: {memref(shape)}, %b: {memref(shape)}", body)
+
+
+def beyond(text: str, code: str, target: str = "v5e") -> None:
+    """Only the reference refuses it; `allow_beyond_reference` lets it pass."""
+    refused(text, code, target)
+    check_kernel(read(text), get_target(target), allow_beyond_reference=True)

@@ -1,0 +1,353 @@
+"""What only the reference refuses; `allow_beyond_reference` lets it pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from .checking import SMEM, beyond, check, kernel, load, memref, refused
+
+
+def row_sum(after: str, result: str = "16") -> str:
+    """Sums over the last dimension, which leaves the result along sublanes."""
+    return kernel(
+        f"%x: {memref('16x128xf32')}, %y: {memref('16xf32')}, %o: {memref(f'{result}xf32')}",
+        load("a", "x", "16x128xf32")
+        + "%zero = arith.constant dense<0.0> : vector<16xf32>\n"
+        + "%two = arith.constant dense<2.0> : vector<16xf32>\n"
+        + "%r = vector.multi_reduction <add>, %a, %zero [1] : vector<16x128xf32> to vector<16xf32>"
+        + "\n%s = arith.mulf %r, %two : vector<16xf32>\n"
+        + after,
+    )
+
+
+STORED = (
+    f"tpu.vector_store %o[%c0], %s {{strides = array<i32>}} : {memref('16xf32')}, vector<16xf32>,"
+)
+KEPT = f"""%k = vector.shape_cast %s : vector<16xf32> to vector<16x1xf32>
+    tpu.vector_store %o[%c0, %c0], %k {{strides = array<i32>}} : {memref("16x1xf32")},
+        vector<16x1xf32>,"""
+MIXED = load("b", "y", "16xf32", "%c0") + "%m = arith.addf %s, %b : vector<16xf32>"
+
+
+def test_columns_stay_columns_without_a_sublane_gather() -> None:
+    for body in (STORED, MIXED):
+        check(row_sum(body), "v5e")
+        beyond(row_sum(body), "sublane-gather", "v4")
+    check(row_sum(KEPT, "16x1"), "v4")
+
+
+def test_a_change_of_shape_and_back_moves_nothing() -> None:
+    body = load("a", "x", "16x128xf32") + (
+        "%b = vector.shape_cast %a : vector<16x128xf32> to vector<16x128x1xf32>\n"
+        "%d = vector.shape_cast %b : vector<16x128x1xf32> to vector<16x128xf32>\n"
+        f"vector.store %d, %o[%c0, %c0] : {memref('16x128xf32')}, vector<16x128xf32>"
+    )
+    check(kernel(f"%x: {memref('16x128xf32')}, %o: {memref('16x128xf32')}", body), "v4")
+
+
+@pytest.mark.parametrize(("element", "good"), [("i32", True), ("f32", True), ("i8", False),
+                                               ("i16", False), ("bf16", False)])  # fmt: skip
+def test_scalars_compute_in_words(element: str, good: bool) -> None:
+    ref = memref(f"4x{element}", SMEM)
+    op = "addi" if element[0] == "i" else "addf"
+    text = kernel(
+        f"%x: {ref}",
+        f"%a = memref.load %x[%c0] : {ref}\n%b = arith.{op} %a, %a : {element}\n"
+        f"memref.store %b, %x[%c0] : {ref}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "scalar-type")
+
+
+def gather(shape: str, dim: int, index: str) -> str:
+    dims = shape.rpartition("x")[0]
+    indices = f"{dims}x{index}"
+    return kernel(
+        f"%x: {memref(shape)}, %i: {memref(indices)}",
+        load("a", "x", shape)
+        + load("b", "i", indices)
+        + f"%g = tpu.dynamic_gather %a[%b] in [{dim}] : vector<{shape}>, vector<{indices}> -> "
+        f"vector<{shape}>",
+    )
+
+
+def test_gathers_read_one_register() -> None:
+    check(gather("16x128xf32", 1, "i32"))
+    check(gather("8x256xf32", 0, "i32"))
+    beyond(gather("16x128xf32", 0, "i32"), "gather-extent")
+    beyond(gather("8x256xf32", 1, "i32"), "gather-extent", "v6e")
+
+
+def test_narrow_gathers_by_generation() -> None:
+    check(gather("16x128xi8", 1, "i8"), "v5e")
+    beyond(gather("16x128xbf16", 1, "i16"), "gather-width", "v5e")
+    beyond(gather("16x128xbf16", 0, "i16"), "gather-width", "v5e")
+    check(gather("16x128xbf16", 0, "i16"), "v6e")
+    beyond(gather("16x128xbf16", 0, "i32"), "gather-width", "v6e")
+    beyond(gather("16x128xi4", 1, "i4"), "gather-width", "v7x")
+
+
+def test_flat_vectors_are_neither_rotated_nor_gathered() -> None:
+    beyond(gather("128xf32", 0, "i32"), "one-dimension")
+
+
+def test_counting_in_half_words() -> None:
+    def iota(shape: str, dim: int) -> str:
+        kind = f"vector<{shape}>"
+        return kernel("", f"%a = tpu.iota {{dimensions = array<i32: {dim}>}} : {kind}")
+
+    check(iota("16x128xi16", 1))
+    beyond(iota("16x256xi16", 1), "narrow-integer")
+    beyond(iota("24x128xi16", 0), "narrow-integer")
+    check(iota("24x256xi16", 0), "v6e")
+    check(iota("64x256xi8", 0))
+
+
+def test_rotating_rows_by_different_amounts() -> None:
+    def rotate(along: int) -> str:
+        kind = "vector<2x8x128xf32>"
+        return kernel(
+            f"%x: {memref('2x8x128xf32')}",
+            load("a", "x", "2x8x128xf32") + "%n = arith.constant 2 : i32\n"
+            f"%b = tpu.dynamic_rotate %a by %n dim 2 {{stride = 1 : si32, "
+            f"stride_dimension = {along} : si32}} : {kind}, i32 -> {kind}",
+        )
+
+    check(rotate(1))
+    beyond(rotate(1), "rotate-stride", "v4")
+    check(rotate(0), "v4")
+
+
+def test_masks_are_reshaped_where_lanes_stay() -> None:
+    def cast(old: str, new: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{old}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{old}xi1> to vector<{new}xi1>"
+        shape = f"{old}xf32"
+        at = ", ".join(["%c0"] * shape.count("x"))
+        return kernel(f"%x: {memref(shape)}", load("a", "x", shape, at) + compared + moved)
+
+    check(cast("3x5x7", "15x7"))
+    check(cast("16x128x1", "16x128"))
+    beyond(cast("16x256", "32x128"), "mask-reshape")
+    beyond(cast("128", "128x1"), "mask-reshape")
+
+    def reduced(axis: int, size: int) -> str:
+        start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
+        kind = f"vector<32x128xf32> to vector<{size}xf32>"
+        total = f"%r = vector.multi_reduction <maximumf>, %a, %s [{axis}] : {kind}\n"
+        compared = f"%m = arith.cmpf olt, %r, %s : vector<{size}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{size}xi1> to vector<{size}x1xi1>"
+        loaded = load("a", "x", "32x128xf32", "%c0, %c0")
+        return kernel(f"%x: {memref('32x128xf32')}", loaded + start + total + compared + moved)
+
+    check(reduced(1, 32))
+    beyond(reduced(0, 128), "mask-reshape")
+
+
+def test_masks_move_by_whole_registers() -> None:
+    def moved(shape: str, move: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{shape}xf32>\n"
+        at = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(f"%x: {memref(shape + 'xf32')}", load("a", "x", shape + "xf32", at)
+                      + compared + move)  # fmt: skip
+
+    def transpose(permutation: str, result: str) -> str:
+        return moved("3x5x7", f"%t = tpu.transpose %m, [{permutation}] : vector<3x5x7xi1> -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    def concatenate(shape: str, dim: int, result: str) -> str:
+        pair = f"vector<{shape}xi1>, vector<{shape}xi1>"
+        return moved(shape, f"%t = tpu.concatenate %m, %m in {dim} : {pair} -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    check(transpose("0, 2, 1", "3x7x5"))
+    beyond(transpose("1, 0, 2", "5x3x7"), "mask-transpose")
+    check(concatenate("8x128", 1, "8x256"))
+    check(concatenate("3x5x7", 0, "6x5x7"))
+    beyond(concatenate("5x7", 0, "10x7"), "mask-concatenate")
+    beyond(concatenate("128", 0, "256"), "mask-concatenate")
+
+
+def test_full_precision_is_for_f32() -> None:
+    def matmul(element: str) -> str:
+        shape, acc = f"128x128x{element}", "128x128xf32"
+        numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
+        return kernel(
+            f"%x: {memref(shape)}, %y: {memref(acc)}",
+            load("a", "x", shape) + load("c", "y", acc)
+            + f"%m = tpu.matmul %a, %a, %c {{dimension_numbers = {numbers}, "
+            "precision = #tpu.contract_precision<fp32>, transpose_lhs = false, "
+            f"transpose_rhs = false}} : vector<{shape}>, vector<{shape}>, vector<{acc}> -> "
+            f"vector<{acc}>",
+        )  # fmt: skip
+
+    check(matmul("f32"))
+    beyond(matmul("bf16"), "matmul-precision")
+
+
+def test_powers_of_scalars() -> None:
+    smem = memref("2xf32", SMEM)
+    text = kernel(
+        f"%x: {smem}",
+        f"%a = memref.load %x[%c0] : {smem}\n%b = math.powf %a, %a : f32\n"
+        f"memref.store %b, %x[%c0] : {smem}",
+    )
+    beyond(text, "scalar-power")
+
+
+def test_refs_are_reshaped_where_they_lie() -> None:
+    def reshape(old: str, new: str) -> str:
+        return kernel(
+            f"%x: {memref(old)}", f"%v = tpu.memref_reshape %x : {memref(old)} -> {memref(new)}"
+        )
+
+    for old, new in (
+        ("16x128xf32", "8x256xf32"), ("30x128xf32", "6x5x128xf32"), ("1x1024xf32", "8x128xf32"),
+        ("64x128xbf16", "4x16x128xbf16"), ("2x3x5x256xf32", "6x5x256xf32"),
+    ):  # fmt: skip
+        check(reshape(old, new))
+    for old, new in (
+        ("16x256xf32", "32x128xf32"), ("6x5x128xf32", "30x128xf32"), ("8x256xf32", "2x4x256xf32"),
+        ("16x128xbf16", "8x256xbf16"), ("64x128xi8", "4x16x128xi8"),
+    ):  # fmt: skip
+        beyond(reshape(old, new), "view-layout")
+
+
+def test_choosing_the_larger_of_narrow_integers() -> None:
+    def choose(element: str, other: str) -> str:
+        kind = f"vector<32x128x{element}>"
+        return kernel(
+            f"%x: {memref(f'32x128x{element}')}",
+            load("a", "x", f"32x128x{element}") + f"%z = arith.constant dense<0> : {kind}\n"
+            f"%w = arith.constant dense<{other}> : {kind}\n"
+            f"%m = arith.cmpi sgt, %a, %z : {kind}\n"
+            f"%s = arith.select %m, %a, %w : vector<32x128xi1>, {kind}",
+        )
+
+    beyond(choose("i8", "0"), "narrow-integer")
+    check(choose("i8", "1"))
+    check(choose("i32", "0"))
+
+
+def test_byte_masks() -> None:
+    def stored(size: int, element: str) -> str:
+        shape = f"{size}x{element}"
+        return kernel(
+            f"%x: {memref(shape)}, %o: {memref(shape)}",
+            load("a", "x", shape, "%c0")
+            + f"vector.store %a, %o[%c0] : {memref(shape)}, vector<{shape}>",
+        )
+
+    beyond(stored(128, "i8"), "byte-mask", "v4")
+    for size, element in ((512, "i8"), (100, "bf16"), (100, "f32")):
+        check(stored(size, element), "v4")
+    check(stored(128, "i8"), "v5e")
+
+
+def test_strided_accesses_step_over_rows_of_one_tile() -> None:
+    def strided(columns: int, strides: str) -> str:
+        ref = memref(f"32x{columns}xf32")
+        return kernel(
+            f"%x: {ref}",
+            f"%a = tpu.strided_load %x[%c0, %c0] {{strides = array<i32: {strides}>}} : {ref}, "
+            "vector<8x64xf32>",
+        )
+
+    check(strided(128, "2, 1"))
+    beyond(strided(256, "2, 1"), "strided-access")
+    beyond(strided(128, "1, 2"), "strided-access")
+
+
+def test_small_vectors_change_shape_within_one_row_of_lanes() -> None:
+    def cast(old: str, new: str) -> str:
+        indices = ", ".join(["%c0"] * old.count("x"))
+        return kernel(
+            f"%x: {memref(old)}",
+            load("a", "x", old, indices)
+            + f"%b = vector.shape_cast %a : vector<{old}> to vector<{new}>",
+        )
+
+    check(cast("2x64xf32", "128xf32"))
+    check(cast("100xbf16", "10x10xbf16"))
+    refused(cast("8x32xf32", "256xf32"), "reshape")
+    refused(cast("1000xbf16", "1000x1xbf16"), "reshape", "v5e")
+    check(cast("1000xbf16", "1000x1xbf16"), "v6e")
+
+
+def carried(element: str, body: str, first: str = "%l", branch: bool = False) -> str:
+    """A loop or branch over a flat vector; `%l` is loaded, `%n` narrowed, `%k` a constant."""
+    kind = f"vector<1024x{element}>"
+    wide = kind.replace(element, "f32" if "f" in element else "i32")
+    widen, narrow = ("extf", "truncf") if "f" in element else ("extsi", "trunci")
+    one = "1.0" if "f" in element else "1"
+    inner = f"""%v1 = arith.{widen} %v : {kind} to {wide}
+      %w = arith.{narrow} %v1 : {wide} to {kind}""" if body == "narrowed" else (
+        f"%w = {body} : {kind}"
+    )  # fmt: skip
+    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = {first}) -> ({kind}) {{
+      {inner}
+      scf.yield %w : {kind}
+    }}"""
+    choice = f"""%r = scf.if %true -> ({kind}) {{
+      {inner.replace("%v ", first + " ")}
+      scf.yield %w : {kind}
+    }} else {{
+      scf.yield {first} : {kind}
+    }}"""
+    return kernel(
+        f"%x: {memref(f'1024x{element}')}, %true: i1",
+        load("l", "x", f"1024x{element}", "%c0")
+        + f"""%k = arith.constant dense<{one}> : {kind}
+    %c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    %wide = arith.{widen} %l : {kind} to {wide}
+    %n = arith.{narrow} %wide : {wide} to {kind}
+    {choice if branch else loop}""",
+    )
+
+
+@pytest.mark.parametrize("branch", [False, True])
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_flat_vectors_carried_as_loaded_and_as_narrowed(element: str, branch: bool) -> None:
+    beyond(carried(element, "narrowed", branch=branch), "carried-flat")
+    check(carried(element, "narrowed", "%n", branch=branch))
+    check(carried(element, "narrowed", "%k", branch=branch))
+
+
+def test_flat_vectors_lie_where_the_target_computes_them() -> None:
+    beyond(carried("bf16", "arith.mulf %v, %v"), "carried-flat", "v5e")
+    check(carried("bf16", "arith.mulf %v, %v"), "v6e")
+    check(carried("bf16", "arith.negf %v"), "v5e")
+    beyond(carried("bf16", "math.exp %v"), "carried-flat", "v5e")
+    check(carried("bf16", "math.exp %v"), "v6e")
+    check(carried("bf16", "math.sin %v"), "v5e")
+    beyond(carried("i16", "arith.addi %v, %k"), "carried-flat", "v5e")
+    check(carried("i16", "arith.addi %v, %k"), "v6e")
+    check(carried("i16", "arith.xori %k, %v"))
+    check(carried("i16", "arith.xori %v, %l", "%n"))
+    beyond(carried("i16", "arith.xori %l, %v", "%n"), "carried-flat")
+
+
+@pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
+def test_no_choice_between_masks(shape: str) -> None:
+    def choice(condition: str, first: str, second: str) -> str:
+        mask, words = f"vector<{shape}xi1>", f"vector<{shape}xi32>"
+        types = mask if condition == "%flag" else f"{mask}, {mask}"
+        indices = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(
+            f"%x: {memref(f'{shape}xi32')}, %flag: i1",
+            load("a", "x", f"{shape}xi32", indices)
+            + f"""%k = arith.constant dense<5> : {words}
+            %yes = arith.constant dense<true> : {mask}
+            %no = arith.constant dense<false> : {mask}
+            %m = arith.cmpi sgt, %a, %k : {words}
+            %n = arith.cmpi slt, %a, %k : {words}
+            %s = arith.select {condition}, {first}, {second} : {types}""",
+        )
+
+    beyond(choice("%flag", "%m", "%n"), "mask-select")
+    beyond(choice("%flag", "%yes", "%n"), "mask-select")
+    beyond(choice("%m", "%n", "%m"), "mask-select")
+    check(choice("%flag", "%yes", "%no"))
