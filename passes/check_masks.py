@@ -15,6 +15,7 @@ from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_vectors import REFERENCE_RULES, Rule, refusal
+from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
 Vector = VectorType[Attribute]
@@ -112,7 +113,7 @@ def _mask_choice(op: arith.SelectOp, target: Target) -> None:
     if not isinstance(op.result.type, VectorType) or bit_width(op.result.type) != 1:
         return
     condition, *values = op.operands
-    if isinstance(condition.owner, arith.ConstantOp) or values[0] is values[1]:
+    if isinstance(condition.owner, arith.ConstantOp) or equal_values(values[0], values[1]):
         return
     if all(isinstance(value.owner, arith.ConstantOp) for value in values):
         return
