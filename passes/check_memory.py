@@ -7,12 +7,13 @@ that size are accepted, a quarter of a MiB more is "ran out of memory in memory 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
 from pallasite.dialects import memref
 from pallasite.dialects.kernel import (
     Window,
@@ -24,7 +25,6 @@ from pallasite.dialects.kernel import (
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
-from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
@@ -32,7 +32,21 @@ _VMEM = 1
 """What `scoped_memory_configs` of a call numbers VMEM with."""
 _NAMED = 4
 """Buffers that a refusal names."""
-_Owners = list[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    bytes: int
+    title: str
+    line: SourceLocation | None
+    """Where the kernel first uses it: the signature of a kernel has no position."""
+
+    def __str__(self) -> str:
+        used = f", first used at {self.line}" if self.line else ""
+        return f"{self.title} with {self.bytes} bytes{used}"
+
+
+_Owners = list[_Buffer]
 
 
 def block_bytes(type: Attribute, target: Target) -> int:
@@ -65,21 +79,23 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         limits["vmem"] = scoped_vmem(module, target)
     for space, limit in limits.items():
         held = owners[space] + _scoped(func.body.blocks, space, target)
-        total = sum(size for size, _ in held)
+        total = _total(held)
         if total <= limit:
             continue
-        largest = sorted(held, reverse=True)[:_NAMED]
-        told = ", ".join(f"{title} with {size} bytes" for size, title in largest)
+        largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
+        told = "; ".join(str(buffer) for buffer in largest)
+        available = getattr(target, f"{space}_bytes")
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
-            if limit < getattr(target, f"{space}_bytes")
+            if limit < total <= available
             else ""
         )
-        raise refusal(
-            func, f"{space}-exhausted",
+        raise Unsupported(
+            f"{space}-exhausted",
             f"the kernel's blocks and scratch take {total} bytes of {space.upper()}, "
-            f"{target.name} has {limit}" + (" for a kernel" if raised else ""),
-            f"the largest: {told}; use smaller blocks{raised}",
+            f"{target.name} has {limit}" + (" for a kernel" if limit < available else ""),
+            source_location(func) or next((b.line for b in largest if b.line), None),
+            [Note(f"the largest: {told}"), Note(f"use smaller blocks{raised}")],
         )  # fmt: skip
 
 
@@ -103,7 +119,20 @@ def _add(owners: dict[str, _Owners], value: SSAValue, target: Target, copies: in
     if space in owners and isinstance(value.type, MemRefType):
         name = f"%{value.name_hint}: {value.type}" if value.name_hint else str(value.type)
         title = f"{name} in {copies} buffers" if copies > 1 else name
-        owners[space].append((block_bytes(value.type, target) * copies, title))
+        size = block_bytes(value.type, target) * copies
+        owners[space].append(_Buffer(size, title, _first_line(value)))
+
+
+def _first_line(value: SSAValue) -> SourceLocation | None:
+    """The line that makes `value`, else the first of its block that uses it."""
+    if isinstance(value, OpResult):
+        return source_location(value.op)
+    block = value.owner
+    users = {use.operation for use in value.uses}
+    for op in block.walk() if isinstance(block, Block) else ():
+        if op in users and (line := source_location(op)):
+            return line
+    return None
 
 
 def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
@@ -118,9 +147,13 @@ def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
                 here += owners[space]
             for region in op.regions:
                 nested = _scoped(region.blocks, space, target)
-                if sum(n for n, _ in nested) > sum(n for n, _ in deepest):
+                if _total(nested) > _total(deepest):
                     deepest = nested
     return here + deepest
+
+
+def _total(buffers: _Owners) -> int:
+    return sum(buffer.bytes for buffer in buffers)
 
 
 def _static(op: Operation) -> bool:

@@ -12,12 +12,9 @@ PALLASITE_TRACES_FORMS the forms that are run, PALLASITE_TRACES_TARGETS the targ
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import re
 from functools import cache
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +24,18 @@ import pallasite
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
-from pallasite.dialects.kernel import call_of, form_of
+from pallasite.dialects.kernel import form_of
 from pallasite.dialects.pallas import EmitPipelineOp
 from pallasite.frontend.aot import compile_ahead_of_time, kernel_bytecode
 from pallasite.lowering.pallas_to_mosaic import LowerToMosaicPass
 from pallasite.targets import get_target
-from pallasite.tools.tpu_run import load_arrays, save_arrays, split
 
+from ..conformance import CASES, CORPUS, EVERY, accepted, difference, inputs_of, loaded
 from .same_module import canonical, described
 
 pytestmark = pytest.mark.jax
 pytest.importorskip("jax")
 
-ROOT = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("PALLASITE_CORPUS", ROOT.parent / "shared" / "corpus"))
 PATTERN = os.environ.get("PALLASITE_TRACES")
 FEW = (
     "accum_revisit_squeezed", "bool_output", "emit_pipeline_mm", "flash_bf16", "io_alias",
@@ -52,41 +47,15 @@ ASKED = ("emit_pipeline_mm", "flash_bf16", "rej_f16_mul")
 FORMS = tuple(os.environ.get("PALLASITE_TRACES_FORMS", "pallas,mosaic").split(","))
 TARGETS = tuple(os.environ.get("PALLASITE_TRACES_TARGETS", "v5e").split(","))
 
-
-def index() -> dict[str, Any]:
-    path = CORPUS / "index.json"
-    return {c["name"]: c for c in json.loads(path.read_text())} if path.exists() else {}
-
-
-def serialised(name: str) -> bool:
-    """Whether JAX makes a program of the kernel."""
-    return (CORPUS / name / "kernel.stablehlo.mlir").exists()
-
-
-EVERY = index()
-CASES = {name: case for name, case in EVERY.items() if serialised(name)}
 REFUSED = [n for n in EVERY if n not in CASES and re.search(PATTERN or "buffered3|rej_load", n)]
 CHOSEN = [n for n in CASES if (re.search(PATTERN, n) if PATTERN else n in FEW)]
 JUDGED = [n for n in CASES if (re.search(PATTERN, n) if PATTERN else n in ASKED)]
-
-
-def loaded(name: str, path: Path) -> Any:
-    spec = importlib.util.spec_from_loader(name, SourceFileLoader(name, str(path)))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache
 def kernels() -> dict[str, tuple[Any, list[Any]]]:
     """The functions of `kernels.py` with the shapes of their arguments."""
     return {n: (f, sds) for n, f, sds in loaded("corpus_kernels", CORPUS / "kernels.py").CASES}
-
-
-@cache
-def compare() -> Any:
-    return loaded("corpus_check", CORPUS / "check").compare
 
 
 @cache
@@ -125,25 +94,16 @@ def test_what_jax_serialises(name: str, jaxlib: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_expected_result(name: str, form: str, tmp_path: Path) -> None:
-    case, folder = CASES[name], CORPUS / name
-    if case["reference_verdict"]["v5e"] != "accepted":
+    case = CASES[name]
+    if not accepted(name, "v5e"):
         with pytest.raises(Diagnostic):
             api.lower(traced(name), form="tiles", target="v5e")
         return
-    if not (folder / "expected.npz").exists() or case["group"] == "prng":
-        pytest.skip("no expected numbers")
     module = traced(name)
-    whole = load_arrays(str(folder / "inputs.npz"))
-    devices = case["devices"]
-    inputs = [list(part) for part in zip(*(split(a, devices) for a in whole), strict=True)]
     outcome = api.simulate(
-        module, inputs if devices > 1 else inputs[0], form=form, target="v5e", devices=devices
+        module, inputs_of(name, module), form=form, target="v5e", devices=case["devices"]
     )
-    call = call_of(module)
-    assert call is not None
-    out = tmp_path / "out.npz"
-    save_arrays(str(out), outcome, call.settings.get("boolean_results", ()))
-    assert compare()(case, folder, out) is None
+    assert difference(name, module, outcome, tmp_path) is None
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -158,7 +118,7 @@ def test_what_jax_refuses(name: str) -> None:
 def test_compiler_says_the_same(name: str, target: str) -> None:
     """Also where it refuses: then we may refuse first."""
     pytest.importorskip("libtpu")
-    expected = CASES[name]["reference_verdict"][target] == "accepted"
+    expected = accepted(name, target)
     try:
         lowered = api.lower(traced(name), form="mosaic", target=target)
     except Diagnostic as error:
