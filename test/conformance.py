@@ -1,8 +1,8 @@
 """The conformance kernels: a folder that tests may be given, and what it expects of a run.
 
-The folder, `PALLASITE_CORPUS` or `../shared/corpus` beside the project, has `index.json`, per kernel
-a folder with the program that JAX serialised and its inputs and expected results, and `check`, whose
-comparison is the judge here too. Without the folder its tests are skipped.
+The folder, `PALLASITE_CORPUS` or `../shared/corpus` beside the project, has `index.json`, per
+kernel a folder with the program that JAX serialised and its inputs and expected results, and
+`check`, whose comparison is the judge here too. Without the folder its tests are skipped.
 """
 
 from __future__ import annotations
