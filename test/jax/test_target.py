@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
@@ -47,3 +50,23 @@ def test_modules_are_changed_once_they_are_imported(
 
     assert imported_later.answer == 2
     assert "imported_later" not in [getattr(finder, "name", "") for finder in sys.meta_path]
+
+
+class _Shared(Loader, MetaPathFinder):
+    """One loader of several modules, as pytest's that rewrites assertions is."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        return spec_from_loader(fullname, self) if fullname in ("late_one", "late_two") else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.answer = 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_other_modules_of_the_same_loader_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[str] = []
+    late = _AfterImport("late_one", lambda module: changed.append(module.__name__))
+    monkeypatch.setattr(sys, "meta_path", [late, _Shared(), *sys.meta_path])
+    for name in ("late_one", "late_two"):
+        assert import_module(name).answer == 1
+        monkeypatch.delitem(sys.modules, name)
+    assert changed == ["late_one"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -137,12 +137,23 @@ class _AfterImport(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
-            execute = loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                self.action(module)
-
-            loader.exec_module = exec_module
+            spec.loader = _Then(spec.loader, self.action)
         return spec
+
+
+class _Then(Loader):
+    """Loads as `loader`, one object that may load many modules, and then calls `action`."""
+
+    def __init__(self, loader: Any, action: Callable[[ModuleType], None]) -> None:
+        self.loader = loader
+        self.action = action
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        self.action(module)
