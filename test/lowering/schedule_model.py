@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 
 @dataclass(frozen=True)
@@ -18,40 +18,68 @@ class Operand:
     columns: str = "0"
     buffers: int = 2
 
+    @property
+    def fetched(self) -> bool:
+        return not self.output
+
     def index(self, point: Sequence[int]) -> tuple[int, int]:
-        return _term(self.rows, point), _term(self.columns, point)
+        return term(self.rows, point), term(self.columns, point)
 
 
-def _term(text: str, point: Sequence[int]) -> int:
-    """`0`, `d1`, `d0/2` (halved) or `d0+d1`."""
+class Scheduled(Protocol):
+    """What the schedule needs to know of an operand."""
+
+    @property
+    def output(self) -> bool: ...
+    @property
+    def fetched(self) -> bool:
+        """Whether blocks are copied in: inputs, and outputs that may be visited again."""
+        ...
+
+    @property
+    def buffers(self) -> int: ...
+    def index(self, point: Sequence[int], /) -> tuple[int, ...]: ...
+
+
+SomeOperand = TypeVar("SomeOperand", bound=Scheduled)
+
+
+def term(text: str, point: Sequence[int]) -> int:
+    """The value at a grid point of `0`, `d1`, `d0/2` (halved), `d0+d1`, or sums of these."""
     if "+" in text:
-        return sum(_term(part, point) for part in text.split("+"))
+        return sum(term(part, point) for part in text.split("+"))
     if "/" in text:
-        return _term(text.split("/")[0], point) // int(text.split("/")[1])
+        return term(text.split("/")[0], point) // int(text.split("/")[1])
     return point[int(text[1:])] if text.startswith("d") else int(text)
 
 
 # The specification's schedule.
 
 
-def model(grid: Sequence[int], operands: Sequence[Operand], trivial: Callable[[Operand], bool]):
-    points = list(itertools.product(*map(range, grid)))
+def model(
+    grid: Sequence[int | range],
+    operands: Sequence[SomeOperand],
+    trivial: Callable[[SomeOperand], bool],
+):
+    """The events of a grid, or of the part of it that a core has (axes given as ranges)."""
+    axes = [axis if isinstance(axis, range) else range(axis) for axis in grid]
+    points = list(itertools.product(*axes))
     steps = len(points)
     events: list[tuple[Any, ...]] = []
     if not steps:
         return events
     ci, wi, co, wo = (Counter[int]() for _ in range(4))
     numbered = list(enumerate(operands))
-    inputs = [(b, o) for b, o in numbered if not o.output and not trivial(o)]
+    inputs = [(b, o) for b, o in numbered if o.fetched and not trivial(o)]
     outputs = [(b, o) for b, o in numbered if o.output and not trivial(o)]
 
-    def index(o: Operand, s: int):
+    def index(o: Scheduled, s: int):
         return o.index(points[s])
 
-    def changes(o: Operand, s: int, t: int):
+    def changes(o: Scheduled, s: int, t: int):
         return index(o, s) != index(o, t)
 
-    def fetch(b: int, o: Operand, t: int):
+    def fetch(b: int, o: Scheduled, t: int):
         events.append(("fetch", b, index(o, t), ci[b] % o.buffers))
         ci[b] += 1
 

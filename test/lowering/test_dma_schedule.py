@@ -167,6 +167,7 @@ ARITHMETIC: dict[str, Callable[..., int]] = {
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
     "arith.minsi": min,
+    "arith.maxsi": max,
     "arith.andi": lambda a, b: a & b,
     "arith.ori": lambda a, b: a | b,
     "arith.divsi": lambda a, b: int(a / b),

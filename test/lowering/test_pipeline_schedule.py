@@ -1,9 +1,14 @@
-"""`pallas.emit_pipeline`, lowered, follows the specification's schedule, with any buffer counts."""
+"""`pallas.emit_pipeline`, lowered, follows the specification's schedule, with any buffer counts.
+
+Blocks are numbered, or slices of a size that the index map gives (`pl.BoundedSlice`).
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +18,10 @@ import pallasite
 from pallasite.dialects import pallas
 from pallasite.dialects.kernel import kernel_function
 
-from .test_dma_schedule import BLOCK, TERMS, Operand, Trace, model
+from .schedule_model import Operand, model, term
+from .test_dma_schedule import BLOCK, TERMS, Trace
+from .test_dma_windows import BoxTrace, boxed
+from .window_model import Box, tiles
 
 
 def kernel(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[int]) -> str:
@@ -51,14 +59,20 @@ def _axes(grid: Sequence[int]) -> range:
     return range(len(grid))
 
 
-def compare(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[int] = ()) -> None:
-    module = pallasite.parse(kernel(grid, operands, dynamic))
+def lowered(text: str) -> Any:
+    """The kernel function in form `mosaic`; its arrays are called w0, w1, ..."""
+    module = pallasite.parse(text)
     for op in module.walk():
         if isinstance(op, pallas.KernelOp):
             for n, array in enumerate(op.body.block.args[1:]):
                 array.name_hint = f"w{n}"
     function = kernel_function(pallasite.lower(module, form="mosaic"))
     assert function is not None
+    return function
+
+
+def compare(grid: Sequence[int], operands: Sequence[Operand], dynamic: Sequence[int] = ()) -> None:
+    function = lowered(kernel(grid, operands, dynamic))
     trace = Trace(function, [list(grid), *(None for _ in operands)])
 
     def trivial(operand: Operand) -> bool:
@@ -108,3 +122,81 @@ def test_any_configuration(
     configuration: tuple[tuple[int, int], list[Operand], tuple[int, ...]],
 ) -> None:
     compare(*configuration)
+
+
+# Slices of run-time sizes.
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows of an array, `start` and `size` being terms that count 8 rows; at most 24 at once."""
+
+    output: bool
+    start: str
+    size: str
+    rows: int
+    buffers: int = 2
+    block: tuple[int, ...] = (24, 128)
+
+    @property
+    def fetched(self) -> bool:
+        return not self.output
+
+    def index(self, point: Sequence[int]) -> tuple[int, int, int]:
+        return 8 * term(self.start, point), 8 * term(self.size, point), 0
+
+    def box(self, index: Sequence[int]) -> Box:
+        """The transfer: cut by the array, whose memory is whole tiles."""
+        tile = tiles((self.rows, 128))[0]
+        rows = min(index[1], -(-self.rows // tile) * tile - index[0])
+        return Box((index[0], 0), (0, 0), (rows, 128))
+
+    def text(self, n: int) -> str:
+        role = "output" if self.output else "input"
+        start, size = (t.replace("/", " floordiv ") for t in (self.start, self.size))
+        array = f"memref<{self.rows}x128xf32, #tpu.memory_space<any>>"
+        return (
+            f"{role} %w{n} = %a{n}: {array} in vmem block (bounded(24), 128) "
+            f"at (({start}) * 8, ({size}) * 8, 0) buffers {self.buffers}"
+        )
+
+
+def compare_slices(grid: Sequence[int], operands: Sequence[Slice]) -> None:
+    heads = ["prefetch %sizes: tensor<2xi32>"]
+    body = [f'%d{a} = pallas.program_id {a}\ntpu.trace_value %d{a}, "d{a}" : i32' for a in (0, 1)]
+    block = "memref<24x128xf32, #tpu.memory_space<vmem>>"
+    for n, o in enumerate(operands):
+        heads.append(f"{'output' if o.output else 'input'} %a{n}: tensor<{o.rows}x128xf32> in any")
+        body.append(f"%v{n} = pallas.load %w{n}[...] : {block}")
+        if o.output:
+            body.append(f"pallas.store %v{n}, %w{n}[...] : {block}")
+    windows = [o.text(n) for n, o in enumerate(operands)]
+    first = f"pallas.emit_pipeline grid ({', '.join(map(str, grid))})"
+    lines = ["pallas.kernel @slices", *heads, "{", first, *windows, "{", *body, "}", "}"]
+    trace = BoxTrace(lowered("\n".join(lines)), [None] * (1 + len(operands)), operands)
+    events = model(grid, operands, lambda o: False)
+    assert trace.events == [boxed(event, operands) for event in events]
+    assert not any(trace.semaphores.values())
+
+
+SIZES = ["1", "2", "3", "d0/2+1", "d1/2+1", "1+d0/3"]
+
+
+@st.composite
+def slices(draw: st.DrawFn):
+    grid = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
+    points = list(itertools.product(*map(range, grid)))
+    operands: list[Slice] = []
+    for output in [False] * draw(st.integers(1, 2)) + [True]:
+        start, size = draw(TERMS), draw(st.sampled_from(SIZES))
+        last = max(term(start, p) for p in points)
+        rows = 8 * last + draw(st.integers(1, 24))
+        buffers = draw(st.integers(1, 2 if output else 4))
+        operands.append(Slice(output, start, size, rows, buffers))
+    return grid, operands
+
+
+@settings(max_examples=10, deadline=None)
+@given(slices())
+def test_bounded_slices(case: tuple[tuple[int, int], list[Slice]]) -> None:
+    compare_slices(*case)
