@@ -87,11 +87,13 @@ def execute(
     poison: int = 0,
     program: Program | None = None,
     profile: bool = False,
+    unordered: bool = False,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
     `results` and `aliases` stand in for the call that a bare module does not record. With seed 0
     transfers land as late as their waits allow; any other seed makes their order random, by seed.
+    Those from one core to another keep the order in which they were started, unless `unordered`.
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
     `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
     modelled time of a kernel in form `tiles` or `vreg`.
@@ -116,6 +118,7 @@ def execute(
         checks=tuple(checks),
         poison=poison,
         max_memory=limit,
+        unordered=unordered,
     )
     if program is None:
         program = prepare(

@@ -67,6 +67,11 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--seed", type=int, default=0, help="of random inputs and transfer order")
     p.add_argument(
+        "--unordered",
+        action="store_true",
+        help="let transfers between the same two cores overtake each other",
+    )
+    p.add_argument(
         "--check",
         default="",
         metavar="NAMES",
@@ -200,6 +205,7 @@ class Session:
             checks=api.checks_named(o.check), devices=o.devices, driver=o.driver,
             max_steps=o.max_steps, max_memory=o.max_memory,
             poison=conditions.poison if conditions else 0, profile=o.profile,
+            unordered=o.unordered,
         )  # fmt: skip
 
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:

@@ -296,10 +296,12 @@ class Machine:
         poison: int = 0,
         sizes: dict[str, int] | None = None,
         max_memory: int | None = None,
+        unordered: bool = False,
     ) -> None:
         """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
 
-        `max_memory` limits the bytes of this computer that simulated memories may take.
+        `max_memory` limits the bytes of this computer that simulated memories may take;
+        `unordered` lets transfers between the same two cores overtake each other.
         """
         self.host = HostMemory(max_memory)
         self.target = target
@@ -318,7 +320,7 @@ class Machine:
         }
         self.random = random.Random(seed)
         self.policy: Policy = policy
-        self.engine = Engine(policy, self.random, devices * cores)
+        self.engine = Engine(policy, self.random, devices * cores, unordered)
         self.device_count = devices
         self.devices: list[Device] = []
         for index in range(devices):

@@ -5,7 +5,8 @@ semaphore on the sender after the reading and the target semaphore on the receiv
 writing, a local one only its target semaphore. DMA semaphores rise by bytes, regular ones by one.
 Transfers from one core to another arrive in the order in which they were started, as on one route
 between chips; kernels that count arrivals on one semaphore rely on it (JAX's own all-gather does).
-Otherwise, when the two halves happen is the policy's choice, within what the hardware allows:
+An engine that is `unordered` does not promise that. Otherwise, when the two halves happen is the
+policy's choice, within what the hardware allows:
 
 * `eager`: both at once when the transfer is enqueued;
 * `on_wait`: as late as possible, when somebody waits for the semaphore it credits; of several
@@ -139,7 +140,10 @@ def broken_alias(
 class Engine:
     """All DMA engines of a machine."""
 
-    def __init__(self, policy: Policy, order: random.Random, cores: int = 1) -> None:
+    def __init__(
+        self, policy: Policy, order: random.Random, cores: int = 1, unordered: bool = False
+    ) -> None:
+        self.unordered = unordered
         self.limit = cores * MOST_IN_FLIGHT
         self.policy: Policy = policy
         self.order = order
@@ -148,7 +152,7 @@ class Engine:
         self.passes = False
         """Whether the kernel has semaphores that it passes on to later ones."""
         self.routes: dict[tuple[Core, Core], list[Transfer]] = {}
-        """The remote ones among them, by sender and receiver."""
+        """The remote ones among them, by sender and receiver, if these have an order."""
         self.started = 0
         """Transfers that were started, in all."""
         self.bits = 0
@@ -170,7 +174,7 @@ class Engine:
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
             _aliases_apart(transfer, self.flying)
         self.flying[transfer] = None
-        if transfer.remote:
+        if transfer.remote and not self.unordered:
             self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)
         self.started += 1
         self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits
@@ -276,10 +280,11 @@ class Engine:
             return
         target = transfer.target
         if transfer.remote:
-            route = self.routes[transfer.sender, transfer.receiver]
-            while route[0] is not transfer:
-                self.finish(route[0])
-            del route[0]
+            if not self.unordered:
+                route = self.routes[transfer.sender, transfer.receiver]
+                while route[0] is not transfer:
+                    self.finish(route[0])
+                del route[0]
             memory = transfer.receiver.memory(target.buffer.memory.kind)
             target = target.on(memory, transfer.location)
         copy(transfer.data or transfer.source, target, transfer.location)
@@ -299,7 +304,7 @@ class Engine:
     def drop(self, transfer: Transfer) -> None:
         """Forgets a transfer whose source or target no longer exists."""
         del self.flying[transfer]
-        if transfer.remote:
+        if transfer.remote and not self.unordered:
             self.routes[transfer.sender, transfer.receiver].remove(transfer)
         transfer.target_semaphore.pending.remove(transfer)
         if transfer.source_semaphore is not None and not transfer.read:

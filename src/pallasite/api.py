@@ -177,17 +177,19 @@ def run(
     max_steps: int | None = None,
     max_memory: int | None = None,
     allow_beyond_reference: bool = False,
+    unordered: bool = False,
 ) -> Any:
     """Lowers `module` to `form`, runs it on the modelled TPU, and returns its outputs.
 
     With `devices=N` greater than one, `inputs` and the answer hold one list of arrays per device.
     `results` and `aliases` describe the call of a bare module: (shape, dtype) pairs, and operand
-    index -> result index. A sanitizer's finding is raised.
+    index -> result index. A sanitizer's finding is raised. `unordered` lets transfers between the
+    same two cores overtake each other.
     """
     outcome = simulate(
         module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,
         results=results, aliases=aliases, driver=driver, max_steps=max_steps,
-        max_memory=max_memory, allow_beyond_reference=allow_beyond_reference,
+        max_memory=max_memory, allow_beyond_reference=allow_beyond_reference, unordered=unordered,
     )  # fmt: skip
     if outcome.findings:
         raise outcome.findings[0]
@@ -210,6 +212,7 @@ def simulate(
     max_memory: int | None = None,
     allow_beyond_reference: bool = False,
     profile: bool = False,
+    unordered: bool = False,
 ) -> Outcome:
     """`run`, returning everything the run tells: outputs, findings, memory peaks, transfers, log;
     and with `profile` the modelled time and what bounds it (forms `tiles` and `vreg`)."""
@@ -229,6 +232,7 @@ def simulate(
         return execute(
             lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,
             driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
+            unordered=unordered,
         )  # fmt: skip
 
 

@@ -35,6 +35,8 @@ class Bug:
     target: str = "v5e"
     semantics: str = "arbitrary"
     aliases: dict[int, int] = field(default_factory=dict[int, int])
+    unordered: bool = False
+    """It shows only if transfers between the same two cores may overtake each other."""
 
     def operand(self) -> Any:
         """The input: zeros of the type of `%x`."""

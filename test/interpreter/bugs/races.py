@@ -127,7 +127,26 @@ wait %s for %a
 """, {"%x": "32x128xbf16 any", "%a": "32x128xbf16 vmem", "%sink": "32x128xbf16 vmem"}),
 )
 
+OVERTAKEN = Bug("one-sender-shares-a-semaphore", "data-race", 13, 7, ("%a", "wait", "%s"), """
+%me = tpu.device_id : i32
+%zero = arith.constant 0 : i32
+%one = arith.constant 1 : i32
+%is1 = arith.cmpi eq, %me, %one : i32
+// both of its transfers are counted by one semaphore of device 0
+scf.if %is1 {
+dma %x -> %a on %s send %t device %zero
+dma %x -> %b on %s send %t device %zero
+wait %t for %a
+wait %t for %b
+} else {
+wait %s for %a
+load %a[0, 0] 8x128
+wait %s for %b
+}
+""", devices=2, unordered=True)
+
 DEVICES = (
+    OVERTAKEN,
     Bug("no-handshake", "data-race", 7, 6, ("%a", "signal"), NEIGHBOURS + """
 store %a[0, 0] 32x128
 dma %b -> %a on %s send %t device %peer

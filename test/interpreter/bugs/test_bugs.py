@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import pallasite
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
+from pallasite.tools import tpu_run
 
 from .bug import Bug
 from .cases import BUGS
+from .races import OVERTAKEN
 
 SEEDS = 64
 FORMS = ("mosaic", "dma", "tiles", "vreg")
@@ -28,6 +33,7 @@ def findings(bug: Bug, form: str, seed: int) -> list[Diagnostic]:
         outcome = api.simulate(
             module, inputs, form=form, checks=["all"], seed=seed, devices=bug.devices,
             results=[bug.result()], target=bug.target, aliases=bug.aliases,
+            unordered=bug.unordered,
         )  # fmt: skip
     except Diagnostic as error:
         return [error]
@@ -69,6 +75,22 @@ def test_found(bug: Bug, form: str) -> None:
     assert shown["code"] == bug.code and both(finding, bug)
     if bug.code == "deadlock":
         assert time.process_time() - began < 1
+
+
+def test_transfers_of_one_sender_keep_their_order_unless_asked() -> None:
+    assert OVERTAKEN.unordered and OVERTAKEN in BUGS
+    for seed in range(8):
+        assert not findings(replace(OVERTAKEN, unordered=False), "mosaic", seed)
+
+
+def test_tpu_run_asks_for_any_order(tmp_path: Path) -> None:
+    kernel, operands = tmp_path / "kernel.mlir", tmp_path / "in.npz"
+    kernel.write_text(OVERTAKEN.text())
+    np.savez(operands, np.concatenate([OVERTAKEN.operand()] * 2))
+    arguments = [str(kernel), "--inputs", str(operands), "--devices", "2", "--check", "race"]
+    seeds = [["--seed", str(seed)] for seed in range(1, 9)]
+    assert {tpu_run.main(arguments + seed) for seed in seeds} == {0}
+    assert 3 in {tpu_run.main([*arguments, *seed, "--unordered"]) for seed in seeds}
 
 
 def test_names_are_unique() -> None:
