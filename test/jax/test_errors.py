@@ -165,3 +165,19 @@ def test_diagnostics_are_errors_of_jax_too() -> None:
         with pytest.raises(jax.errors.JaxRuntimeError) as caught:
             read_at(jnp.array([12]), jnp.ones((16, 128)))
         assert isinstance(caught.value, ExecutionError)
+
+
+def test_limits_of_a_call() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jax.lax.while_loop(lambda v: jnp.max(v) < 2.0, lambda v: v * 0.5, x[...])
+
+    x = jnp.ones((8, 128))
+    f = pl.pallas_call(body, out_shape=x)
+    with simulate(max_steps=10_000), pytest.raises(ExecutionError) as caught:
+        f(x)
+    assert caught.value.code == "step-limit"
+    with simulate(max_steps=10_000):
+        np.testing.assert_array_equal(f(2 * x), 2 * np.ones((8, 128)))
+    with simulate(max_memory=4096), pytest.raises(ExecutionError) as caught:
+        f(2 * x)
+    assert caught.value.code == "memory-limit"

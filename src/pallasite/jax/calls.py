@@ -73,19 +73,23 @@ class KernelCall:
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
-        target = target_named(self.settings.target)
+        settings = self.settings
+        target = target_named(settings.target)
         try:
             program = self.programs.pop()
         except IndexError:
-            program = prepare(self.lowered, target=target)
+            program = prepare(self.lowered, target=target, max_memory=settings.max_memory)
         outcome = execute(
             self.lowered,
             inputs,
             target=target,
-            seed=self.settings.seed,
-            checks=self.settings.checks,
+            seed=settings.seed,
+            checks=settings.checks,
             devices=len(inputs),
             program=program,
+            max_steps=settings.max_steps,
+            max_memory=settings.max_memory,
+            unordered=settings.unordered,
         )
         self.programs.append(program)
         for line in outcome.log:

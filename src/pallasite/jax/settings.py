@@ -50,12 +50,18 @@ class Collector:
 
 @dataclass(frozen=True)
 class Settings:
-    """Target, form, sanitizers and seed of simulated kernels."""
+    """Target, form, sanitizers, seed and limits of simulated kernels."""
 
     target: str
     form: str
     checks: tuple[str, ...]
     seed: int = 0
+    max_steps: int | None = None
+    """Steps that one call of a kernel may take; None is the default of a run."""
+    max_memory: int | None = None
+    """Bytes that the memories and vectors of one call may take."""
+    unordered: bool = False
+    """Transfers between the same two cores may overtake each other."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
 
@@ -80,10 +86,16 @@ class Simulated:
 
 
 def settings_of(
-    target: str, form: str, checks: Iterable[str], seed: int, collector: Collector | None = None
+    target: str,
+    form: str,
+    checks: Iterable[str],
+    seed: int = 0,
+    max_steps: int | None = None,
+    max_memory: int | None = None,
+    unordered: bool = False,
 ) -> Settings:
     """The settings of that names; a `UsageError` for names that nobody knows."""
     target_named(target)
     if form not in FORMS:
         raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
-    return Settings(target, form, checks_named(checks), seed, collector)
+    return Settings(target, form, checks_named(checks), seed, max_steps, max_memory, unordered)

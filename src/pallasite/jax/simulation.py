@@ -34,8 +34,12 @@ class simulate:
         checks: Iterable[str] = (),
         *,
         seed: int = 0,
+        max_steps: int | None = None,
+        max_memory: int | None = None,
+        unordered: bool = False,
     ) -> None:
-        self.settings = settings_of(target, form, checks, seed)
+        """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`."""
+        self.settings = settings_of(target, form, checks, seed, max_steps, max_memory, unordered)
         self._entered = threading.local()
 
     def __enter__(self) -> simulate:
@@ -74,7 +78,7 @@ def simulate_process(
 ) -> None:
     """Switches every thread of this process over, for good."""
     hooks.install()
-    hooks.set_default(settings_of(target, form, checks, 0))
+    hooks.set_default(settings_of(target, form, checks))
 
 
 def kernels(
