@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import wraps
-from typing import TextIO
+from typing import Any, TextIO
 
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 from pallasite.diagnostics import (
     Diagnostic,
+    KernelWarning,
     Note,
     ReadError,
     SourceLocation,
@@ -89,6 +92,24 @@ def report(error: Exception, stream: TextIO | None = None) -> None:
     if diagnostic is not error and os.environ.get(TRACEBACK):
         traceback.print_exception(error, file=sys.stderr)
     print(diagnostic, file=out, flush=True)
+
+
+@contextmanager
+def kernel_warnings() -> Generator[list[Diagnostic], None, None]:
+    """Collects what is odd about accepted kernels, each once; other warnings go on."""
+    told: list[Diagnostic] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", KernelWarning)
+        show = warnings.showwarning
+
+        def collect(message: Warning | str, *rest: Any) -> None:
+            if not isinstance(message, KernelWarning):
+                show(message, *rest)
+            elif message.diagnostic not in told:
+                told.append(message.diagnostic)
+
+        warnings.showwarning = collect
+        yield told
 
 
 def exit_code(error: Exception) -> int:

@@ -36,6 +36,7 @@ from pallasite.tools.reporting import (  # noqa: E402
     as_diagnostic,
     guarded,
     input_name,
+    kernel_warnings,
     read_input,
 )
 
@@ -120,6 +121,12 @@ class Session:
 
     def run(self) -> tuple[str, int]:
         """Does the work; the status and the exit code."""
+        with kernel_warnings() as told:
+            status = self._run()
+        self.diagnostics[:0] = told
+        return status
+
+    def _run(self) -> tuple[str, int]:
         try:
             outcome = self._execute()
         except Exception as error:

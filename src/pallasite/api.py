@@ -5,6 +5,7 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
+from pallasite.diagnostics import (
+    Diagnostic,
+    ExecutionError,
+    KernelWarning,
+    Note,
+    UsageError,
+    VerifyError,
+)
 from pallasite.dialects.kernel import FORMS, form_of
 from pallasite.targets import TARGETS, Target
 
@@ -108,18 +116,17 @@ def lower(
 ) -> ModuleOp:
     """A copy of `module` in `form`; the module itself if it is in that form already.
 
-    `allow_beyond_reference` admits kernels that the TPU compiler refuses but we can lower.
+    `allow_beyond_reference` admits kernels that the TPU compiler refuses but we can lower. What is
+    odd about an accepted kernel is a `KernelWarning`.
     """
     model = target_named(target)
     present = check_form(module, form)
-    from pallasite.passes.check_kernel import check_kernel
-
     if present == "pallas":
         # The form's rules are its verifiers; the lowering relies on them.
         verify(module)
     else:
         with diagnosed("check-kernel"):
-            check_kernel(module, model, allow_beyond_reference=allow_beyond_reference)
+            _check(module, model, allow_beyond_reference)
     if present == form:
         if present == "pallas":
             # What the target or the compiler refuses shows in the next form.
@@ -136,10 +143,23 @@ def lower(
             step.apply(context, lowered)
         set_form(lowered, leaves)
         if leaves == "mosaic":
-            check_kernel(lowered, model, allow_beyond_reference=allow_beyond_reference)
+            _check(lowered, model, allow_beyond_reference)
         if after_pass is not None:
             after_pass(step.name, leaves, lowered)
     return lowered
+
+
+def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
+    """Refuses what no step can make legal; warns of what is odd about the grid."""
+    from pallasite.dialects.kernel import describe_kernel, kernel_function
+    from pallasite.passes.check_grid import grid_advice
+    from pallasite.passes.check_kernel import check_kernel
+
+    check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
+    func = kernel_function(module)
+    if func is not None:
+        for advice in grid_advice(describe_kernel(func)):
+            warnings.warn(KernelWarning(advice), stacklevel=3)
 
 
 def with_call(

@@ -74,6 +74,17 @@ class Diagnostic(Exception):
         }
 
 
+class KernelWarning(UserWarning):
+    """A kernel is accepted and its result is right, but it does not do what its author may expect.
+
+    Given by Python's `warnings`; `diagnostic` has severity `warning`.
+    """
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
 class ReadError(Diagnostic):
     """The input is not a module that we can read (syntax, truncated bytes, unknown versions)."""
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pallasite.diagnostics import KernelWarning
+
 from .support import DMA, S, call, equal, jax, jnp, pl, pltpu, ramp, refusal, run
 
 pytestmark = pytest.mark.jax
@@ -79,6 +81,18 @@ def test_an_uneven_split() -> None:
 @feature("D07")
 def test_without_annotation_one_core_works() -> None:
     equal(cores_of(("arbitrary",), (4,)), range(4))
+
+
+@feature("D08")
+@pytest.mark.parametrize("target", ["v5e", TWO_CORES])
+def test_a_parallel_axis_behind_others_is_told(target: str) -> None:
+    """The compiler accepts it, and so do we; the steps are in order, on one core."""
+    with pytest.warns(KernelWarning, match=r"axis 1 is parallel but comes behind axis 0") as told:
+        equal(cores_of(("arbitrary", "parallel"), (4, 2), target), range(8))
+    (warning,) = told
+    assert isinstance(warning.message, KernelWarning)
+    location = warning.message.diagnostic.location
+    assert location is not None and location.file.endswith("test_cores.py")
 
 
 @feature("D10")

@@ -149,6 +149,23 @@ def test_rejected_kernels_exit_1_with_json_and_a_line(run: Any, tmp_path: Path) 
     assert f"{file}:7:" in err and "error: vectors of f16" in err
 
 
+def test_warnings_are_told_and_change_no_status(run: Any, tmp_path: Path) -> None:
+    text = write(
+        tmp_path / "k.mlir",
+        """pallas.kernel @copy grid (i = 2 arbitrary, j = 2 parallel)
+          input %x: tensor<16x256xf32> in vmem block (8, 128) at (i, j)
+          output %o: tensor<16x256xf32> in vmem block (8, 128) at (i, j)
+        {
+          %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+          pallas.store %a, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+        }""",
+    )
+    code, out, err = run(text, "--form", "dma", "--format", "json")
+    (warning,) = json.loads(out)["diagnostics"]
+    assert (code, warning["severity"], warning["code"]) == (0, "warning", "parallel-not-first")
+    assert f"{text}:1:1: warning: grid axis 1 is parallel but comes behind axis 0" in err
+
+
 def test_failing_kernels_exit_1(run: Any, tmp_path: Path) -> None:
     wait = """
       %n = arith.constant 1 : i32

@@ -1,0 +1,42 @@
+"""Advice about the grid of a kernel: what is legal, gives the right result, and is no good.
+
+The TPU compiler takes parallel axes anywhere in a grid (asked for v4, v5e, v5p and v6e). Cores
+share only axes of the parallel prefix, though (spec/pallas_semantics.md sections 1.8 and 2.5), and
+JAX's TPU interpret mode refuses any other grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pallasite.diagnostics import Diagnostic, Note
+from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.locations import source_location
+
+_SHARED = ("parallel", "core_parallel", "subcore_parallel")
+
+
+def grid_advice(kernel: Kernel) -> Iterator[Diagnostic]:
+    """A warning for each parallel axis of `kernel` behind one that is not."""
+    # JAX gives the function itself no position: its first line stands for it.
+    first = kernel.func.body.block.first_op if kernel.func.body.blocks else None
+    location = source_location(kernel.func) or (first and source_location(first))
+    ordered: int | None = None
+    for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
+        if kind not in _SHARED:
+            ordered = axis if ordered is None else ordered
+        elif ordered is not None:
+            yield Diagnostic(
+                "parallel-not-first",
+                f"grid axis {axis} is {kind} but comes behind axis {ordered}, which is "
+                f"{kernel.semantics[ordered]}: expected parallel axes to be a prefix of the grid",
+                location,
+                [
+                    Note("cores share leading parallel axes only, so this one runs on one core"),
+                    Note(
+                        f"put axis {axis} before axis {ordered} in the grid and in the index maps, "
+                        "or call it arbitrary; JAX's TPU interpret mode refuses the grid as it is"
+                    ),
+                ],
+                severity="warning",
+            )
