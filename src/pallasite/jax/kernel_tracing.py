@@ -11,12 +11,14 @@ from contextvars import ContextVar
 from typing import Any
 
 import jax
-from jax._src.config import use_emit_pipeline_primitive
+from jax._src import config as jax_config
 from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
 from jax._src.pallas import core as pallas_core
+from jax._src.pallas import mpmd, pallas_call
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.jax import tracing
@@ -84,10 +86,11 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
     def emit_pipeline(body: Any, **options: Any) -> Any:
         expanded = expanding(body, **options)
         settings = current()
-        if settings is None or not settings.traces or not _can_be_kept(options):
+        kept = settings is not None and settings.traces and not _interpreted.get()
+        if not kept or not _can_be_kept(options):
             return expanded
-        with use_emit_pipeline_primitive(True):
-            kept = expanding(body, **options)
+        with jax_config.use_emit_pipeline_primitive(True):
+            whole = expanding(body, **options)
 
         @functools.wraps(expanded)
         def pipeline(*refs: Any, **more: Any) -> Any:
@@ -95,12 +98,60 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
             given = any(value is not None for value in more.values())
             if given or _has_bounded_views(options, refs):
                 return expanded(*refs, **more)
-            return kept(*refs)
+            return whole(*refs)
 
         return pipeline
 
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
+    _note_interpreted_kernels()
+
+
+_interpret_mode: Any = jax_config.pallas_tpu_interpret_mode_context_manager
+_interpreted: ContextVar[bool] = ContextVar("interpreted", default=False)
+"""Whether the kernel being traced is for JAX's interpret modes, which know no whole pipelines."""
+
+
+def _note_interpreted_kernels() -> None:
+    """Kernels with `interpret=` are traced with `_interpreted` set."""
+    call: Any = pallas_call._pallas_call
+    kernels: Any = mpmd._mpmd_map
+    mapped: Any = pallas_core.core_map
+
+    @functools.wraps(call)
+    def noting_call(kernel: Any, *args: Any, **options: Any) -> Any:
+        return call(_noted(kernel, options), *args, **options)
+
+    @functools.wraps(kernels)
+    def noting_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
+        bodies = [(mesh, _noted(body, options)) for mesh, body in bodies]
+        return kernels(bodies, *args, **options)
+
+    @functools.wraps(mapped)
+    def noting_map(*args: Any, **options: Any) -> Any:
+        over_cores = mapped(*args, **options)
+        return lambda body: over_cores(_noted(body, options))
+
+    pallas_call._pallas_call = noting_call
+    mpmd._mpmd_map = noting_kernels
+    pallas_core.core_map = noting_map
+    pl.core_map = noting_map
+
+
+def _noted(body: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """`body`, noting that it is interpreted if its `options` or JAX's configuration say so."""
+    if not (options.get("interpret") or _interpret_mode.value):
+        return body
+
+    @functools.wraps(body)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        token = _interpreted.set(True)
+        try:
+            return body(*args, **kwargs)
+        finally:
+            _interpreted.reset(token)
+
+    return noting
 
 
 def _can_be_kept(options: dict[str, Any]) -> bool:
