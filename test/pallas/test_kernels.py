@@ -142,6 +142,18 @@ def test_dynamic_grid() -> None:
     np.testing.assert_array_equal(p, np.concatenate([~m[:24], z[24:]]))
 
 
+def test_masked() -> None:
+    x, _ = api.random_inputs(read("masked"))
+    mask = inputs_for("masked", read("masked"))[0][1]
+    o, p = run("masked", x, mask)
+    expected = np.where(mask, x, 0)
+    before = expected.copy()
+    before[2] = np.where(mask[3], expected[9], expected[2])
+    expected[9] = np.where(mask[3], x[5], expected[9])
+    np.testing.assert_array_equal(o, expected)
+    np.testing.assert_array_equal(p, before)
+
+
 def test_ring() -> None:
     module = read("ring")
     inputs = inputs_for("ring", module)
