@@ -43,7 +43,7 @@ SINGLE_BUFFERING = 9
 """Modules of older versions mean single buffers where newer ones ask for them."""
 WINDOW_SETTINGS = ("allow_input_fusion",)
 """Settings that speak of the windows of a kernel, which the lower forms do not have."""
-_OURS = (CONFIG, BOOLEANS, "kernel_name", "has_side_effect")
+_OURS = (CONFIG, BOOLEANS, "kernel_name", "has_side_effect", "metadata")
 """Settings that the compiler does not read from beside the kernel's configuration."""
 
 _ENVIRONMENT = {

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -78,6 +79,9 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
     effect = attributes.get("has_side_effect")
     if effect is not None and tokens.word(effect[0]) == "true":
         extra["has_side_effect"] = True
+    metadata = _metadata(tokens, attributes.get("mhlo.frontend_attributes"))
+    if metadata:
+        extra["metadata"] = metadata
     booleans = _boolean_results(tokens, index, len(outputs))
     if booleans:
         extra[BOOLEANS] = booleans
@@ -89,6 +93,19 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
         tokens.location(index),
         extra,
     )
+
+
+def _metadata(tokens: Tokens, value: Value | None) -> Any:
+    """What `metadata=` of the kernel says, JSON among the attributes for the front end."""
+    start, end = value or (0, 0)
+    for index in range(start, end):
+        if tokens.word(index) == "kernel_metadata" and tokens.word(index + 1) == "=":
+            text = _string(tokens, (index + 2, index + 3))
+            try:
+                return json.loads(text)
+            except ValueError:
+                return text
+    return None
 
 
 _COMPARISONS = ("stablehlo.compare", "mhlo.compare")

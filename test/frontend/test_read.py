@@ -161,7 +161,10 @@ def test_aliases_may_be_named() -> None:
 
 
 def test_side_effect_and_name_are_settings() -> None:
-    more = ', has_side_effect = true, kernel_name = "attention"'
+    more = (
+        ', has_side_effect = true, kernel_name = "attention", mhlo.frontend_attributes = '
+        r'{kernel_metadata = "{\0A\22block\22: 8}"}'
+    )
     call = call_of(read(_call(_config(KERNEL, device_type="x"), more=more)))
     assert call is not None
     assert call.settings == {
@@ -169,6 +172,7 @@ def test_side_effect_and_name_are_settings() -> None:
         "device_type": "x",
         "has_side_effect": True,
         "kernel_name": "attention",
+        "metadata": {"block": 8},
     }
 
 

@@ -71,6 +71,7 @@ from pallasite.jax.kernel_tracing import (  # noqa: E402
     trace_kernels,
     tracing_into,
 )
+from pallasite.jax.meshes import check_results  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -102,7 +103,7 @@ def install() -> None:
         for primitive in (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p):
             _mark_calls(primitive)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
-        _replace_rule(mpmd.mpmd_map_p, mpmd._mpmd_map_tpu_lowering)
+        _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
         trace_kernels()
         keep_pipelines(current)
         answer_for_target(current)
@@ -164,6 +165,11 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
+
+
+def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+    check_results(params["meshes"], params["jaxprs"], params["out_avals"])
+    return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
 def _replace_calls(
