@@ -30,6 +30,7 @@ from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_scalars import SCALAR_RULES
+from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
     REFERENCE_RULES,
@@ -262,7 +263,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     ),
     (_vector_access, _alignment),
 )
-_RULES = {**COMPUTE_RULES, **_ACCESSES}
+_RULES = {**COMPUTE_RULES, **_ACCESSES, **TRANSFER_RULES}
 _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
     **MASK_RULES,

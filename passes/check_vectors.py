@@ -349,6 +349,17 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 
+
+def _stochastic_rounding(op: Operation, target: Target) -> None:
+    """Chips before v5 round to the nearest number only."""
+    if not target.stochastic_round:
+        raise refusal(
+            op, "stochastic-round", f"{target.name} has no stochastic rounding",
+            "v5e and newer chips have it",
+            "round to nearest with astype, or add random bits below those kept and cut them off",
+        )  # fmt: skip
+
+
 COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_INTEGER_WIDTHS, (_integers,)),
     **dict.fromkeys((arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp), (_shifts,)),
@@ -358,6 +369,7 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     math.TruncOp: (_truncation,),
     tpu.DynamicGatherOp: (_gather,),
     tpu.MatmulOp: (_matmul,),
+    tpu.StochasticConvertOp: (_stochastic_rounding,),
     vector.MultiReductionOp: (_reduction,),
     vector.ShapeCastOp: (_reshape,),
 }

@@ -56,6 +56,8 @@ class Target:
     strided_lane_rotate: bool = False
     stochastic_round: bool = False
     shuffled_store: bool = False
+    dma_signals_regular: bool = False
+    """A transfer may signal a regular semaphore, by one, instead of counting its bytes."""
     interleaved_pack_bits: int = 16
     """Narrowest packed element for interleaved pack and unpack; 32 means none."""
     transpose_bits: frozenset[int] = frozenset({32})
@@ -145,7 +147,7 @@ _V6E = Target(
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_lane_rotate=True,
-    stochastic_round=True, shuffled_store=True,
+    stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
@@ -159,7 +161,7 @@ _V7X = Target(
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_lane_rotate=True,
-    stochastic_round=True, shuffled_store=True,
+    stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,

@@ -32,7 +32,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     is_vector,
     rule,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
+from pallasite.lowering.vectors_to_tiles.elementwise import agree, lower_in_layout
 
 WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,
             arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip
@@ -161,6 +161,24 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
         },
     )
     return c.emit(made), packed
+
+
+@rule(tpu.StochasticConvertOp)
+def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
+    """Rounded word by word; the low bits of the words are packed."""
+    held = [c.tiled(op.input), c.tiled(op.random)]
+    shape, element = held[0].shape, element_of(op.result)
+    layout = agree(held, 32)
+    operands = [c.in_layout(value, layout) for value in op.operands]
+    words = tpu.StochasticConvertElementwiseOp.create(
+        operands=operands,
+        result_types=[grid_type(layout, shape, i32)],
+        properties={"dst_type": element},
+    )
+    rounded = Tiled(c.emit(words), layout, shape)
+    value, packed = narrow(c, rounded, IntegerType(bit_width(element)))
+    c.define(op.result, c.bitcast(value, grid_type(packed, shape, element)), packed)
+    c.retire(op)
 
 
 @rule(tpu.BitcastOp)

@@ -119,6 +119,23 @@ def test_transposes(shape: tuple[int, ...], dtype: Any) -> None:
     equal(apply(lambda x: jnp.swapaxes(x, -1, -2), x), np.swapaxes(np.asarray(x), -1, -2))
 
 
+@feature("H07")
+@pytest.mark.parametrize(
+    ("shape", "order", "dtype"),
+    [((4, 8, 128), (2, 1, 0), "int8"), ((3, 5, 7), (2, 0, 1), "float32"),
+     ((2, 4, 8, 16), (3, 2, 1, 0), "int4")],
+)  # fmt: skip
+def test_no_transpose_is_refused(shape: Any, order: Any, dtype: Any) -> None:
+    """The compiler accepts any order of the dimensions, and so do we."""
+    x = (ramp(*shape) % 7).astype(dtype)
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.transpose(x[...], order)
+
+    expected = jnp.transpose(x, order)
+    equal(run(call(body, S(*expected.shape, dtype=x.dtype)), x), expected)
+
+
 @feature("H06")
 def test_leading_dimensions_are_free_to_permute() -> None:
     x = noise(2, 3, 4, 8, 128)
