@@ -14,6 +14,7 @@ from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.undefined import load_scalar
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 
@@ -60,13 +61,10 @@ def internal_scratch(op: tpu.InternalScratchOp, facts: Facts) -> Callable[[Core]
 def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
     """One element."""
     at = source_location(op)
-    one = (1,) * len(op.indices)
     watched = is_read(op, op.memref)
 
     def fn(core: Core, ref: Ref, *index: int) -> Any:
-        if watched and core.observer is not None:
-            core.observer.read(core, Box(ref, index, one), at)
-        return ref.load_scalar(index, at)
+        return load_scalar(core, ref, index, watched, at)
 
     return fn
 

@@ -15,6 +15,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.undefined import load_scalar
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect, meaning
 
@@ -54,9 +55,7 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
 
     def scalar(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
-        if watched and core.observer is not None:
-            core.observer.read(core, Box(ref, index, box.sizes), at)
-        return ref.load_scalar(index, at)
+        return load_scalar(core, ref, index, watched, at)
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])

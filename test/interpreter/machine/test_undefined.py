@@ -1,0 +1,66 @@
+"""Reads behind the end of SMEM: harmless if nothing comes of them, else a diagnostic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pallasite import Diagnostic, api
+
+SMEM = "#tpu.memory_space<smem>"
+KERNEL = f"""module attributes {{stable_mosaic.version = 11 : i64}} {{
+  func.func @k(%table: memref<2x3xi32, {SMEM}>, %out: memref<3xi32, {SMEM}>) attributes {{
+      dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+      tpu.core_type = #tpu.core_type<tc>}} {{
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %three = arith.constant 3 : index
+    %seven = arith.constant 7 : i32
+    %no = arith.constant false
+    %got = memref.load %table[%one, %three] : memref<2x3xi32, {SMEM}>
+    USE
+    return
+  }}
+}}"""
+STORE = f"memref.store %used, %out[%zero] : memref<3xi32, {SMEM}>"
+USES = {
+    "stored": f"memref.store %got, %out[%zero] : memref<3xi32, {SMEM}>",
+    "arithmetic": f"%used = arith.addi %seven, %got : i32\n{STORE}",
+    "compared": f"%is = arith.cmpi eq, %got, %seven : i32\n"
+    f"%used = arith.select %is, %seven, %seven : i32\n{STORE}",
+    "chosen": f"%used = arith.select %no, %seven, %got : i32\n{STORE}",
+    "index": f"%i = arith.index_cast %got : i32 to index\n"
+    f"memref.store %seven, %out[%i] : memref<3xi32, {SMEM}>",
+}
+INPUT = np.arange(6, dtype=np.int32).reshape(2, 3)
+DRIVERS: Any = ("compiled", "reference")
+
+
+def run(use: str, **options: Any) -> Any:
+    module = api.parse(KERNEL.replace("USE", use))
+    return api.run(module, [INPUT], results=[((3,), np.int32)], **options)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("form", ["mosaic", "vreg"])
+def test_what_is_not_chosen_is_harmless(form: str, driver: Any) -> None:
+    use = f"%used = arith.select %no, %got, %seven : i32\n{STORE}"
+    (out,) = run(use, form=form, driver=driver)
+    assert out[0] == 7
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("use", USES)
+def test_every_other_use_is_a_diagnostic(use: str, driver: Any) -> None:
+    with pytest.raises(Diagnostic, match="is outside memref of shape") as error:
+        run(USES[use], driver=driver)
+    assert error.value.code == "out-of-bounds"
+    assert "the kernel uses it" in str(error.value)
+
+
+def test_the_bounds_check_reports_the_read_itself() -> None:
+    use = f"%used = arith.select %no, %got, %seven : i32\n{STORE}"
+    with pytest.raises(Diagnostic, match="is outside memref of shape"):
+        run(use, checks=("bounds",))
