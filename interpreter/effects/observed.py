@@ -19,6 +19,8 @@ _STORES = (
     "tpu.vector_store",
     "vector.store",
 )
+_VIEWS = ("tpu.memref_bitcast", "tpu.reinterpret_cast")
+"""The same memory under another type."""
 _DEPTH = 8
 """How many ops a value is followed through before it counts as used."""
 
@@ -35,8 +37,17 @@ def _matters(value: SSAValue, base: SSAValue | None, depth: int) -> bool:
 
 def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth: int) -> bool:
     if user.name in _STORES:
-        return value is not user.operands[0] or base not in user.operands
+        if value is not user.operands[0] or base is None:
+            return True
+        return not any(_memory(operand) is _memory(base) for operand in user.operands[1:])
     if not depth or user.regions or not user.results or not is_side_effect_free(user):
         return True
     kept = base if user.name in _BLENDS else None
     return any(_matters(result, kept, depth - 1) for result in user.results)
+
+
+def _memory(base: SSAValue) -> SSAValue:
+    """What `base` views as elements of another type."""
+    while isinstance(base.owner, Operation) and base.owner.name in _VIEWS:
+        base = base.owner.operands[0]
+    return base

@@ -362,11 +362,14 @@ class VectorsToTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from pallasite.lowering.vectors_to_tiles import rules
+        from pallasite.lowering.vectors_to_tiles.views import absorb_bitcasts
 
         rules.load()
         target = get_target(self.target)
         for function in list(op.body.block.ops):
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 Converter(target).run(function)
+                for block in function.body.blocks:
+                    absorb_bitcasts(block)
         cse(op)
         set_form(op, "tiles")

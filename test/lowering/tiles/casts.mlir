@@ -53,11 +53,13 @@ func.func @mask_to_number(%x: !i32, %o: !i32) {
 }
 
 // CHECK-LABEL: func.func @bitcast(
-// CHECK:       %s = tpu.bitcast_vreg %a : vector<2x2x8x128xf32> -> vector<2x2x8x128xi32>
+// CHECK:       %s = tpu.bitcast_vreg %b : vector<2x2x8x128xf32> -> vector<2x2x8x128xi32>
 func.func @bitcast(%x: !f32, %o: !i32) {
   %c0 = arith.constant 0 : index
   %a = vector.load %x[%c0, %c0] : !f32, vector<16x256xf32>
-  %s = arith.bitcast %a : vector<16x256xf32> to vector<16x256xi32>
-  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !i32, vector<16x256xi32>,
+  %b = arith.addf %a, %a : vector<16x256xf32>
+  %s = arith.bitcast %b : vector<16x256xf32> to vector<16x256xi32>
+  %t = arith.addi %s, %s : vector<16x256xi32>
+  tpu.vector_store %o[%c0, %c0], %t {strides = array<i32>} : !i32, vector<16x256xi32>,
   func.return
 }

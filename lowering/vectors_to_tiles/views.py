@@ -1,0 +1,214 @@
+"""Bitcasts of registers that memory takes over: a register is loaded or stored through a view of
+its buffer as elements of the other type.
+
+    %w = tpu.bitcast_vreg %x : vector<2x8x128x2xi16> -> vector<2x8x128x2xbf16>
+    tpu.store %o[%c0, %c0], %w ... : memref<32x128xbf16, ...>, vector<2x8x128x2xbf16>
+becomes
+    %v = tpu.memref_bitcast %o : memref<32x128xbf16, ...> -> memref<32x128xi16, ...>
+    tpu.store %v[%c0, %c0], %x ... : memref<32x128xi16, ...>, vector<2x8x128x2xi16>
+
+Words that differ in width differ in rows: two rows of bf16 are one row of i32 (spec/tpu_dialect.md,
+`memref_bitcast`). A renaming of registers between the two keeps its place under the other type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.types import bit_width, memref_of, split_grid, tiling_of
+from pallasite.layouts.registers import packing, register_shape
+from pallasite.layouts.tiling import Tiling
+from pallasite.lowering.vectors_to_tiles.memory import STEPS
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.divisibility import constant_of
+
+MemRef = MemRefType[Attribute]
+Vector = VectorType[Attribute]
+
+_RENAMING = (grid.SliceOp, grid.ReshapeOp, grid.TransposeOp, grid.BroadcastOp, grid.TakeOp)
+"""Operations on one grid that leave every register as it is."""
+
+
+def absorb_bitcasts(block: Block) -> None:
+    """Rewrites the loads and stores of `block` and its regions, wherever that saves a bitcast."""
+    for op in list(block.walk()):
+        if isinstance(op, tpu.StoreOp):
+            _retype_store(op)
+        elif isinstance(op, tpu.LoadOp):
+            _retype_load(op)
+    remove_dead_code(block)
+
+
+def _retype_store(op: tpu.StoreOp) -> None:
+    element = _stored(op.value)
+    if element is None or (op.mask is not None and _width(op.value) != bit_width(element)):
+        return
+    place = _place(op, op.base, list(op.indices), element)
+    if place is None:
+        return
+    base, indices, steps = place
+    mask = [] if op.mask is None else [op.mask]
+    made = tpu.StoreOp.create(
+        operands=[_before(op.value, op), base, *indices, *mask],
+        properties=op.properties,
+        attributes={**op.attributes, **steps},
+    )
+    _insert(made, op)
+    op.detach()
+    op.erase()
+
+
+def _stored(value: SSAValue) -> Attribute | None:
+    """The element type that every register of `value` had before it was cast for a store; None
+    if a register was not cast, or some other operation wants it as it is."""
+    if len(list(value.uses)) > 1 and not all(
+        isinstance(use.operation, tpu.StoreOp) for use in value.uses
+    ):
+        return None
+    owner = value.owner
+    if isinstance(owner, tpu.BitcastVregOp):
+        return cast(Vector, owner.operands[0].type).element_type
+    if isinstance(owner, (*_RENAMING, grid.ConcatOp)):
+        found = {_stored(v) for v in owner.operands}
+        return found.pop() if len(found) == 1 else None
+    return None
+
+
+def _before(value: SSAValue, place: Operation) -> SSAValue:
+    """The registers of `value` before they were cast, renamed alike in front of `place`."""
+    owner = value.owner
+    if isinstance(owner, tpu.BitcastVregOp):
+        return owner.operands[0]
+    assert isinstance(owner, (*_RENAMING, grid.ConcatOp))
+    operands = [_before(v, place) for v in owner.operands]
+    return _insert(_alike(owner, operands), place)
+
+
+def _alike(op: Operation, operands: list[SSAValue]) -> Operation:
+    """The renaming `op` of registers of another type."""
+    element = cast(Vector, operands[0].type).element_type
+    return type(op).create(
+        operands=operands,
+        result_types=[_as(op.results[0], element)],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+
+
+def _retype_load(op: tpu.LoadOp) -> None:
+    casts: list[tpu.BitcastVregOp] = []
+    if not _casts_of(op.result, casts) or len({_element(c.results[0]) for c in casts}) != 1:
+        return
+    element = _element(casts[0].results[0])
+    place = _place(op, op.base, list(op.indices), element)
+    if place is None:
+        return
+    base, indices, steps = place
+    made = tpu.LoadOp.create(
+        operands=[base, *indices],
+        result_types=[_as(op.result, element)],
+        properties=op.properties,
+        attributes={**op.attributes, **steps},
+    )
+    _replace(op.result, _insert(made, op))
+
+
+def _casts_of(value: SSAValue, casts: list[tpu.BitcastVregOp]) -> bool:
+    """Collects the bitcasts of a loaded value; False if anything else uses it."""
+    for use in value.uses:
+        if isinstance(use.operation, tpu.BitcastVregOp):
+            casts.append(use.operation)
+        elif not isinstance(use.operation, _RENAMING) or not _casts_of(
+            use.operation.results[0], casts
+        ):
+            return False
+    return bool(casts)
+
+
+def _replace(old: SSAValue, new: SSAValue) -> None:
+    """Lets the renamings and bitcasts of `old` take `new`, which has the type after the cast."""
+    for use in list(old.uses):
+        op = use.operation
+        if isinstance(op, tpu.BitcastVregOp):
+            op.results[0].replace_all_uses_with(new)
+        else:
+            _replace(op.results[0], _insert(_alike(op, [new]), op))
+
+
+def _place(
+    op: Operation, memref: SSAValue, indices: list[SSAValue], element: Attribute
+) -> tuple[SSAValue, list[SSAValue], dict[str, Attribute]] | None:
+    """A view of `memref` as `element`, and the indices and steps of `op` in it; None if it has
+    rows that share words with others, or begins at a row that nobody knows."""
+    kind = cast(MemRef, memref.type)
+    tiling, shape = tiling_of(kind), list(kind.get_shape())
+    old, new = bit_width(kind.element_type), bit_width(element)
+    if tiling is None or len(tiling.first) != 2 or tiling.first[0] * old % new:
+        return None
+    steps = op.attributes.get(STEPS)
+    lines = [int(s) for s in cast("DenseArrayBase[Any]", steps).get_values()] if steps else []
+    if old != new:
+        row = constant_of(indices[-2])
+        if row is None or row * old % new or (lines and lines[-2] * old % new):
+            return None
+        if shape[-2] * old % new:
+            if not isinstance(memref.owner, memref_dialect.AllocaOp):
+                return None
+            # The allocation consists of whole tiles, and a tile of whole words.
+            shape[-2] = tiling.padded(shape)[-2]
+            whole = memref_of(kind.element_type, tuple(shape), kind.memory_space, kind.layout)
+            memref = _insert(
+                tpu.ReinterpretCastOp(operands=[memref, [], []], result_types=[whole]), op
+            )
+        at = arith.ConstantOp(IntegerAttr(row * old // new, IndexType()))
+        indices[-2] = _insert(at, op)
+        shape[-2] = shape[-2] * old // new
+        if lines:
+            lines[-2] = lines[-2] * old // new
+    view = memref_of(
+        element, tuple(shape), kind.memory_space, TiledLayoutAttr.of(_tiles(tiling, old, new))
+    )
+    base = _insert(tpu.MemrefBitcastOp(operands=[memref], result_types=[view]), op)
+    kept: dict[str, Attribute] = {STEPS: DenseArrayBase.from_list(i64, lines)} if lines else {}
+    return base, indices, kept
+
+
+def _tiles(tiling: Tiling, old: int, new: int) -> Tiling:
+    rows, columns = tiling.first
+    p = packing(new)
+    return Tiling(((rows * old // new, columns), *([(p, 1)] if p > 1 else [])), tiling.strides)
+
+
+def _as(value: SSAValue, element: Attribute) -> Vector:
+    """The type of the registers of `value` with another element."""
+    split = split_grid(value.type)
+    assert split is not None, "registers are loaded and stored"
+    return VectorType(element, (*split[0], *register_shape(bit_width(element))))
+
+
+def _element(value: SSAValue) -> Attribute:
+    return cast(Vector, value.type).element_type
+
+
+def _width(value: SSAValue) -> int:
+    return bit_width(_element(value))
+
+
+def _insert(op: Operation, place: Operation) -> SSAValue:
+    op.location = place.location
+    Rewriter.insert_op(op, InsertPoint.before(place))
+    return op.results[0] if op.results else op.operands[0]
