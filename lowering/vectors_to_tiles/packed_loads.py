@@ -6,7 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i16,
+    i32,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
@@ -89,13 +97,39 @@ def load_between_words(
     low, high = parts
     if low is None or high is None:
         return None
+    made = grid_type(layout, shape, kind)
+    if p == 2 and c.target.interleaved_pack_bits <= bits:
+        return c.bitcast(_upper_and_lower(low, high, grid_type(layout, shape, i16), c), made)
     word = cast(VectorType[Attribute], low.type)
     down, up = (
         c.emit(arith.ConstantOp(splat(word, n)))
         for n in (bits * (start % p), 32 - bits * (start % p))
     )
     joined = arith.OrIOp(c.emit(arith.ShRUIOp(low, down)), c.emit(arith.ShLIOp(high, up)))
-    return c.bitcast(c.emit(joined), grid_type(layout, shape, kind))
+    return c.bitcast(c.emit(joined), made)
+
+
+def _upper_and_lower(low: SSAValue, high: SSAValue, halves: Attribute, c: Converter) -> SSAValue:
+    """Words whose lower half is the upper half of `low`, their upper half the lower of `high`.
+
+    Interleaved packing works inside words: an unpack takes a half of each, a pack drops the upper
+    halves of its operands.
+    """
+    interleaved = tpu.PackFormatAttr(tpu.PackFormat.INTERLEAVED)
+    upper = tpu.UnpackSubelementsOp.create(
+        operands=[c.bitcast(low, halves)],
+        result_types=[low.type],
+        properties={"index": IntegerAttr(1, i32), "pack_format": interleaved},
+    )
+    joined = tpu.PackSubelementsOp.create(
+        operands=[c.emit(upper), high],
+        result_types=[halves],
+        properties={
+            "positions": DenseArrayBase.from_list(i32, [0, 1]),
+            "pack_format": interleaved,
+        },
+    )
+    return c.emit(joined)
 
 
 def load_spread_row(
