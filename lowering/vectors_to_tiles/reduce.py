@@ -30,6 +30,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     shape_of,
 )
 from pallasite.lowering.vectors_to_tiles.elementwise import agree, spelled_out
+from pallasite.passes.two_values import any_of, choice, kind_of
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
     "add": (arith.AddfOp, "sum"),
@@ -56,12 +57,12 @@ def combiner(kind: str, integer: bool) -> type[Operation]:
 @rule(vector.MultiReductionOp)
 def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
-    kind = str(op.kind.data.value if hasattr(op.kind.data, "value") else op.kind.data)
-    held = native_operand(c, op.source)
-    element = held.element
+    kind = kind_of(op)
     dims = [int(d) for d in op.reduction_dims.get_values()]
+    held = _folded_choice(op, dims, kind, c) or native_operand(c, op.source)
+    element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
-        folded = _folded_blocks(c, held, dims, kind)
+        folded = _folded_blocks(c, held, dims, combiner(kind, False).name)
         value, layout = widen(c, folded, f32)
         held = Tiled(value, layout, folded.shape)
     if kind not in KINDS or held.layout.bits != 32:
@@ -92,10 +93,29 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     c.retire(op)
 
 
-def _folded_blocks(c: Converter, held: Tiled, dims: Sequence[int], kind: str) -> Tiled:
-    """Packed registers folded onto each other, where none has padding along the dimensions."""
+def _folded_choice(
+    op: vector.MultiReductionOp, dims: Sequence[int], kind: str, c: Converter
+) -> Tiled | None:
+    """Of a choice between two constants, the mask is folded before values are chosen by it."""
+    found = choice(op.source)
+    if found is None or (one := any_of(kind, found)) is None:
+        return None
+    mask = c.tiled(found.mask)
+    if mask.layout.bits != 32 or not mask.layout.is_native:
+        return None
+    folded = _folded_blocks(c, mask, dims, arith.OrIOp.name if one else arith.AndIOp.name)
+    if folded.shape == mask.shape:
+        return None
+    numbers = cast(
+        VectorType[Attribute], grid_type(folded.layout, folded.shape, element_of(op.source))
+    )
+    values = [c.emit(arith.ConstantOp(splat(numbers, n))) for n in (found.yes, found.no)]
+    return Tiled(c.emit(arith.SelectOp(folded.grid, *values)), folded.layout, folded.shape)
+
+
+def _folded_blocks(c: Converter, held: Tiled, dims: Sequence[int], fold: str) -> Tiled:
+    """Registers folded onto each other, where none has padding along the dimensions."""
     layout, shape, value = held.layout, list(held.shape), held.grid
-    fold = combiner(kind, False).name
     for position, dim in enumerate(layout.leading_dims(len(shape))):
         if dim in dims:
             value = c.emit(grid.ReduceOp(value, position, fold))

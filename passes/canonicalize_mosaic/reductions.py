@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from typing import cast
 
-from pallasite.dialects import vector
-from pallasite.dialects.types import bit_width
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, vector
+from pallasite.dialects.types import bit_width, splat
+from pallasite.passes import two_values
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     element_of,
     is_bf16,
+    is_float,
     is_vector,
     like,
     rule,
 )
 
 _FOLDS = {"maximumf": "arith.maximumf", "minimumf": "arith.minimumf"}
-
-
-def _kind(op: vector.MultiReductionOp) -> str:
-    return str(op.kind.data.value if hasattr(op.kind.data, "value") else op.kind.data)
 
 
 @rule(vector.MultiReductionOp)
@@ -34,8 +35,44 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
             op, "reduction-type", f"a reduction of {element} is not supported",
             "the cross-lane unit reduces 32-bit values", "convert to float32 or int32 first",
         )  # fmt: skip
-    if is_vector(result) and _FOLDS.get(_kind(op)) in r.target.bf16_ops:
+    if is_vector(result) and _FOLDS.get(two_values.kind_of(op)) in r.target.bf16_ops:
         return None
     wide = [r.to_f32(source), r.to_f32(acc)]
     value = r.again(op, wide, like(result, element_of(wide[0])))
     return r.to_float(value, element) if is_vector(value) else value
+
+
+@rule(arith.SelectOp, arith.ExtUIOp)
+def choose_before_reduction(op: Operation, r: Legalizer) -> SSAValue | None:
+    """`any` and `all` reduce what is wanted of them: a choice by a comparison of a reduced choice.
+
+    `max(where(m, 1.0, 0.0)) > 0.0 ? p : q` is the maximum (if p > q, else the minimum) of
+    `where(m, p, q)`, as the comparison only asks which of the two values it was.
+    """
+    wanted = two_values.choice(op.results[0])
+    asked = two_values.compared(wanted.mask) if wanted is not None else None
+    found = two_values.reduced(asked[0]) if asked is not None else None
+    if wanted is None or asked is None or found is None:
+        return None
+    (old, inner), compare = found, asked[1]
+    answers = compare(inner.yes), compare(inner.no)
+    if answers[0] == answers[1] or not is_vector(old.results[0]):
+        return None
+    yes, no = (wanted.yes, wanted.no) if answers[0] else (wanted.no, wanted.yes)
+    element = element_of(op.results[0])
+    greatest = two_values.any_of(two_values.kind_of(old), inner) == (yes > no)
+    flags = vector.CombiningKindFlag
+    names = (flags.MAXIMUMF, flags.MINIMUMF) if is_float(element) else (flags.MAXSI, flags.MINSI)
+    low, high = two_values.least_and_greatest(element)
+    kind = cast(VectorType[Attribute], like(old.source, element))
+    small = cast(VectorType[Attribute], like(old.results[0], element))
+    values = [r.emit(arith.ConstantOp(splat(kind, n))) for n in (yes, no)]
+    chosen = r.emit(arith.SelectOp(inner.mask, *values))
+    neutral = r.emit(arith.ConstantOp(splat(small, low if greatest else high)))
+    made = vector.MultiReductionOp.create(
+        operands=[chosen, neutral],
+        result_types=[small],
+        properties={**old.properties, "kind": vector.CombiningKindAttr(names[not greatest])},
+    )
+    value = r.emit(made)
+    return r.emit(vector.ShapeCastOp(value, op.results[0].type))

@@ -1,0 +1,122 @@
+"""Vectors of two known values, as a mask chooses them, and their reductions.
+
+JAX's `any` and `all` are maxima and minima of such vectors: 1.0 where the mask is set, else 0.0.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import bit_width, splat_value
+
+Number = int | float
+
+GREATEST = ("maximumf", "maxsi")
+LEAST = ("minimumf", "minsi")
+
+_FLOAT_PREDICATES: dict[int, Callable[[Any, Any], bool]] = {
+    1: operator.eq, 2: operator.gt, 3: operator.ge, 4: operator.lt, 5: operator.le, 6: operator.ne,
+    8: operator.eq, 9: operator.gt, 10: operator.ge, 11: operator.lt, 12: operator.le,
+    13: operator.ne,
+}  # fmt: skip
+"""`cmpf` on numbers, where ordered and unordered predicates agree."""
+_SIGNED_PREDICATES: dict[int, Callable[[Any, Any], bool]] = dict(
+    enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
+)
+"""`cmpi` without the unsigned predicates."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A vector that is `yes` where `mask` is set and `no` elsewhere; neither is NaN."""
+
+    mask: SSAValue
+    yes: Number
+    no: Number
+
+
+def number(value: SSAValue) -> Number | None:
+    """What every element of a constant or of a broadcast constant is; None if it is NaN."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return number(owner.source)
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    known = (
+        cast("FloatAttr[Any] | IntegerAttr[Any]", owner.value).value.data
+        if isinstance(owner.value, FloatAttr | IntegerAttr)
+        else splat_value(owner.value)
+    )
+    return None if known is None or math.isnan(known) else known
+
+
+def choice(value: SSAValue) -> Choice | None:
+    """How `value` chooses between two 32-bit constants, if that is all it does."""
+    owner = value.owner
+    if isinstance(owner, arith.ExtUIOp) and bit_width(owner.operands[0].type) == 1:
+        return Choice(owner.operands[0], 1, 0) if _words(value) else None
+    if not isinstance(owner, arith.SelectOp) or not isinstance(owner.cond.type, VectorType):
+        return None
+    yes, no = number(owner.lhs), number(owner.rhs)
+    if yes is None or no is None or yes == no or not _words(value):
+        return None
+    return Choice(owner.cond, yes, no)
+
+
+def _words(value: SSAValue) -> bool:
+    return isinstance(value.type, VectorType) and bit_width(value.type) == 32
+
+
+def kind_of(op: vector.MultiReductionOp) -> str:
+    """The name of the reduction's kind, as MLIR writes it."""
+    return str(op.kind.data.value if hasattr(op.kind.data, "value") else op.kind.data)
+
+
+def any_of(kind: str, found: Choice) -> bool | None:
+    """Whether the reduction gives `yes` as soon as one bit of the mask is set; False if it needs
+    all of them; None if it is neither a maximum nor a minimum."""
+    if kind not in (*GREATEST, *LEAST):
+        return None
+    return (found.yes > found.no) == (kind in GREATEST)
+
+
+def reduced(value: SSAValue) -> tuple[vector.MultiReductionOp, Choice] | None:
+    """The reduction behind `value`, of a choice, whose result is one of its two values."""
+    while isinstance(value.owner, vector.ShapeCastOp | tpu.ReshapeOp) and value.has_one_use():
+        value = value.owner.operands[0]
+    op = value.owner
+    if not isinstance(op, vector.MultiReductionOp) or not value.has_one_use():
+        return None
+    found, initial, kind = choice(op.source), number(op.acc), kind_of(op)
+    if found is None or initial is None or any_of(kind, found) is None:
+        return None
+    fold = max if kind in GREATEST else min
+    values = (found.yes, found.no)
+    return (op, found) if all(fold(v, initial) == v for v in values) else None
+
+
+def compared(mask: SSAValue) -> tuple[SSAValue, Callable[[Number], bool]] | None:
+    """What `mask` compares with a constant, and the comparison."""
+    while isinstance(mask.owner, vector.ShapeCastOp | tpu.ReshapeOp) and mask.has_one_use():
+        mask = mask.owner.operands[0]
+    op = mask.owner
+    if not mask.has_one_use() or not isinstance(op, arith.CmpfOp | arith.CmpiOp):
+        return None
+    table = _FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else _SIGNED_PREDICATES
+    compare, bound = table.get(op.predicate.value.data), number(op.rhs)
+    if compare is None or bound is None:
+        return None
+    return op.lhs, lambda value: compare(value, bound)
+
+
+def least_and_greatest(kind: Attribute) -> tuple[Number, Number]:
+    """What changes no maximum and no minimum of elements of 32-bit type `kind`."""
+    return (-(1 << 31), (1 << 31) - 1) if kind == i32 else (-math.inf, math.inf)
