@@ -36,12 +36,17 @@ thread.join()
 """
 
 TEST = """
-import jax.numpy as jnp
+import jax, jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 def body(x, o):
     o[...] = x[...] + 1.0
+
+def test_platform_is_chosen_before():
+    chosen = jax.config.jax_platforms
+    jax.devices()
+    assert jax.config.jax_platforms == chosen
 
 def test_kernel():
     x = jnp.zeros((8, 128))
@@ -107,7 +112,8 @@ def test_environment_switches_pytest_over(tmp_path: Path) -> None:
     test = tmp_path / "test_kernel.py"
     test.write_text(TEST)
     plugin = ("-p", "pallasite.jax.pytest_plugin", "-p", "no:cacheprovider")
-    done = python("-m", "pytest", "-q", *plugin, str(test), PALLASITE_SIMULATE="v6e")
+    switched = {"PALLASITE_SIMULATE": "v6e", "JAX_PLATFORMS": ""}
+    done = python("-m", "pytest", "-q", *plugin, str(test), **switched)
     assert done.returncode == 0, done.stdout
     assert python("-m", "pytest", "-q", *plugin, str(test)).returncode == 1
 

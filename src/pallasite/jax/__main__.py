@@ -22,7 +22,6 @@ def main(arguments: list[str]) -> int:
     if not rest or rest[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not rest else sys.stdout)
         return 0 if rest else 2
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     try:
         from pallasite.jax.environment import simulate_from_environment
 

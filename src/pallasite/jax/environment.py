@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 VARIABLE = "PALLASITE_SIMULATE"
 
 
 def simulate_from_environment(default: str | None = None) -> bool:
-    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM]` is set, or to `default`."""
+    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM]` is set, or to `default`.
+
+    Programs that name no platform then run on the CPU, whatever devices JAX would look for.
+    """
     value = os.environ.get(VARIABLE) or default
     if not value:
         return False
+    import jax
+
     from pallasite.jax.simulation import simulate_process
 
+    config: Any = jax.config
+    if not config.jax_platforms:
+        config.update("jax_platforms", "cpu")
     target, _, form = value.partition(":")
     simulate_process(target, form or "tiles")
     return True
