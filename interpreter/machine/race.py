@@ -53,7 +53,10 @@ class Use:
 
     def before(self, clock: Clock) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
-        return any(clock[core] >= time for core, time in self.times)
+        for core, time in self.times:
+            if clock[core] >= time:
+                return True
+        return False
 
 
 def _verb(use: Use) -> str:
@@ -173,19 +176,18 @@ class RaceCheck(Observer):
             history.settle(use)
 
     def _compare(self, use: Use, history: History, clock: Clock, buffer: Buffer, core: int) -> None:
+        # Reads do not race with each other.
+        write, transfer = use.write, use.transfer
         for other in history.flying:
-            if other.transfer is not use.transfer or use.transfer is None:
+            if (write or other.write) and (transfer is None or other.transfer is not transfer):
                 self._check(use, other, clock, buffer, core)
         for number, settled in history.settled.items():
-            # Reads do not race with each other.
-            if number not in (core, ~core) and (use.write or number < 0):
+            if number != core and number != ~core and (write or number < 0):
                 for other in settled.near(use.region):
                     self._check(use, other, clock, buffer, core)
 
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
-        if not (use.write or other.write) or other.before(clock):
-            return
-        if not use.region.overlaps(other.region):
+        if other.before(clock) or not use.region.overlaps(other.region):
             return
         low = max(use.region.low, other.region.low)
         high = min(use.region.high, other.region.high)

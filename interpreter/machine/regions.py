@@ -155,7 +155,8 @@ def box_region(
 def whole_region(ref: Ref) -> Region:
     """All elements of `ref`, which remembers the answer."""
     if ref.region is None:
-        ref.region = box_region(ref, (0,) * len(ref.shape), ref.shape, None)
+        box = ref.digits, ref.starts, ref.shape, None
+        ref.region = Region((ref.base, ref.codec.bits, *box), ref, box=box)
     return ref.region
 
 

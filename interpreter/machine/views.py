@@ -269,9 +269,24 @@ class Ref:
         self._write(self.codec, self.buffer.bytes, starts, array, mask, strides)
         shadow = self.buffer.shadow
         if shadow is not None:
-            raw = raw_codec(self.codec.bits)
-            ones = np.full(shape, (1 << raw.bits) - 1, raw.carrier)
-            self._write(raw, shadow, starts, ones, mask, strides)
+            self._mark_box(shadow, starts, shape, mask, strides)
+
+    def _mark_box(
+        self,
+        shadow: NDArray[np.uint8],
+        starts: tuple[int, ...],
+        shape: tuple[int, ...],
+        mask: Array | None,
+        strides: Sequence[int] | None,
+    ) -> None:
+        """Remembers that the elements of a box were written."""
+        raw = raw_codec(self.codec.bits)
+        ones = (1 << raw.bits) - 1
+        if mask is None and strides is None and raw.bits >= 8:
+            for piece in boxes.pieces(self.digits, starts, shape, None, raw.packing) or ():
+                view(shadow, raw.storage, self.base, piece, raw.bits)[...] = ones
+            return
+        self._write(raw, shadow, starts, np.full(shape, ones, raw.carrier), mask, strides)
 
     def _write(
         self,
