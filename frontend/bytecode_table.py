@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects import make_context
 from pallasite.frontend.bytecode_cursor import Cursor
 from pallasite.frontend.bytecode_format import AttributeCode, TypeCode
+from pallasite.frontend.expansion import TOO_MANY, Expansion
 from pallasite.frontend.text_parser import TextParser
 
 MAX_NESTING = 64
@@ -53,6 +54,7 @@ class AttributeTable:
         self._attributes = _Column(attributes, attribute_decoders, False)
         self._types = _Column(types, type_decoders, True)
         self._depth = 0
+        self._expansion = Expansion()
 
     def attribute(self, cursor: Cursor) -> Attribute:
         """The attribute whose index stands at `cursor`."""
@@ -95,6 +97,8 @@ class AttributeTable:
             column.open.add(index)
             value = values[index] = self._decode(column, column.entries[index])
             column.open.remove(index)
+            if not self._expansion.fits(value):
+                raise cursor.error(TOO_MANY, code="attribute-too-large")
         return value
 
     def _decode(self, column: _Column, entry: Entry) -> Attribute:

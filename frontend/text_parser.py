@@ -39,8 +39,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-from pallasite.diagnostics import SourceLocation, VerifyError
+from pallasite.diagnostics import ReadError, SourceLocation, VerifyError
 from pallasite.dialects.types import Dense, compact
+from pallasite.frontend.expansion import TOO_MANY, Expansion
 from pallasite.frontend.text_lexer import TextLexer
 
 STABLE = "stable_mosaic."
@@ -77,6 +78,7 @@ class TextParser(Parser):
         self._definitions = {m[1]: m.end() for m in _ALIAS.finditer(text)}
         self._declared: set[str] = set()
         self._resolving: list[str] = []
+        self._expansion = Expansion()
         self._types: dict[str, TypeAttribute] = {}
         self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
         self._file = StringAttr(name)
@@ -126,10 +128,12 @@ class TextParser(Parser):
         if name in self._declared:
             self.raise_error(f"re-declaration of alias '{name}'")
         self._declared.add(name)
+        start = self.pos
         early = self.attribute_aliases.pop(name, None)
         super()._parse_alias_def()
         if early is not None:
             self.attribute_aliases[name] = early
+        self._check_size(name, start)
 
     def _resolve_alias(self, name: str) -> None:
         """Parses the definition of alias `name`, which stands elsewhere in the text."""
@@ -142,9 +146,17 @@ class TextParser(Parser):
         position, token = self.lexer.pos, self._current_token
         self._resume_from(start)
         self.attribute_aliases[name] = self.parse_attribute()
+        self._check_size(name, start)
         self.lexer.pos = position
         self._parser_state.current_token = token
         self._resolving.pop()
+
+    def _check_size(self, name: str, start: int) -> None:
+        """Refuses an alias that stands for more than anybody could print."""
+        if not self._expansion.fits(self.attribute_aliases[name]):
+            raise ReadError(
+                "attribute-too-large", f"{name}: {TOO_MANY}", self.source_location(start)
+            )
 
     def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, attr_or_dialect_name: str, is_type: bool

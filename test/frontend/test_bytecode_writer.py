@@ -9,7 +9,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from pallasite.diagnostics import ReadError
 from pallasite.dialects import make_context
+from pallasite.frontend import expansion
 from pallasite.frontend.bytecode_cursor import Cursor
 from pallasite.frontend.bytecode_encode import signed, varint
 from pallasite.frontend.bytecode_reader import read_bytecode
@@ -75,6 +77,17 @@ def test_every_encoding_is_read_back() -> None:
 
 
 @pytest.mark.jax
+def test_attributes_that_share_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = "[[[1], [1]], [[1], [1]]]"
+    shared = f'"builtin.module"() ({{}}) {{a = [{pair}, {pair}]}} : () -> ()'
+    encoded = write_bytecode(_module(shared))
+    read_bytecode(encoded)
+    monkeypatch.setattr(expansion, "MOST_PARTS", 20)
+    with pytest.raises(ReadError) as refused:
+        read_bytecode(encoded)
+    assert refused.value.code == "attribute-too-large"
+
+
 def test_mlir_reads_every_encoding(jaxlib: Any) -> None:
     written = jaxlib.parse(write_bytecode(_module(EVERY_ENCODING)))
     assert jaxlib.generic(written) == jaxlib.generic(jaxlib.parse(EVERY_ENCODING))

@@ -18,6 +18,9 @@ from pallasite.dialects.types import dense_array, splat, splat_value
 from pallasite.dialects.verification import verify
 from pallasite.frontend.text import read_text
 
+DOUBLED = "#a0 = [1]\n" + "".join(f"#a{n + 1} = [#a{n}, #a{n}]\n" for n in range(60))
+"""Sixty lines, 2^60 attributes."""
+
 
 def first(module: ModuleOp) -> Operation:
     op = module.body.block.first_op
@@ -146,6 +149,7 @@ def test_locations_nest_range_and_default_to_the_text() -> None:
         ("%0 = arith.constant 0 : i32 loc(#missing)", ReadError, None),
         ("#a = #b\n#b = #a\n%0 = arith.constant 0 : i32 loc(#a)", ReadError, None),
         ("#a = 1\n#a = 2", ReadError, (2, 1)),
+        (DOUBLED, ReadError, (19, 1)),
         ("%0 = arith.addi %1, %1 : i32", ReadError, None),
         ("%0 = arith.constant " + "9" * 5000 + " : i32", ReadError, None),
         ("%0 = arith.constant 300 : i8", VerifyError, None),
