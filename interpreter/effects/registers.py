@@ -15,9 +15,9 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, register_rank, shape_of
 from pallasite.interpreter.effects.observed import is_read
-from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -59,15 +59,14 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.result.type)
-    sublanes = _flags(op.sublane_mask.get_values())
-    offsets = _offsets(op)
+    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        plan = rows.plan(ref, "load", index, shape, steps, sublanes, offsets, at)
+        found = access(ref, "load", index, wanted, at)
         if watched and core.observer is not None:
-            core.observer.read(core, Rows(ref, plan, index, shape, steps, sublanes, offsets), at)
-        return rows.read(ref, plan, shape)
+            core.observer.read(core, Rows(ref, found, index), at)
+        return found.load(ref)
 
     return fn
 
@@ -78,18 +77,17 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     at = source_location(op)
     rank = len(op.indices)
     steps = grid_steps(op, op.value.type)
-    sublanes = _flags(op.sublane_mask.get_values())
-    offsets = _offsets(op)
+    shape = shape_of(op.value.type)
+    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
         index = operands[:rank]
         mask: Array | None = operands[rank] if len(operands) > rank else None
-        plan = rows.plan(ref, "store", index, value.shape, steps, sublanes, offsets, at)
-        rows.write(ref, plan, value, mask, add)
+        found = access(ref, "store", index, wanted, at)
+        found.store(ref, value, mask, add)
         if core.observer is not None:
-            access = Rows(ref, plan, index, value.shape, steps, sublanes, offsets, mask)
-            core.observer.write(core, access, at)
+            core.observer.write(core, Rows(ref, found, index, mask), at)
 
     return fn
 
@@ -101,14 +99,14 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     shape = shape_of(op.result.type)
     dims = _broadcast_map(op, shape)
     rank = len(op.indices)
-    offsets = (0,) * SUBLANES
+    wanted = pattern(shape, offsets=(0,) * SUBLANES)
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
-        plan = rows.plan(ref, "load", index, shape, (), rows.ALL, offsets, at)
+        found = access(ref, "load", index, wanted, at)
         if core.observer is not None:
-            core.observer.read(core, Rows(ref, plan, index, shape, offsets=offsets), at)
-        return rows.read(ref, plan, shape)
+            core.observer.read(core, Rows(ref, found, index), at)
+        return found.load(ref)
 
     def whole(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]

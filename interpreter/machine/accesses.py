@@ -20,6 +20,7 @@ from pallasite.interpreter.machine.regions import (
     rows_region,
     whole_region,
 )
+from pallasite.interpreter.machine.register_access import Access as RegisterAccess
 from pallasite.interpreter.machine.views import Ref
 
 
@@ -83,34 +84,35 @@ class Box:
 
 @dataclass(slots=True)
 class Rows:
-    """A grid of registers: `plan` is where the access goes (the arguments of `rows.plan`).
+    """A grid of registers, where `access` says.
 
     A load takes whole tiles, of which a kernel may need only a part: a register is unwritten if it
     has no written element at all.
     """
 
     ref: Ref
-    plan: rows.Registers
+    access: RegisterAccess
     index: Sequence[int]
-    shape: tuple[int, ...]
-    steps: tuple[int, ...] = ()
-    sublanes: tuple[bool, ...] = rows.ALL
-    offsets: tuple[int, ...] = rows.CONSECUTIVE
     mask: Mask = None
 
     def _register(self, index: Sequence[int], shape: tuple[int, ...]) -> rows.Registers:
-        return rows.plan(self.ref, "load", index, shape, (), self.sublanes, self.offsets, None)
+        wanted = self.access.pattern
+        return rows.plan(self.ref, "load", index, shape, (), wanted.sublanes, wanted.offsets, None)
 
     def region(self) -> Region:
-        plan = self.plan
         if self.mask is None:
-            return rows_region(self.ref, plan)
-        where = rows.word_mask(self.mask, self.shape).transpose(plan.order)
+            return self.access.region(self.ref)
+        plan = self.access.plan
+        where = rows.word_mask(self.mask, self.access.pattern.shape).transpose(plan.order)
         return rows_region(self.ref, plan, where)
 
     def unwritten(self) -> Unwritten | None:
-        ref, steps = self.ref, self.steps
-        written = rows.initialised(ref, self.plan, self.shape)
+        ref = self.ref
+        marks = self.access.marks(ref)
+        if marks is not None and marks.all():
+            return None
+        shape, steps = self.access.pattern.shape, self.access.pattern.steps
+        written = rows.initialised(ref, self.access.plan, shape)
         if written is None or written.all():
             return None
         empty = [[int(n) for n in register] for register in np.argwhere(~written)]
@@ -119,7 +121,7 @@ class Rows:
             if steps else [int(i) for i in self.index]
             for register in empty
         ]  # fmt: skip
-        single = self.shape[len(steps) :]
+        single = shape[len(steps) :]
         regions = [
             rows_region(ref, self._register(place, single)) for place in (places[0], places[-1])
         ]

@@ -9,6 +9,7 @@ arrays of booleans are i32 memrefs (spec/pallas_semantics.md 1.5).
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -76,6 +77,23 @@ class Codec:
         else:
             np.copyto(target, array, where=mask, casting="unsafe")
 
+    def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
+        """`decode` of one piece into a fresh array each time; None if nothing is gained by it."""
+        source = view(memory, self.storage, base, piece, self.bits)
+        if self.storage == self.carrier:
+            return source.copy
+        carrier = self.carrier
+        return lambda: source.astype(carrier, order="C")
+
+    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+        """`encode` of one piece without a mask; None if nothing is gained by it."""
+        target = view(memory, self.storage, base, piece, self.bits)
+
+        def write(array: Array) -> None:
+            target[...] = array
+
+        return write
+
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         """The elements at arbitrary element offsets."""
         return memory.view(self.storage)[offsets].astype(self.carrier)
@@ -114,6 +132,34 @@ class BFloat16Codec(Codec):
         before = (slice(None),) * piece.pair
         np.bitwise_or(wide[(*before, 0)] >> 16, wide[(*before, 1)] & _HIGH, out=target)
 
+    def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
+        if piece.pair < 0 or base & 1:
+            return None
+        source = words(memory, base, piece, 2)
+        shape = piece.shape
+        low, high = (((slice(None),) * piece.pair + (half, ...)) for half in (0, 1))
+
+        def read() -> Array:
+            out = np.empty(shape, np.float32)
+            wide = out.view(np.uint32)
+            np.left_shift(source, 16, out=wide[low])
+            np.bitwise_and(source, _HIGH, out=wide[high])
+            return out
+
+        return read
+
+    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+        if piece.pair < 0 or base & 1:
+            return None
+        target = words(memory, base, piece, 2)
+        low, high = (((slice(None),) * piece.pair + (half, ...)) for half in (0, 1))
+
+        def write(array: Array) -> None:
+            wide = array.view(np.uint32)
+            np.bitwise_or(wide[low] >> 16, wide[high] & _HIGH, out=target)
+
+        return write
+
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         halves = memory.view(np.uint16)[offsets]
         return (halves.astype(np.uint32) << 16).view(np.float32)
@@ -137,6 +183,12 @@ class ByteCodec(Codec):
         self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
     ) -> None:
         super().encode(memory, base, piece, self._bits_of(array), mask)
+
+    def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
+        return None
+
+    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+        return None
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         return self._table[memory[offsets]]
@@ -182,6 +234,12 @@ class PackedCodec(Codec):
         for position in range(self.packing):
             packed |= fields[(*before, position)].astype(np.uint32) << (position * self.bits)
         target[...] = packed
+
+    def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
+        return None
+
+    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+        return None
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         per_byte = 8 // self.bits

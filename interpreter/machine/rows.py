@@ -65,7 +65,7 @@ def read(ref: Ref, found: Registers, shape: tuple[int, ...]) -> Array:
     memory = ref.buffer.bytes
     for piece in found.pieces:
         ref.codec.decode(memory, ref.base, piece, out if piece.part is None else out[piece.part])
-    return out.transpose(_inverse(found.order))
+    return out.transpose(inverse(found.order))
 
 
 def store_rows(
@@ -116,7 +116,7 @@ def initialised(ref: Ref, found: Registers, shape: tuple[int, ...]) -> NDArray[n
         raw.decode(shadow, ref.base, piece, marks if piece.part is None else marks[piece.part])
     grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
     register = tuple(range(grid, len(shape)))
-    return np.asarray(marks.transpose(_inverse(found.order)).any(axis=register))
+    return np.asarray(marks.transpose(inverse(found.order)).any(axis=register))
 
 
 def marked(ref: Ref, shadow: NDArray[np.uint8], piece: Piece) -> bool:
@@ -134,7 +134,8 @@ def word_mask(mask: Array, shape: tuple[int, ...]) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+def inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes `order`."""
     return tuple(order.index(axis) for axis in range(len(order)))
 
 

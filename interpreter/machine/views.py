@@ -34,7 +34,7 @@ class Ref:
 
     __slots__ = (
         "_address", "_views", "base", "blocks", "buffer", "codec", "digits", "element", "region",
-        "shape", "starts",
+        "registers", "shape", "starts",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,8 @@ class Ref:
         self.blocks = tuple(map(boxes.block_of, digits)) if blocks is None else blocks
         self.region: Any = None
         """What checks remember about the elements of the whole ref."""
+        self.registers: dict[Any, Any] | None = None
+        """The register accesses that were made of it (`register_access`)."""
         self._address: int | None = None
         self._views: dict[Any, Ref] = {}
 
@@ -81,6 +83,7 @@ class Ref:
         other.base = base
         other.blocks = blocks
         other.region = None
+        other.registers = None
         other._address = None
         other._views = {}
         return other

@@ -1,0 +1,139 @@
+"""Register accesses that are made again and again: plans, and views of memory, that refs keep.
+
+The register form names the same few registers at every step of a loop. Where an access goes is
+worked out once (`rows`); from then on a load is one copy of a NumPy view of the memory, a store one
+assignment to such a view. What is not a single view goes the general way every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine.boxes import Piece
+from pallasite.interpreter.machine.codec import view
+from pallasite.interpreter.machine.regions import Region, rows_region
+from pallasite.interpreter.machine.views import Ref
+
+Array = NDArray[Any]
+MOST_KEPT = 1024
+"""Accesses that a ref remembers."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pattern:
+    """What an operation says of its registers: the arguments of `rows.plan` but for the index.
+
+    Told apart by identity, which is quick; `pattern` makes equal ones one object.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    sublanes: tuple[bool, ...]
+    offsets: tuple[int, ...]
+
+
+@lru_cache(maxsize=1 << 12)
+def pattern(
+    shape: tuple[int, ...],
+    steps: tuple[int, ...] = (),
+    sublanes: tuple[bool, ...] = rows.ALL,
+    offsets: tuple[int, ...] = rows.CONSECUTIVE,
+) -> Pattern:
+    """The pattern of these arguments."""
+    return Pattern(shape, steps, sublanes, offsets)
+
+
+class Access:
+    """The registers of one ref at one index.
+
+    Methods are given the ref, which keeps the access: one that knew it would be a cycle, and hold
+    the ref's memory until the next collection.
+    """
+
+    __slots__ = ("_load", "_marks", "_region", "_simple", "_store", "pattern", "plan")
+
+    def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
+        self.plan = plan
+        self.pattern = pattern
+        self._load: Callable[[], Array] | None = None
+        self._store: Callable[[Array], None] | None = None
+        self._marks: Array | None = None
+        self._region: Region | None = None
+        pieces = plan.pieces
+        simple = plan.complete and len(pieces) == 1 and pieces[0].part is None
+        self._simple: Piece | None = pieces[0] if simple else None
+        """All of the access, if that is one view."""
+
+    def load(self, ref: Ref) -> Array:
+        """The grid of registers."""
+        if self._load is not None:
+            return self._load()
+        if self._simple is not None:
+            found = ref.codec.reader(ref.buffer.bytes, ref.base, self._simple)
+            if found is not None:
+                order = self.plan.order
+                inverse = rows.inverse(order)
+                straight = inverse == order == tuple(range(len(order)))
+                self._load = found if straight else lambda: found().transpose(inverse)
+                return self._load()
+        return rows.read(ref, self.plan, self.pattern.shape)
+
+    def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
+        """Writes the grid of registers, or adds to it, where `mask` is true."""
+        if self._simple is None or mask is not None or add:
+            rows.write(ref, self.plan, array, mask, add)
+            return
+        if self._store is None:
+            found = ref.codec.writer(ref.buffer.bytes, ref.base, self._simple)
+            if found is None:
+                rows.write(ref, self.plan, array, mask, add)
+                return
+            order = self.plan.order
+            straight = order == tuple(range(len(order)))
+            self._store = found if straight else lambda a: found(a.transpose(order))
+        self._store(array)
+        marks = self.marks(ref)
+        if marks is not None:
+            marks[...] = (1 << ref.codec.bits) - 1
+
+    def marks(self, ref: Ref) -> Array | None:
+        """What says which elements were written, if it is one view and somebody keeps it."""
+        shadow = ref.buffer.shadow
+        if shadow is None or self._simple is None or ref.codec.bits < 8:
+            return None
+        if self._marks is None:
+            self._marks = view(shadow, ref.codec.mark, ref.base, self._simple, ref.codec.bits)
+        return self._marks
+
+    def region(self, ref: Ref) -> Region:
+        """The bits that are touched without a mask."""
+        if self._region is None:
+            self._region = rows_region(ref, self.plan)
+        return self._region
+
+
+def access(
+    ref: Ref, what: str, index: tuple[int, ...], wanted: Pattern, at: SourceLocation | None
+) -> Access:
+    """The access that a `what` (load or store) makes; raises if it is unaligned or outside."""
+    kept = ref.registers
+    if kept is None:
+        kept = ref.registers = {}
+    found = kept.get((wanted, index))
+    if found is not None:
+        if ref.buffer.freed:
+            ref.alive(at)
+        return found
+    p = wanted
+    planned = rows.plan(ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at)
+    found = Access(planned, wanted)
+    if len(kept) < MOST_KEPT:
+        kept[wanted, index] = found
+    return found
