@@ -146,6 +146,7 @@ class Converter:
         self._places: dict[SSAValue, Block | Operation] = {}
         self._offers: dict[SSAValue, Offer] = {}
         self._words: dict[SSAValue, Offer] = {}
+        self._filled: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
@@ -241,10 +242,24 @@ class Converter:
 
     def words(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
         """The words of packed `value`, as i32 with fewer rows, in `layout`, if that is offered."""
-        if value not in self._words:
+        return self._offered(self._words, value, layout)
+
+    def offer_filled(self, value: SSAValue, make: Offer) -> None:
+        """Says that `make(layout)` gives `value` with its last row repeated in the rows of padding
+        behind it, or None."""
+        self._filled[value] = make
+
+    def filled(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
+        """`value` in `layout` with its last row in the padding behind it, if that is offered."""
+        return self._offered(self._filled, value, layout)
+
+    def _offered(
+        self, offers: dict[SSAValue, Offer], value: SSAValue, layout: VectorLayout
+    ) -> SSAValue | None:
+        if value not in offers:
             return None
         outer, self._anchor = self._anchor, self._behind(value)
-        grid = self._words[value](layout)
+        grid = offers[value](layout)
         self._anchor = outer
         return grid
 

@@ -291,7 +291,8 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     """One grid load; another layout that memory can serve is loaded again when it is wanted."""
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result)
-    # That file needs the accesses of this one.
+    # Those files need the accesses of this one.
+    from pallasite.lowering.vectors_to_tiles.filled_loads import load_filled
     from pallasite.lowering.vectors_to_tiles.packed_loads import (
         load_between_words,
         load_spread_row,
@@ -309,6 +310,7 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
         return spread if spread is not None else load_between_words(op, plan, layout, c)
 
     c.offer(result, again)
+    c.offer_filled(result, lambda layout: load_filled(op, plan, layout, c))
     if plan.layout.bits < 32 and len(shape) > 1:
         c.offer_words(result, lambda layout: load_words(op, layout, c))
     c.retire(op)

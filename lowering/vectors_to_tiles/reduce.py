@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, f32, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
@@ -19,7 +19,6 @@ from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
-from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -29,7 +28,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import agree, spelled_out
+from pallasite.lowering.vectors_to_tiles.elementwise import agree
 from pallasite.passes.two_values import any_of, choice, kind_of
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
@@ -72,6 +71,8 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
             "convert to float32 or int32 first",
         )  # fmt: skip
     integer = not is_float(held.element)
+    if kind != "add" and held.layout.sublane_dim in dims:
+        held = _filled(op.source, held, c)
     reduced = reduce_dims(c, held, dims, kind, integer)
     result = op.results[0]
     if not isinstance(result.type, VectorType):
@@ -130,6 +131,20 @@ def _folded_blocks(c: Converter, held: Tiled, dims: Sequence[int], fold: str) ->
     return Tiled(value, layout, tuple(shape))
 
 
+def _filled(source: SSAValue, held: Tiled, c: Converter) -> Tiled:
+    """`held`, with rows of data in the padding behind its rows if memory gives `source` so: they
+    change no maximum and no minimum."""
+    dim = held.layout.sublane_dim
+    if dim is None or held.grid is not c.tiled(source).grid:
+        return held
+    value = c.filled(source, held.layout)
+    if value is None:
+        return held
+    block = held.layout.block[0]
+    rows = -(-held.shape[dim] // block) * block
+    return Tiled(value, held.layout, (*held.shape[:dim], rows, *held.shape[dim + 1 :]))
+
+
 def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> VectorLayout:
     """`layout` after the (replicated or leading) dimensions `dims` are gone."""
     left = [d for d in range(rank) if d not in dims]
@@ -147,7 +162,7 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
     """`held` with every dimension of `dims` folded to extent 1, replicated where it was tiled."""
     layout, shape = held.layout, list(held.shape)
     fold = combiner(kind, integer)
-    value = mask_padding(c, held, dims, neutral_value(kind, held.element))
+    value = held.grid
     leading = layout.leading_dims(len(shape))
     for position, dim in enumerate(leading):
         if dim in dims:
@@ -162,10 +177,30 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
         if offset is None:
             value = _repeat(c, value, extent, kind, integer)
             continue
-        value = c.emit(grid.ReduceOp(value, len(leading) + axis, fold.name))
-        value = _all_reduce(c, value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type)
+        value = _fold_axis(c, value, axis, offset, extent, layout.block[axis], kind, integer)
+        value = all_reduce(c, value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type)
         layout = layout.with_offsets(*((None, layout.column) if axis == 0 else (layout.row, None)))
     return Tiled(value, layout, tuple(shape))
+
+
+def _fold_axis(
+    c: Converter, value: SSAValue, axis: int, offset: int, extent: int, block: int, kind: str,
+    integer: bool,
+) -> SSAValue:  # fmt: skip
+    """The blocks of rows (`axis` 0) or lanes (1) folded onto the first, whatever the padding."""
+    shape = cast(VectorType[Attribute], value.type).get_shape()
+    dim, fold = len(shape) - 4 + axis, combiner(kind, integer)
+    blocks, end = shape[dim], offset + extent - (shape[dim] - 1) * block
+    if kind == "add" or offset or blocks == 1 or end == block:
+        element = cast(VectorType[Attribute], value.type).element_type
+        neutral = neutral_value(kind, element)
+        value = mask_axis(c, value, axis - 2, offset, extent, block, neutral)
+        return c.emit(grid.ReduceOp(value, dim, fold.name))
+    # The last block counts where it has data; a sum of zeros alone would keep their sign.
+    whole = c.emit(grid.ReduceOp(cut(c, value, dim, 0, blocks - 1), dim, fold.name))
+    parts = [whole, cut(c, value, dim, blocks - 1, 1)]
+    both = c.emit(fold(*parts))
+    return c.emit(arith.SelectOp(_axis_mask(c, both, axis - 2, 0, end), both, whole))
 
 
 def _repeat(c: Converter, value: SSAValue, extent: int, kind: str, integer: bool) -> SSAValue:
@@ -174,18 +209,6 @@ def _repeat(c: Converter, value: SSAValue, extent: int, kind: str, integer: bool
         return value
     times = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), extent)))
     return c.emit((arith.MuliOp if integer else arith.MulfOp)(value, times))
-
-
-def mask_padding(c: Converter, held: Tiled, dims: Sequence[int], neutral: float | int) -> SSAValue:
-    """`held` with `neutral` in the padding along the tiled dimensions of `dims`."""
-    layout = held.layout
-    value = held.grid
-    rows, columns = layout.extents(held.shape)
-    if layout.sublane_dim in dims and layout.row is not None:
-        value = mask_axis(c, value, -2, layout.row, rows, layout.block[0], neutral)
-    if layout.lane_dim in dims and layout.column is not None:
-        value = mask_axis(c, value, -1, layout.column, columns, layout.block[1], neutral)
-    return value
 
 
 def mask_axis(
@@ -205,21 +228,21 @@ def mask_axis(
     rank = len(kind.get_shape()) - 2
     if offset:
         inner_first = 1
-        pieces.append(_masked(c, _cut(c, value, rank + axis, 0, 1), axis, offset, block, neutral))
+        pieces.append(_masked(c, cut(c, value, rank + axis, 0, 1), axis, offset, block, neutral))
     tail: list[SSAValue] = []
     if end < block:
         inner_last = blocks - 1
-        last = _cut(c, value, rank + axis, blocks - 1, 1)
+        last = cut(c, value, rank + axis, blocks - 1, 1)
         tail.append(_masked(c, last, axis, 0, end, neutral))
     if inner_first == 0 and inner_last == blocks:
         return value
     if inner_last > inner_first:
-        pieces.append(_cut(c, value, rank + axis, inner_first, inner_last - inner_first))
+        pieces.append(cut(c, value, rank + axis, inner_first, inner_last - inner_first))
     pieces += tail
     return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, rank + axis))
 
 
-def _cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSAValue:
+def cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSAValue:
     shape = cast(VectorType[Attribute], value.type).get_shape()[:-2]
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[dim], sizes[dim] = first, count
@@ -229,15 +252,19 @@ def _cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSA
 def _masked(
     c: Converter, value: SSAValue, axis: int, low: int, high: int, neutral: float | int
 ) -> SSAValue:
+    other = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), neutral)))
+    return c.emit(arith.SelectOp(_axis_mask(c, value, axis, low, high), value, other))
+
+
+def _axis_mask(c: Converter, value: SSAValue, axis: int, low: int, high: int) -> SSAValue:
+    """A mask for grid `value` of rows (`axis` -2) or lanes (-1) in [low, high)."""
     kind = cast(VectorType[Attribute], value.type)
     box = (low, high, 0, LANES) if axis == -2 else (0, SUBLANES, low, high)
     bounds = [c.constant_index(n) for n in (box[0], box[2], box[1], box[3])]
     made = tpu.CreateMaskOp.create(
         operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
     )
-    mask = c.emit(grid.BroadcastOp(c.emit(made), VectorType(i1, kind.get_shape())))
-    other = c.emit(arith.ConstantOp(splat(kind, neutral)))
-    return c.emit(arith.SelectOp(mask, value, other))
+    return c.emit(grid.BroadcastOp(c.emit(made), VectorType(i1, kind.get_shape())))
 
 
 def _with_accumulator(
@@ -254,92 +281,7 @@ def _with_accumulator(
     return c.emit(combiner(kind, integer)(*operands)), common
 
 
-@rule(tpu.ReduceIndexOp)
-def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
-    """argmax and argmin: the extremum, then the least coordinate that attains it.
-
-    As in JAX, NaN is more extreme than any number: `best` is NaN as soon as an element is.
-    """
-    result = op.results[0]
-    held = native_operand(c, op.operands[0])
-    axis = op.axis.value.data
-    # Positions vary even where all values are equal, and count from element 0.
-    placed = spelled_out(held.layout, held.shape)
-    placed = placed.with_offsets(
-        0 if axis == placed.sublane_dim else placed.row,
-        0 if axis == placed.lane_dim else placed.column,
-    )
-    held = Tiled(c.in_layout(op.operands[0], placed), placed, held.shape)
-    if held.layout.bits != 32:
-        raise c.unsupported(
-            op, "reduction-kind", f"an arg reduction of {held.element} is not supported",
-            "the vector unit compares values and counts indices in 32-bit words",
-            "convert to float32 first",
-        )  # fmt: skip
-    maximum = "max" in str(op.kind)
-    if axis == placed.lane_dim and placed.grid_shape(held.shape)[-1] <= 2:
-        _index_by_lane(op, held, maximum, c)
-        return
-    best = reduce_dims(c, held, [axis], "maximumf" if maximum else "minimumf", False)
-    kind = cast(VectorType[Attribute], held.grid.type)
-    everywhere = c.emit(grid.BroadcastOp(best.grid, kind))
-    # Where the best is a number nothing is NaN; where it is NaN nothing equals it, and the
-    # elements sought are those that differ from themselves.
-    equal = c.emit(arith.CmpfOp(held.grid, everywhere, "oeq"))
-    number = c.emit(arith.CmpfOp(held.grid, held.grid, "oeq"))
-    other = c.emit(arith.XOrIOp(equal, number))
-    counts = VectorType(i32, kind.get_shape())
-    position = coordinate(c, axis, len(held.shape), held.layout, counts)
-    never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
-    index = Tiled(c.emit(arith.SelectOp(other, never, position)), held.layout, held.shape)
-    least = reduce_dims(c, index, [axis], "minsi", True)
-    shape = shape_of(result)
-    layout = without_dims(least.layout, [axis], len(held.shape))
-    c.define(result, c.emit(grid.ReshapeOp(least.grid, grid_type(layout, shape, i32))), layout)
-    c.retire(op)
-
-
-def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Converter) -> None:
-    """The first lane of the extremum in one operation per register.
-
-    Of two registers side by side the second one only counts where it beats every lane of the
-    first, so that of equal values the first is found. A NaN beats every number and nothing beats
-    a NaN, so the second one counts where the best of the first is a number (equals itself) and
-    is not at least as good: one comparison without the other, as the second implies the first.
-    """
-    kind = tpu.ReductionKind.ARG_MAX if maximum else tpu.ReductionKind.ARG_MIN
-    fold = "maximumf" if maximum else "minimumf"
-    axis = op.axis.value.data
-    rank = len(held.shape)
-    value = mask_padding(c, held, [axis], neutral_value(fold, held.element))
-    shape = cast(VectorType[Attribute], value.type).get_shape()
-    second: SSAValue | None = None
-    if shape[-3] == 2:
-        left, right = (_cut(c, value, len(shape) - 3, n, 1) for n in (0, 1))
-        best = _all_reduce(c, left, 1, tpu.ReductionKind(KINDS[fold][1]), left.type)
-        number = c.emit(arith.CmpfOp(best, best, "oeq"))
-        first = c.emit(arith.CmpfOp(best, right, "oge" if maximum else "ole"))
-        second = c.emit(arith.XOrIOp(number, first))
-        value = c.emit(arith.SelectOp(second, right, left))
-    counts = VectorType(i32, cast(VectorType[Attribute], value.type).get_shape())
-    found = _all_reduce(c, value, 1, kind, counts)
-    if second is not None:
-        lanes = coordinate(c, axis, rank, held.layout, counts)
-        width = c.emit(arith.ConstantOp(splat(counts, LANES)))
-        index = c.emit(arith.SelectOp(second, c.emit(arith.AddiOp(lanes, width)), lanes))
-        gather = tpu.DynamicGatherOp.create(
-            operands=[index, found],
-            result_types=[counts],
-            properties={"dimensions": DenseArrayBase.from_list(i32, [len(counts.get_shape()) - 1])},
-        )
-        found = c.emit(gather)
-    layout = without_dims(held.layout.with_offsets(held.layout.row, None), [axis], rank)
-    kept = grid_type(layout, shape_of(op.results[0]), i32)
-    c.define(op.results[0], c.emit(grid.ReshapeOp(found, kept)), layout)
-    c.retire(op)
-
-
-def _all_reduce(
+def all_reduce(
     c: Converter, value: SSAValue, axis: int, kind: tpu.ReductionKind, result: Attribute
 ) -> SSAValue:
     """Every register reduced along its sublanes (`axis` 0) or lanes (1), in all of them."""

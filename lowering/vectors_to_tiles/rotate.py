@@ -198,9 +198,10 @@ def _between_two(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converte
     swapped = _roll_registers(turned, _grid_dim(held, dim), 1, 2, c)
     word = VectorType(i32, (SUBLANES, LANES))
     position = _positions(axis - (len(kind.get_shape()) - 2), c)
-    far = c.emit(arith.SubiOp(position, c.emit(vector.BroadcastOp(amount, word))))
-    odd = c.emit(arith.ConstantOp(splat(word, unit)))
-    mask = c.emit(arith.CmpiOp(c.emit(arith.AndIOp(far, odd)), odd, "eq"))
+    # `position - amount` lies in [-2 * unit, unit), and is odd in [-unit, 0).
+    start = c.emit(arith.SubiOp(amount, c.constant_i32(unit)))
+    far = c.emit(arith.SubiOp(position, c.emit(vector.BroadcastOp(start, word))))
+    mask = c.emit(arith.CmpiOp(far, c.emit(arith.ConstantOp(splat(word, unit))), "ult"))
     mask = c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
     return c.emit(arith.SelectOp(mask, swapped, turned))
 

@@ -46,3 +46,35 @@ func.func @padding_is_neutral(%x: !f32, %o: !row) {
   tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !row, vector<1x256xf32>,
   func.return
 }
+
+// A maximum ignores what it has met: its load repeats the last row behind the data.
+// CHECK-LABEL: func.func @padding_repeats_a_row(
+// CHECK:       [[TAIL:%[0-9]+]] = tpu.shuffled_load {{.*}} sublane_offsets = array<i32: 0, 1, 2, 3, 4, 4, 4, 4>{{.*}}, vector<1x2x8x128xf32>
+// CHECK-NEXT:  [[HEAD:%[0-9]+]] = tpu.load {{.*}}, vector<1x2x8x128xf32>
+// CHECK-NEXT:  [[ALL:%[0-9]+]] = grid.concat [[HEAD]], [[TAIL]] dim 0
+// CHECK-NEXT:  grid.reduce [[ALL]] dim 0 kind "arith.maximumf"
+func.func @padding_repeats_a_row(%x: !f32, %o: !row) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<13x256xf32>
+  %low = arith.constant dense<0xFF800000> : vector<256xf32>
+  %r = vector.multi_reduction <maximumf>, %a, %low [0] : vector<13x256xf32> to vector<256xf32>
+  %s = vector.shape_cast %r : vector<256xf32> to vector<1x256xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !row, vector<1x256xf32>,
+  func.return
+}
+
+// The last block of lanes counts where it has data; no neutral element is needed.
+// CHECK-LABEL: func.func @ragged_lanes(
+// CHECK:       [[LAST:%[0-9]+]] = grid.slice %a [0, 1] [2, 1] [1, 1]
+// CHECK-NEXT:  [[BOTH:%[0-9]+]] = arith.minimumf [[FIRST:%[0-9]+]], [[LAST]]
+// CHECK:       arith.select {{.*}}, [[BOTH]], [[FIRST]]
+// CHECK-NEXT:  tpu.all_reduce
+func.func @ragged_lanes(%x: !f32, %o: !col) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<16x200xf32>
+  %high = arith.constant dense<0x7F800000> : vector<16xf32>
+  %r = vector.multi_reduction <minimumf>, %a, %high [1] : vector<16x200xf32> to vector<16xf32>
+  %s = vector.shape_cast %r : vector<16xf32> to vector<16x1xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !col, vector<16x1xf32>,
+  func.return
+}
