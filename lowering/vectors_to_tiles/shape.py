@@ -14,7 +14,7 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import splat
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.casts import narrow
+from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -246,8 +246,34 @@ def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> N
     permutation = [int(p) for p in op.permutation.get_values()]
     if rename(op, permutation, c):
         return
+    if _is_wider_transpose(held, permutation, c):
+        _transpose_halves(op, held, permutation, c)
+        return
     target = VectorLayout.native(len(permutation), held.layout.bits)
     move_operand(op, lambda laid: Move.transpose(laid, target, permutation), c)
+
+
+def _is_wider_transpose(held: Tiled, permutation: Sequence[int], c: Converter) -> bool:
+    """Whether rows and lanes change places in bytes that the cross-lane unit transposes as half
+    words, of which a register holds twice as many as words."""
+    rank = len(permutation)
+    known = c.target.transpose_bits
+    return (
+        held.layout.bits == 8 and 8 not in known and 16 in known
+        and held.layout == VectorLayout.native(rank, 8)
+        and list(permutation) == [*range(rank - 2), rank - 1, rank - 2]
+    )  # fmt: skip
+
+
+def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c: Converter) -> None:
+    byte, half, shape = IntegerType(8), IntegerType(16), shape_of(op.results[0])
+    number = c.bitcast(held.grid, grid_type(held.layout, held.shape, byte))
+    wide, layout = widen(c, Tiled(number, held.layout, held.shape), half)
+    target = VectorLayout.native(len(permutation), 16)
+    moved = c.move(Move.transpose((layout, held.shape), target, permutation), [wide])
+    value, layout = narrow(c, Tiled(moved, target, shape), byte)
+    c.define(op.results[0], c.bitcast(value, grid_type(layout, shape, held.element)), layout)
+    c.retire(op)
 
 
 def _pairs(

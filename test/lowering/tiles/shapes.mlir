@@ -1,5 +1,6 @@
 // RUN: tpu-opt %s -p vectors-to-tiles{target=v5e} | filecheck %s
 
+!bytes = memref<128x128xi8, #tpu.tiled<(32,128)(4,1),[1,1]>, #tpu.memory_space<vmem>>
 !f32 = memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>
 
 // CHECK-LABEL: func.func @unit_dimension_is_free(
@@ -63,5 +64,18 @@ func.func @extract(%x: !f32, %o: !f32) {
   %e = vector.extract %a[0, 0] : f32 from vector<16x256xf32>
   %s = vector.broadcast %e : f32 to vector<16x256xf32>
   tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<16x256xf32>,
+  func.return
+}
+
+// Bytes are transposed as half words, which need half the registers that words would.
+// CHECK-LABEL: func.func @transpose_bytes
+// CHECK-COUNT-2: tpu.unpack_subelements {{.*}} -> vector<4x1x8x128x2xi16>
+// CHECK:       grid.transpose_blocks {{.*}} : vector<8x1x8x128x2xi16>
+// CHECK:       tpu.pack_subelements {{.*}} -> vector<4x1x8x128x4xi8>
+func.func @transpose_bytes(%x: !bytes, %o: !bytes) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0, %c0] : !bytes, vector<128x128xi8>
+  %t = tpu.transpose %v, [1, 0] : vector<128x128xi8> -> vector<128x128xi8>
+  tpu.vector_store %o[%c0, %c0], %t {strides = array<i32>} : !bytes, vector<128x128xi8>,
   func.return
 }
