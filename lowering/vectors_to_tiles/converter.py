@@ -147,6 +147,7 @@ class Converter:
         self._offers: dict[SSAValue, Offer] = {}
         self._words: dict[SSAValue, Offer] = {}
         self._filled: dict[SSAValue, Offer] = {}
+        self._smaller: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
@@ -211,9 +212,11 @@ class Converter:
             return served
         held = self._values[value]
         outer, self._anchor = self._anchor, self._behind(value)
-        self._relayouts[value, layout] = self.relayout(held, layout)
+        again = self._smaller[value](layout) if value in self._smaller else None
+        moved = self.relayout(held, layout) if again is None else Tiled(again, layout, held.shape)
+        self._relayouts[value, layout] = moved
         self._anchor = outer
-        return self._relayouts[value, layout].grid
+        return moved.grid
 
     def served(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
         """The grid of `value` in `layout` if it needs no movement: it is there, or offered."""
@@ -235,6 +238,11 @@ class Converter:
     def offer(self, value: SSAValue, make: Offer) -> None:
         """Says that `make(layout)` gives `value` in other layouts without moving it, or None."""
         self._offers[value] = make
+
+    def offer_smaller(self, value: SSAValue, make: Offer) -> None:
+        """Says that `make(layout)` computes `value` in a layout of fewer registers, from what it
+        moves there, or gives None."""
+        self._smaller[value] = make
 
     def offer_words(self, value: SSAValue, make: Offer) -> None:
         """Says that `make(layout)` gives the i32 words of packed `value` in `layout`, or None."""

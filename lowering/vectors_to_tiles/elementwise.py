@@ -16,6 +16,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     is_one_value,
     is_vector,
     rule,
+    shape_of,
 )
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
@@ -126,18 +127,41 @@ def _mask_bits(masks: Sequence[Tiled]) -> set[int]:
 def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
     """Clones `op` onto the grids of its operands in `layout`."""
     result = op.results[0]
+    c.define(result, _cloned(op, layout, c), layout)
+    if result.has_one_use() and _moves_alone(op, c):
+        c.offer_smaller(result, lambda other: _in_fewer_registers(op, layout, other, c))
+    c.retire(op)
+
+
+def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
     operands: list[SSAValue] = [
         (mask_in_layout(c, v, layout) if is_mask(v) else c.in_layout(v, layout))
         if is_vector(v)
         else v
         for v in op.operands
     ]
-    shape = c.tiled(next(v for v in op.operands if is_vector(v))).shape
     made = type(op).create(
         operands=operands,
-        result_types=[grid_type(layout, shape, element_of(result))],
+        result_types=[grid_type(layout, shape_of(op.results[0]), element_of(op.results[0]))],
         properties=op.properties,
         attributes=op.attributes,
     )
-    c.define(result, c.emit(made), layout)
-    c.retire(op)
+    return c.emit(made)
+
+
+def _moves_alone(op: Operation, c: Converter) -> bool:
+    """Whether `op` computes data from one vector and values that are the same everywhere."""
+    if any(is_mask(v) for v in (*op.operands, *op.results)):
+        return False
+    vectors = {v for v in op.operands if is_vector(v)}
+    return sum(not is_one_value(c.tiled(v)) for v in vectors) == 1
+
+
+def _in_fewer_registers(
+    op: Operation, layout: VectorLayout, other: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """`op` after its operand has moved to layout `other`, where that leaves it less to do."""
+    shape = shape_of(op.results[0])
+    if layout.bits != other.bits or other.register_count(shape) >= layout.register_count(shape):
+        return None
+    return _cloned(op, other, c)

@@ -68,3 +68,19 @@ func.func @select(%x: !f32, %o: !f32) {
   tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<16x256xf32>,
   func.return
 }
+
+// A part of a value that lies across registers is put together before it is computed with.
+// CHECK-LABEL: func.func @moved_first(
+// CHECK:       %v = tpu.load {{.*}}, vector<1x2x8x128xf32>
+// CHECK:       tpu.dynamic_rotate
+// CHECK:       arith.addf {{.*}} : vector<1x1x8x128xf32>
+// CHECK:       tpu.store
+func.func @moved_first(%x: memref<8x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>, %o: memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %c100 = arith.constant 100 : index
+  %v = vector.load %x[%c0, %c100] : memref<8x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>, vector<8x128xf32>
+  %one = arith.constant dense<1.0> : vector<8x128xf32>
+  %s = arith.addf %v, %one : vector<8x128xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>, vector<8x128xf32>,
+  func.return
+}
