@@ -34,6 +34,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument
 
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects.locations import source_location
+
 CALL = "tpu.call"
 FORM = "tpu.form"
 UNSPECIFIED = "tpu.unspecified"
@@ -63,20 +66,43 @@ class Call:
 
 
 def call_of(module: ModuleOp) -> Call | None:
-    """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module."""
+    """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module.
+
+    Raises `VerifyError` for a record that is not one.
+    """
     entry = module.attributes.get(CALL)
     if not isinstance(entry, DictionaryAttr):
         return _told_call(module)
-    operands = cast(ArrayAttr[TensorType[Attribute]], entry.data["operands"])
-    results = cast(ArrayAttr[TensorType[Attribute]], entry.data["results"])
-    flat = cast(DenseArrayBase[Any], entry.data["aliases"]).get_values()
-    settings = cast(StringAttr, entry.data["settings"]).data
-    return Call(
-        tuple(operands),
-        tuple(results),
-        tuple(zip(flat[::2], flat[1::2], strict=True)),
-        json.loads(settings),
-    )
+    operands, results = (_tensors(module, entry, part) for part in ("operands", "results"))
+    flat = entry.data.get("aliases")
+    if not isinstance(flat, DenseArrayBase) or len(flat) % 2:
+        raise _no_call(module, "aliases are pairs of an operand's and a result's number", flat)
+    numbers = [int(n) for n in cast("DenseArrayBase[Any]", flat).get_values()]
+    aliases = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+    if not all(0 <= i < len(operands) and 0 <= o < len(results) for i, o in aliases):
+        raise _no_call(module, f"{len(operands)} operands, {len(results)} results", flat)
+    text = entry.data.get("settings")
+    try:
+        settings = json.loads(text.data) if isinstance(text, StringAttr) else None
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise _no_call(module, "settings are the text of a JSON object", text)
+    return Call(operands, results, aliases, cast("dict[str, Any]", settings))
+
+
+def _tensors(
+    module: ModuleOp, entry: DictionaryAttr, part: str
+) -> tuple[TensorType[Attribute], ...]:
+    types = entry.data.get(part)
+    found = tuple(types) if isinstance(types, ArrayAttr) else (types,)
+    if not all(isinstance(type, TensorType) for type in found):
+        raise _no_call(module, f"{part} are tensor types", types)
+    return cast("tuple[TensorType[Attribute], ...]", found)
+
+
+def _no_call(module: ModuleOp, rule: str, got: object) -> VerifyError:
+    return VerifyError("bad-call", f"{CALL}: {rule}; got {got}", source_location(module))
 
 
 def _told_call(module: ModuleOp) -> Call | None:
@@ -207,10 +233,26 @@ def describe_kernel(func: FuncOp) -> Kernel:
             raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
     else:
         windows = (Window(),) * len(operands)
+    for argument, window in zip(operands, windows, strict=True):
+        _check_block(argument, window)
     return Kernel(
         func, grid, names, arguments[:steps], arguments[steps:first], operands, windows,
         arguments[last:],
     )  # fmt: skip
+
+
+def _check_block(argument: BlockArgument, window: Window) -> None:
+    """The kernel's ref has the shape of the block, but maybe for dimensions of size 1."""
+    if window.bounds is None or not isinstance(argument.type, MemRefType):
+        return
+    shape = argument.type.get_shape()
+    if min(window.bounds, default=1) < 1:
+        return  # said where the sizes are used
+    if [n for n in shape if n != 1] != [n for n in window.bounds if n != 1]:
+        raise ValueError(
+            f"the block of an operand is {list(window.bounds)}, but the kernel's ref is "
+            f"{list(shape)}"
+        )
 
 
 def element_type(value: BlockArgument) -> Attribute:

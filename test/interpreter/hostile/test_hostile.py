@@ -126,6 +126,8 @@ CASES = {
         "index-map"),
     "map-of-other-arguments": (module("", grid="2",
         functions="func.func @t(%i: i32, %j: i32) -> (i32, i32) {\n return %i, %j : i32, i32\n}"), "index-map"),
+    "block-of-another-shape": (module("", grid="2", functions=MAP).replace("i64: 8, 128>", "i64: 8, 129>", 1),
+        "kernel-signature"),
     "no-map": (module("", grid="2"), "index-map"),
     "kernel-as-map": (module("", grid="2").replace("@t", "@kernel"), "index-map"),
 }  # fmt: skip
@@ -144,6 +146,28 @@ def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
     assert time.process_time() - began < 10
+
+
+CALL = {"operands": "[tensor<8x128xf32>]", "results": "[tensor<8x128xf32>]", "aliases": "array<i64>",
+        "settings": '"{}"'}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ("operands", "[f32]"), ("operands", "1 : i32"), ("operands", ""), ("results", "unit"),
+        ("aliases", "array<i64: 0>"), ("aliases", "array<i64: 0, 1>"), ("aliases", "array<i64: -1, 0>"), ("aliases", "[]"),
+        ("settings", '"{"'), ("settings", '"[]"'), ("settings", '"\\92"'), ("settings", "1 : i32"),
+        ("settings", '"' + "[" * 100_000 + '"'),
+    ],
+)  # fmt: skip
+def test_a_call_that_is_none_is_refused(part: str, text: str) -> None:
+    entries = CALL | {part: text}
+    call = ", ".join(f"{name} = {value}" for name, value in entries.items() if value)
+    kernel = module("").replace("module {", f"module attributes {{tpu.call = {{{call}}}}} {{", 1)
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.run(pallasite.parse(kernel), [np.zeros((8, 128), np.float32)])
+    assert caught.value.code == "bad-call", str(caught.value)
 
 
 ADD = f"""%v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
