@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, Region
 
 from pallasite.dialects import func, scf, tpu
@@ -15,7 +14,7 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 )  # fmt: skip
 def unroll_structured(op: Operation, u: Unroller) -> None:
     """Operands, results and block arguments expand one to many; nothing else changes."""
-    if op.regions and not _vectors(op):
+    if u.is_plain(op):
         u.keep(op)
         return
     operands = u.expanded(op.operands)
@@ -30,16 +29,3 @@ def unroll_structured(op: Operation, u: Unroller) -> None:
     )
     u.emit(made)
     u.define_all(op.results, made.results)
-
-
-def _vectors(op: Operation) -> bool:
-    """Whether `op` or anything in it has to do with vectors."""
-    for inner in op.walk():
-        for value in (*inner.operands, *inner.results):
-            if isinstance(value.type, VectorType):
-                return True
-        for region in inner.regions:
-            for block in region.blocks:
-                if any(isinstance(a.type, VectorType) for a in block.args):
-                    return True
-    return False

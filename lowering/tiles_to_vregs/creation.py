@@ -1,7 +1,7 @@
-"""Many operations that differ in their operands only, made at a fraction of the usual cost.
+"""Operations made at a fraction of the usual cost: few checks, and what they share looked up once.
 
-`Operation.create` fills in default properties and sorts them for each operation anew. Here this is
-done once, for the model; its copies take over what came out.
+`Operation.create` fills in default properties, and its setters first take back operands and
+successors that a new operation does not have; an unrolled function has thousands of operations.
 """
 
 from __future__ import annotations
@@ -9,11 +9,70 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, VectorType
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, UnknownLoc, VectorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
 
+from pallasite.dialects.types import split_grid
+
 _INDEX = IndexType()
+_UNKNOWN = UnknownLoc()
+_NOTHING: Mapping[str, Attribute] = {}
+
+
+def made(
+    kind: type[Operation],
+    operands: Sequence[SSAValue],
+    result_types: Sequence[Attribute],
+    properties: Mapping[str, Attribute] = _NOTHING,
+    attributes: Mapping[str, Attribute] = _NOTHING,
+    location: LocationAttr | None = None,
+) -> Operation:
+    """`kind.create` of an operation without regions and successors."""
+    op = _wired(kind, operands, result_types)
+    op.properties, op.attributes = dict(properties), dict(attributes)
+    op.location = _UNKNOWN if location is None else location
+    op.__post_init__()
+    return op
+
+
+def _wired(
+    kind: type[Operation], operands: Sequence[SSAValue], result_types: Sequence[Attribute]
+) -> Operation:
+    """An operation of which only the operands and results are set."""
+    op = kind.__new__(kind)
+    # The fields that are not set keep the defaults of their class. What the setter of `operands`
+    # does for an operation that had none.
+    uses = [Use(op, i) for i in range(len(operands))]
+    for value, use in zip(operands, uses, strict=True):
+        value.add_use(use)
+    op._operands = SSAValues(operands)  # pyright: ignore[reportPrivateUsage]
+    op._operand_uses = tuple(uses)  # pyright: ignore[reportPrivateUsage]
+    op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    return op
+
+
+def fill(block: Block, ops: Sequence[Operation]) -> None:
+    """Makes `ops` the operations of the empty `block`, wherever they were before.
+
+    One by one, `Block.add_op` looks for cycles; what is unrolled contains no block that it is in.
+    """
+    before: Operation | None = None
+    for op in ops:
+        op.parent = block
+        op._prev_op = before  # pyright: ignore[reportPrivateUsage]
+        if before is not None:
+            before._next_op = op  # pyright: ignore[reportPrivateUsage]
+        before = op
+    if before is not None:
+        before._next_op = None  # pyright: ignore[reportPrivateUsage]
+        block._first_op = ops[0]  # pyright: ignore[reportPrivateUsage]
+        block._last_op = before  # pyright: ignore[reportPrivateUsage]
+
+
+def emptied(block: Block) -> None:
+    """Lets `block` forget its operations, which `fill` has given to another one."""
+    block._first_op = block._last_op = None  # pyright: ignore[reportPrivateUsage]
 
 
 class Model:
@@ -24,11 +83,11 @@ class Model:
         kind: type[Operation],
         result_types: Sequence[Attribute],
         properties: Mapping[str, Attribute],
-        attributes: Mapping[str, Attribute] | None = None,
+        attributes: Mapping[str, Attribute] = _NOTHING,
         location: LocationAttr | None = None,
     ) -> None:
         self._kind, self._types = kind, result_types
-        self._properties, self._attributes = properties, attributes or {}
+        self._properties, self._attributes = properties, attributes
         self._location = location
         self._first: Operation | None = None
 
@@ -36,18 +95,16 @@ class Model:
         """A new operation, in no block."""
         first = self._first
         if first is None:
-            self._first = first = self._kind.create(
-                operands=operands,
-                result_types=self._types,
-                properties=self._properties,
-                attributes=self._attributes,
-                location=self._location,
+            self._first = first = made(
+                self._kind,
+                operands,
+                self._types,
+                self._properties,
+                self._attributes,
+                self._location,
             )
             return first
-        op = self._kind.__new__(self._kind)
-        # The fields that are not set here keep the defaults of their class.
-        op.operands = operands
-        op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(self._types)])
+        op = _wired(self._kind, operands, self._types)
         op.properties = first.properties.copy()
         op.attributes = first.attributes.copy()
         op.location = first.location
@@ -64,3 +121,12 @@ def index_attribute(value: int) -> IntegerAttr[IndexType]:
 def vector_type(element: Attribute, shape: tuple[int, ...]) -> VectorType[Attribute]:
     """`vector<SHAPExELEMENT>`."""
     return VectorType(element, shape)
+
+
+@lru_cache(maxsize=4096)
+def grid_and_register(
+    element: Attribute, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], VectorType[Attribute]] | None:
+    """The grid of `vector<SHAPExELEMENT>` and the type of one register, None without a grid."""
+    split = split_grid(VectorType(element, shape))
+    return None if split is None else (split[0], vector_type(element, split[1]))

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, native_tile
-from pallasite.lowering.tiles_to_vregs.creation import Model, vector_type
+from pallasite.lowering.tiles_to_vregs.creation import Model, made, vector_type
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}
@@ -30,9 +30,10 @@ def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> 
     element = cast(VectorType[Attribute], kind).element_type
     rows, columns = native_tile(bit_width(element))
     shape = (registers.shape[0] * rows, registers.shape[1] * columns)
-    rolled = tpu.RollVectorsOp.create(
-        operands=[u.present(r, kind) for r in registers.flat],
-        result_types=(vector_type(element, shape),),
+    rolled = made(
+        tpu.RollVectorsOp,
+        [u.present(r, kind) for r in registers.flat],
+        (vector_type(element, shape),),
         location=op.location,
     )
     return u.emit(rolled).results[0]
@@ -43,9 +44,8 @@ def _unroll(u: Unroller, matrix: SSAValue, kind: Attribute, op: Operation) -> Re
     vector = cast(VectorType[Attribute], matrix.type)
     rows, columns = native_tile(bit_width(vector.element_type))
     shape = (vector.get_shape()[0] // rows, vector.get_shape()[1] // columns)
-    taken = tpu.UnrollVectorsOp.create(
-        operands=[matrix], result_types=[kind] * (shape[0] * shape[1]), location=op.location
-    )
+    count = shape[0] * shape[1]
+    taken = made(tpu.UnrollVectorsOp, (matrix,), [kind] * count, location=op.location)
     return as_grid(u.emit(taken).results, shape)
 
 
@@ -98,13 +98,10 @@ def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
                 grown[:, columns],
             )
             rolled = [_roll(u, p, t, op) for p, t in zip(parts, kinds, strict=True)]
-            made = tpu.MatmulOp.create(
-                operands=rolled,
-                result_types=[rolled[2].type],
-                properties=properties,
-                location=op.location,
+            product = made(
+                tpu.MatmulOp, rolled, (rolled[2].type,), properties, location=op.location
             )
-            grown[:, columns] = _unroll(u, u.emit(made).results[0], kinds[2], op)
+            grown[:, columns] = _unroll(u, u.emit(product).results[0], kinds[2], op)
     u.define(op.results[0], grown[: acc.shape[0], : acc.shape[1]])
 
 
@@ -142,13 +139,11 @@ def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
                 if all(v is None for v in block.flat):
                     continue
                 rolled = _roll(u, _padded(block, (side, 1)), kind, op)
-                made = tpu.TransposeOp.create(
-                    operands=[rolled],
-                    result_types=[rolled.type],
-                    properties={"permutation": DenseArrayBase.from_list(i64, [1, 0])},
-                    location=op.location,
+                properties = {"permutation": DenseArrayBase.from_list(i64, [1, 0])}
+                transpose = made(
+                    tpu.TransposeOp, (rolled,), (rolled.type,), properties, location=op.location
                 )
-                turned = _unroll(u, u.emit(made).results[0], kind, op)
+                turned = _unroll(u, u.emit(transpose).results[0], kind, op)
                 target = result[lead][c * side : (c + 1) * side, r // side]
                 target[:] = turned[: target.shape[0], 0]
     u.define(op.results[0], result)
@@ -181,4 +176,4 @@ def _combine(
 ) -> SSAValue | None:
     if left is None or right is None:
         return right if left is None else left
-    return u.emit(model.make((left, right))).results[0]
+    return u.result(model, (left, right))

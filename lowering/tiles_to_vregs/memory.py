@@ -44,8 +44,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     memory = u.scalar(op.base)
     model = Model(type(op), (kind,), op.properties, location=op.location)
     loaded: list[SSAValue | None] = [
-        u.emit(model.make((memory, *indices))).results[0]
-        for indices in _places(base, steps, grid, u)
+        u.result(model, (memory, *indices)) for indices in _places(base, steps, grid, u)
     ]
     u.define(op.results[0], as_grid(loaded, grid))
 

@@ -17,11 +17,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import splat, splat_value
-from pallasite.lowering.tiles_to_vregs.creation import Model
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
+from pallasite.lowering.tiles_to_vregs.creation import Model, made
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, is_vector, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
                tpu.CreateSubelementMaskOp)  # fmt: skip
+
+
+_DIMENSIONS = {"dimension", "stride_dimension", "dim", "dimensions"}
+"""Properties that count dimensions."""
 
 
 def _elementwise(module: Any) -> list[type[Operation]]:
@@ -32,7 +36,7 @@ def _elementwise(module: Any) -> list[type[Operation]]:
 def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
     """The properties of `op` with dimensions counted in a register instead of in the grid."""
     properties = dict(op.properties)
-    if not rank:
+    if not rank or properties.keys().isdisjoint(_DIMENSIONS):
         return properties
     for name in ("dimension", "stride_dimension", "dim"):
         value = properties.get(name)
@@ -62,34 +66,51 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
     properties = _shift_dimensions(op, len(grid))
     count = prod(grid)
     columns: list[Iterable[SSAValue | None]] = [
-        u.registers(v).flat if isinstance(v.type, VectorType) else repeat(u.scalar(v), count)
+        u.registers(v).flat if is_vector(v.type) else repeat(u.scalar(v), count)
         for v in op.operands
     ]
-    model = Model(type(op), (kind,), properties, op.attributes, op.location)
-    shared = not isinstance(op, tpu.PrngRandomBitsOp)
-    seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
+    kind_of_op = type(op)
+    model = Model(kind_of_op, (kind,), properties, op.attributes, op.location)
+    one = _ONE.get(kind_of_op, _whole)
+    shared = kind_of_op is not tpu.PrngRandomBitsOp
+    seen: dict[tuple[int, ...], SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for operands in zip(*columns, strict=True) if columns else repeat((), count):
-        if not shared or operands not in seen:
-            seen[operands] = _one(op, operands, model, u)
-        results.append(seen[operands])
+        key = tuple(map(id, operands))
+        if not shared or key not in seen:
+            seen[key] = one(operands, model, u)
+        results.append(seen[key])
     u.define(op.results[0], as_grid(results, grid))
 
 
-def _one(
-    op: Operation, operands: tuple[SSAValue | None, ...], model: Model, u: Unroller
-) -> SSAValue | None:
-    if isinstance(op, arith.SelectOp):
-        mask, chosen, other = operands
-        if chosen is None or other is None or mask is None or chosen is other:
-            return other if chosen is None else chosen
-    if isinstance(op, tpu.PackVmskOp) and None in operands:
-        # Half of the packed mask is undefined, the other half is not.
-        known = next((v for v in operands if v is not None), None)
-        operands = tuple(known if v is None else v for v in operands)
-    if None in operands:
+_Operands = tuple[SSAValue | None, ...]
+
+
+def _whole(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
+    """One register, undefined if any operand is."""
+    if any(v is None for v in operands):
         return None
-    return u.emit(model.make(cast(tuple[SSAValue, ...], operands))).results[0]
+    return u.result(model, cast(tuple[SSAValue, ...], operands))
+
+
+def _select(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
+    mask, chosen, other = operands
+    if chosen is None or other is None or mask is None or chosen is other:
+        return other if chosen is None else chosen
+    return _whole(operands, model, u)
+
+
+def _pack_mask(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
+    # Where half of the packed mask is undefined, the other half is not.
+    known = next((v for v in operands if v is not None), None)
+    return _whole(tuple(known if v is None else v for v in operands), model, u)
+
+
+_ONE: dict[type[Operation], Callable[[_Operands, Model, Unroller], SSAValue | None]] = {
+    arith.SelectOp: _select,
+    tpu.PackVmskOp: _pack_mask,
+}
+"""Operations that have a result although an operand is undefined."""
 
 
 @rule(tpu.SublaneShuffleOp)
@@ -108,12 +129,13 @@ def unroll_shuffle(op: tpu.SublaneShuffleOp, u: Unroller) -> None:
             models[pattern] = Model(type(op), (kind,), properties, location=op.location)
         return models[pattern]
 
-    seen: dict[tuple[SSAValue | None, SSAValue | None], SSAValue | None] = {}
+    seen: dict[tuple[int, ...], SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for pair in zip(*sources, strict=True):
-        if pair not in seen:
-            seen[pair] = _shuffle(pair, pattern, rows, kind, model, u)
-        results.append(seen[pair])
+        key = tuple(map(id, pair))
+        if key not in seen:
+            seen[key] = _shuffle(pair, pattern, rows, kind, model, u)
+        results.append(seen[key])
     u.define(op.results[0], as_grid(results, grid))
 
 
@@ -162,8 +184,8 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
                     where = DenseArrayBase.from_list(op.positions.elt_type, places)
                     properties = {**op.properties, "positions": where}
                     models[places] = Model(type(op), (kind,), properties, location=op.location)
-                made = models[places].make([v for v, _ in kept])
-                seen[operands] = u.emit(made).results[0]
+                new = models[places].make([v for v, _ in kept])
+                seen[operands] = u.emit(new).results[0]
         results.append(seen[operands])
     u.define(op.results[0], as_grid(results, grid))
 
@@ -182,10 +204,8 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     operands = [u.hoisted(v) for v in op.operands]
     register = u.generated(type(op), operands, kind, properties)
     if register is None:
-        made = type(op).create(
-            operands=operands, result_types=(kind,), properties=properties, location=op.location
-        )
-        register = u.emit(made).results[0]
+        new = made(type(op), operands, (kind,), properties, location=op.location)
+        register = u.emit(new).results[0]
     u.define(op.results[0], np.broadcast_to(as_grid([register], ()), grid))
 
 
@@ -195,11 +215,7 @@ def unroll_extract(op: vector.ExtractOp, u: Unroller) -> None:
     source = u.registers(op.operands[0])
     kind = u.register_type(op.operands[0].type)
     operands = [u.present(source.reshape(-1)[0], kind), *map(u.scalar, op.operands[1:])]
-    made = vector.ExtractOp.create(
-        operands=operands,
-        result_types=[op.results[0].type],
-        properties=op.properties,
-        location=op.location,
+    new = made(
+        vector.ExtractOp, operands, (op.results[0].type,), op.properties, location=op.location
     )
-    u.emit(made)
-    u.define_all(op.results, made.results)
+    u.define_all(op.results, u.emit(new).results)

@@ -29,8 +29,15 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import splat, split_grid
-from pallasite.lowering.tiles_to_vregs.creation import index_attribute, vector_type
+from pallasite.dialects.types import splat
+from pallasite.lowering.tiles_to_vregs.creation import (
+    Model,
+    emptied,
+    fill,
+    grid_and_register,
+    index_attribute,
+    made,
+)
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
@@ -79,14 +86,37 @@ def _unknown(op: Operation) -> Unsupported:
     )
 
 
+def is_vector(kind: Attribute) -> bool:
+    """Whether `kind` is a vector type; `isinstance` is many times slower where it is not."""
+    return type(kind) is VectorType
+
+
+def _has_vectors(op: Operation, plain: set[Operation]) -> bool:
+    """Whether `op` or anything in it has to do with vectors.
+
+    Operations with regions of which that is not so are added to `plain`.
+    """
+    found = any(is_vector(v.type) for v in (*op.operands, *op.results))
+    for region in op.regions:
+        for block in region.blocks:
+            found = found or any(is_vector(a.type) for a in block.args)
+            for inner in block.ops:
+                # What is within must be looked at in any case.
+                if (inner.regions or not found) and _has_vectors(inner, plain):
+                    found = True
+    if op.regions and not found:
+        plain.add(op)
+    return found
+
+
 class Unroller:
     """Unrolls one function; rules read grids with `registers` and record them with `define`."""
 
     def __init__(self) -> None:
-        self._grids: dict[SSAValue, Registers] = {}
-        self._scalars: dict[SSAValue, SSAValue] = {}
-        # By identity, which is what costs least; the first entry keeps the type alive.
-        self._types: dict[int, tuple[Attribute, Grid | None, Attribute]] = {}
+        # By identity of the old values, which live as long as this: hashing them is a call each.
+        self._grids: dict[int, Registers] = {}
+        self._scalars: dict[int, SSAValue] = {}
+        self._plain: set[Operation] = set()
         self._indices: dict[int, SSAValue] = {}
         self._generated: dict[object, SSAValue] = {}
         self._entry_values: set[SSAValue] = set()
@@ -96,12 +126,11 @@ class Unroller:
 
     def run(self, function: func.FuncOp) -> None:
         """Replaces the body of `function` by its unrolled form."""
+        _has_vectors(function, self._plain)
         bodies = [self.block(old) for old in list(function.body.blocks)]
         if not bodies:
             return
-        first = bodies[0].first_op
-        if first is not None:
-            bodies[0].insert_ops_before(self._entry, first)
+        fill(bodies[0], [*self._entry, *bodies[0].ops])
         old = function.body
         function.detach_region(old)
         old.drop_all_references()
@@ -119,21 +148,33 @@ class Unroller:
             # Nothing was split: messages go on calling the arguments by their names.
             for before, after in zip(old.args, new.args, strict=True):
                 after.name_hint = before.name_hint
+        gone: list[Operation] = []
         for op in list(old.ops):
-            self._operation(op)
-        new.add_ops(self._out)
+            if not self._operation(op):
+                gone.append(op)
+        emptied(old)
+        for op in gone:
+            op.drop_all_references()
+        fill(new, self._out)
         self._sums.pop()
         self._out = outer
         return new
 
-    def _operation(self, op: Operation) -> None:
+    def _operation(self, op: Operation) -> bool:
+        """Unrolls `op`; whether it was kept as it is."""
         chosen = _RULES.get(type(op))
         if chosen is not None:
+            before = len(self._out)
             chosen(op, self)
-            return
-        if op.regions or any(isinstance(r.type, VectorType) for r in op.results):
+            return len(self._out) > before and self._out[-1] is op
+        if op.regions or any(is_vector(r.type) for r in op.results):
             raise _unknown(op)
         self.keep(op)
+        return True
+
+    def is_plain(self, op: Operation) -> bool:
+        """Whether neither `op`, which has regions, nor anything in it has to do with vectors."""
+        return op in self._plain
 
     # What rules use.
 
@@ -142,32 +183,38 @@ class Unroller:
 
         So with what is in it.
         """
-        op.detach()
         for inner in op.walk() if op.regions else (op,):
             for number, value in enumerate(inner.operands):
-                known = self._scalars.get(value)
+                known = self._scalars.get(id(value))
                 if known is not None:
                     inner.operands[number] = known
-                elif value in self._grids:
+                elif id(value) in self._grids:
                     raise _unknown(inner)
         self._out.append(op)
 
     def scalar(self, value: SSAValue) -> SSAValue:
         """What stands for the scalar or memref `value` in the new function."""
-        return self._scalars.get(value, value)
+        return self._scalars.get(id(value), value)
 
     def registers(self, value: SSAValue) -> Registers:
         """The registers of grid `value`."""
-        return self._grids[value]
+        return self._grids[id(value)]
 
     def define(self, value: SSAValue, registers: Registers) -> None:
         """Records the registers of grid `value`."""
-        self._grids[value] = registers
+        self._grids[id(value)] = registers
 
     def emit(self, op: Operation) -> Operation:
         """Appends `op` to the block under construction."""
         self._out.append(op)
         return op
+
+    def result(self, model: Model, operands: Sequence[SSAValue]) -> SSAValue:
+        """The only result of the operation of `model` with `operands`, appended."""
+        op = model.make(operands)
+        self._out.append(op)
+        (value,) = op.results
+        return value
 
     def expanded_types(self, types: Sequence[Attribute]) -> list[Attribute]:
         """`types` with every grid type repeated once per register."""
@@ -181,9 +228,9 @@ class Unroller:
         """The new values for `values`, grids register by register; poison becomes zeros."""
         expanded: list[SSAValue] = []
         for value in values:
-            if value in self._grids:
+            if id(value) in self._grids:
                 kind = self.register_type(value.type)
-                expanded += [self.present(r, kind) for r in self._grids[value].flat]
+                expanded += [self.present(r, kind) for r in self._grids[id(value)].flat]
             else:
                 expanded.append(self.scalar(value))
         return expanded
@@ -194,7 +241,7 @@ class Unroller:
         for value in old:
             grid, _ = self.split(value.type)
             if grid is None:
-                self._scalars[value] = new[position]
+                self._scalars[id(value)] = new[position]
                 position += 1
                 continue
             count = math.prod(grid)
@@ -203,16 +250,11 @@ class Unroller:
 
     def split(self, kind: Attribute) -> tuple[Grid | None, Attribute]:
         """The grid of grid type `kind` and the type of one register; other types have no grid."""
-        known = self._types.get(id(kind))
-        if known is None:
-            shapes = split_grid(kind)
-            if shapes is None:
-                known = (kind, None, kind)
-            else:
-                element = cast(VectorType[Attribute], kind).element_type
-                known = (kind, shapes[0], vector_type(element, shapes[1]))
-            self._types[id(kind)] = known
-        return known[1:]
+        # Types are rarely one object although they are equal, and hashing a whole one is slow.
+        if type(kind) is not VectorType:
+            return (None, kind)
+        shape = tuple([extent.data for extent in kind.shape.data])
+        return grid_and_register(kind.element_type, shape) or (None, kind)
 
     def grid(self, kind: Attribute) -> Grid:
         """The grid of a type; () for what has none."""
@@ -227,9 +269,7 @@ class Unroller:
         known = self._indices.get(value)
         if known is None:
             attribute = index_attribute(value)
-            op = arith.ConstantOp.create(
-                result_types=(attribute.type,), properties={"value": attribute}
-            )
+            op = made(arith.ConstantOp, (), (attribute.type,), {"value": attribute})
             self._entry.append(op)
             known = self._indices[value] = op.results[0]
             self._entry_values.add(known)
@@ -246,10 +286,8 @@ class Unroller:
         for known in self._sums:
             if (base, amount) in known:
                 return known[base, amount]
-        made = arith.AddiOp.create(
-            operands=(base, self.index(amount)), result_types=(base.type,), properties=_ADDI
-        )
-        total = self.emit(made).results[0]
+        sum_ = made(arith.AddiOp, (base, self.index(amount)), (base.type,), _ADDI)
+        total = self.emit(sum_).results[0]
         self._sums[-1][base, amount] = total
         return total
 
@@ -274,9 +312,9 @@ class Unroller:
             return None
         key = (op, tuple(operands), kind, tuple(sorted(properties.items())))
         if key not in self._generated:
-            made = op.create(operands=operands, result_types=(kind,), properties=properties)
-            self._entry.append(made)
-            self._generated[key] = made.results[0]
+            register = made(op, operands, (kind,), properties)
+            self._entry.append(register)
+            self._generated[key] = register.results[0]
         return self._generated[key]
 
     def zeros(self, kind: Attribute) -> SSAValue:
