@@ -146,24 +146,77 @@ def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
     """Boxes with an affine function each; later ones lie over earlier ones."""
     pieces: list[tuple[Box, Affine]] = []
     left = values >= 0
+    # Every box begins at the first place that none has covered yet.
     while left.any():
-        sublane, lane = np.argwhere(left)[0].tolist()
-        box = (sublane, sublane + 1, lane, lane + 1)
-        affine: Affine = (int(values[sublane, lane]), 0, 0, 0)
-        # Grow as long as one affine function fits; halving steps keep this short.
-        for axis, limit in ((3, LANES), (1, SUBLANES)):
-            step = limit
-            while step:
-                grown = list(box)
-                grown[axis] = min(limit, box[axis] + step)
-                window = np.full((1, SUBLANES, LANES), -1, np.int64)
-                view = (slice(grown[0], grown[1]), slice(grown[2], grown[3]))
-                window[0][view] = values[view]
-                fitted = _fit(window, modulus)
-                if fitted is not None and grown[axis] > box[axis]:
-                    box, affine = (grown[0], grown[1], grown[2], grown[3]), fitted
-                else:
-                    step //= 2
-        pieces.append((box, affine))
+        sublane, lane = divmod(int(left.argmax()), LANES)
+        end, along = _run(values[sublane, lane:], modulus)
+        window = values[sublane:, lane : lane + end]
+        rows, across = _rows(window, along, modulus)
+        constant = int(window[0, 0])
+        if modulus:
+            constant = (constant - across * sublane - along * lane) % modulus
+        box = (sublane, sublane + rows, lane, lane + end)
+        pieces.append((box, (constant, 0, across, along)))
         left[box[0] : box[1], box[2] : box[3]] = False
     return pieces
+
+
+def _rise(difference: int, distance: int, modulus: int) -> int | None:
+    """The step that makes `difference` over `distance`, if it is an integer; the shorter way."""
+    if not modulus:
+        return None if difference else 0
+    difference = (difference + modulus // 2) % modulus - modulus // 2
+    return None if difference % distance else difference // distance
+
+
+def _run(line: Array, modulus: int) -> tuple[int, int]:
+    """How far one affine function explains `line`, which begins with a value, and its step.
+
+    Longer stretches begin with the same two values: whatever fits one fits all shorter ones.
+    """
+    places = np.nonzero(line >= 0)[0]
+    if places.size < 2:
+        return line.size, 0
+    first, second = int(places[0]), int(places[1])
+    step = _rise(int(line[second]) - int(line[first]), second - first, modulus)
+    if step is None:
+        return second, 0
+    off = line[places] - line[first] - step * places
+    wrong = np.nonzero(off % modulus if modulus else off)[0]
+    end = int(places[wrong[0]]) if wrong.size else line.size
+    return end, step if end > second else 0
+
+
+def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:
+    """How many rows of `window`, whose first row steps by `along`, one function explains.
+
+    And its step from row to row. More rows may tell the step that fewer leave open, so the number
+    is found by trying as many as there are, and by halving steps from there.
+    """
+    count = len(window)
+    if count == 1:
+        return 1, 0
+    wanted = window >= 0
+    # In which row the step across rows becomes known, and what it is from there on.
+    below = np.nonzero(wanted[1:, 0])[0]
+    known, across = (int(below[0]) + 1, None) if below.size else (count, None)
+    if below.size:
+        across = _rise(int(window[known, 0]) - int(window[0, 0]), known, modulus)
+    flat = np.where(wanted, window - window[0, 0] - along * np.arange(window.shape[1]), 0)
+
+    def explained(rows: int) -> int | None:
+        step = across if rows > known else 0
+        if step is None:
+            return None
+        off = flat[:rows] - np.where(wanted[:rows], step * np.arange(rows)[:, None], 0)
+        return None if (off % modulus if modulus else off).any() else step
+
+    rows, found, step = 1, 0, SUBLANES
+    while step:
+        tried = min(count, rows + step)
+        fitting = explained(tried) if tried > rows else None
+        if fitting is None:
+            step //= 2
+        else:
+            rows, found = tried, fitting
+    return rows, found
