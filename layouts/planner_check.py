@@ -7,11 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner_execute import UNDEFINED, execute_lanes, lanes_needed
 from pallasite.layouts.planner_lines import Array, Line, Lines
 from pallasite.layouts.registers import LANES, SUBLANES
+
+ELEMENT = np.int32
+"""Numbers an element; half the memory of NumPy's integers is half the time on large blocks."""
 
 _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
@@ -24,6 +28,8 @@ def performs(plan: Plan, move: Move, starts: Array) -> bool:
     which the source position is affine; between them nothing can differ but the lanes themselves.
     """
     layout, shape = move.destination
+    if sum(math.prod(extents) for _, extents in move.sources) > np.iinfo(ELEMENT).max:
+        raise Unsupported("movement-size", f"too many elements to check: {move}")
     lanes = np.arange(LANES)
     if layout.register_count(shape) > _SMALL:
         ends = np.append(starts[1:], LANES) - 1
@@ -50,7 +56,7 @@ def source_elements(source: Laid, base: int, lanes: Array) -> Array:
     registers = np.arange(layout.register_count(shape))[:, None, None]
     rows = np.arange(layout.native_rows)[None, :, None]
     index, valid = layout.elements(shape, registers, rows, lanes[None, None, :])
-    numbers = np.where(valid, base + _linear(index, shape), UNDEFINED)
+    numbers = np.where(valid, base + _linear(index, shape), UNDEFINED).astype(ELEMENT)
     full = np.broadcast_to(numbers, (registers.size, rows.size, lanes.size))
     return _as_registers(full, layout.grid_shape(shape), layout.packing)
 
@@ -91,5 +97,5 @@ def expected_elements(move: Move, lanes: Array) -> Array:
         here = (along >= 0) & (along < extents[move.concat_dim])
         local = [*places[: move.concat_dim], along, *places[move.concat_dim + 1 :]]
         numbers = np.where(here, base + _linear(local, extents), numbers)
-    numbers = np.where(valid, numbers, UNDEFINED)
+    numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT)
     return _as_registers(numbers, (registers.size,), layout.packing)

@@ -78,12 +78,19 @@ def lanes_needed(plan: Plan, lanes: Array) -> list[Array]:
     return [np.nonzero(w)[0] for w in wanted]
 
 
-def _run(plan: Plan, values: list[Array], lanes: list[Array]) -> Array:
-    for number, step in enumerate(plan.steps, plan.sources):
+def _run(plan: Plan, sources: list[Array], lanes: list[Array]) -> Array:
+    values = dict(enumerate(sources))
+    last = {o: number for number, step in enumerate(plan.steps) for o in step.operands}
+    for number, step in enumerate(plan.steps):
         operands = [values[o] for o in step.operands]
         before = [lanes[o] for o in step.operands]
-        values.append(_step(step, plan.values[number], operands, before, lanes[number]))
-    return values[plan.result][..., _at(lanes[plan.result], lanes[plan.result]), :]
+        made = plan.sources + number
+        values[made] = _step(step, plan.values[made], operands, before, lanes[made])
+        # Memory that is used again is several times faster than memory that is new.
+        for operand in {*step.operands}:
+            if last[operand] == number and operand != plan.result:
+                del values[operand]
+    return values[plan.result]
 
 
 def _at(have: Array, want: Array) -> Array:
@@ -132,7 +139,11 @@ def _step(
         case GridConcat():
             return np.concatenate(operands, step.dim)
         case SublaneShuffle():
-            return np.concatenate(operands, -3)[..., list(step.pattern), :, :]
+            shuffled = np.empty_like(first)
+            for sublane, row in enumerate(step.pattern):
+                which, row = divmod(row, SUBLANES)
+                shuffled[..., sublane, :, :] = operands[which][..., row, :, :]
+            return shuffled
         case Select():
             return np.where(step.mask.array()[..., lanes, None], first, operands[1])
         case GatherSublanes():

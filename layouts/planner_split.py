@@ -8,40 +8,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
-from pallasite.layouts.move import IndexStep, Move, Reshape, Roll, Shape, Slice
+from pallasite.layouts.move import IndexStep, Laid, Move, Reshape, Roll, Shape, Slice
 from pallasite.layouts.planner_batch import Batch, batch
 from pallasite.layouts.vector_layout import VectorLayout
+
+
+@dataclass(frozen=True)
+class _Units:
+    """A value in registers as equal parts, one after another, of which each is whole registers.
+
+    The registers are numbered as before if any number of parts forms a leading dimension.
+    """
+
+    count: int
+    tail: Shape
+    """The shape of one part; parts together extend the first of these dimensions."""
+    laid: Laid
+
+    def grouped(self, groups: int) -> Laid:
+        """The same registers with `groups` equal groups of parts as the leading dimension."""
+        layout, _ = self.laid
+        first, *rest = self.tail
+        shape = (groups, self.count // groups * first, *rest)
+        rows = None if layout.sublane_dim is None else len(shape) - 2
+        return replace(layout, sublane_dim=rows, lane_dim=len(shape) - 1), shape
+
+
+def _units(laid: Laid, fine: bool) -> _Units | None:
+    """The parts of a value whose last dimensions lie along rows and lanes.
+
+    Parts are matrices; `fine`, blocks of rows or of a single row, where these fill registers.
+    """
+    layout, shape = laid
+    rank = len(shape)
+    rows = layout.sublane_dim is not None
+    if layout.lane_dim != rank - 1 or (rows and layout.sublane_dim != rank - 2):
+        return None
+    leading = math.prod(shape[: rank - 1 - rows])
+    height, width = layout.extents(shape)
+    tile, columns = layout.block
+    if fine and height > 1 and layout.row == 0 and height % tile == 0:
+        return _Units(leading * height // tile, (tile, width), laid)
+    if fine and not rows and layout.column == 0 and width % columns == 0:
+        return _Units(leading * width // columns, (columns,), laid)
+    return _Units(leading, (1, height, width) if rows else (1, width), laid)
 
 
 def regrouped(move: Move) -> Move | None:
     """A reshape with the registers of source and destination counted in equal groups first.
 
     Leading dimensions only number registers, so (24, 33, 5, 16) to (22, 144, 4, 5) is the same as
-    (792, 1, 5, 16) to (792, 4, 4, 5), of which one copy is easily planned. None if that is so
-    already, or if there is no common factor.
+    (792, 1, 5, 16) to (792, 4, 4, 5), of which one copy is easily planned. Rows that fill
+    registers can be counted alike: (3, 256, 300) to (230400,) is (24, 32, 300) to (24, 9600).
+    None if that is so already, or if there is no common factor.
     """
     laid = (*move.sources, move.destination)
     if len(laid) > 2 or [type(step) for step in move.steps] != [Reshape]:
         return None
-    shapes = [shape for _, shape in laid]
-    layouts = [layout for layout, _ in laid]
-    for layout, shape in zip(layouts, shapes, strict=True):
-        if (layout.sublane_dim, layout.lane_dim) != (len(shape) - 2, len(shape) - 1):
+    best: Move | None = None
+    most = 1
+    for fine in product((False, True), repeat=2):
+        source, target = (_units(one, f) for one, f in zip(laid, fine, strict=True))
+        if source is None or target is None:
             return None
-    leading = [math.prod(shape[:-2]) for shape in shapes]
-    common = math.gcd(*leading)
-    new = [
-        (common, count // common, *shape[-2:]) for count, shape in zip(leading, shapes, strict=True)
-    ]
-    if common == 1 or new == shapes:
-        return None
-    source, target = (
-        (replace(layout, sublane_dim=2, lane_dim=3), shape)
-        for layout, shape in zip(layouts, new, strict=True)
-    )
-    return Move.reshape(source, target[0], target[1])
+        common = math.gcd(source.count, target.count)
+        if common > most:
+            groups = [u.grouped(common) for u in (source, target)]
+            most, best = common, Move.reshape(groups[0], groups[1][0], groups[1][1])
+    return None if best is None or (*best.sources, best.destination) == laid else best
 
 
 def by_axes(move: Move) -> list[list[tuple[Move, Batch]]]:

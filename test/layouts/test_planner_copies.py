@@ -15,8 +15,8 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 
 V5E = Costs.of(get_target("v5e"))
-N2, N3, N4 = (VectorLayout.native(rank, 32) for rank in (2, 3, 4))
-B2, B3 = VectorLayout.native(2, 16), VectorLayout.native(3, 16)
+N1, N2, N3, N4 = (VectorLayout.native(rank, 32) for rank in (1, 2, 3, 4))
+B1, B2, B3 = (VectorLayout.native(rank, 16) for rank in (1, 2, 3))
 LANES = np.arange(128)
 
 MOVES = [
@@ -34,6 +34,10 @@ MOVES = [
     Move.reshape((N4, (24, 33, 5, 80)), N4, (22, 9, 20, 80)),
     Move.reshape((N3, (48, 8, 130)), N2, (384, 130)),
     Move.reshape((B3, (48, 8, 256)), B2, (384, 256)),
+    Move.reshape((N3, (3, 64, 300)), N1, (57600,)),
+    Move.reshape((B3, (12, 64, 40)), B1, (30720,)),
+    Move.reshape((N1, (46080,)), N3, (3, 48, 320)),
+    Move.reshape((N2.with_offsets(0, 5), (64, 300)), N3, (24, 8, 100)),
     Move.broadcast((N3, (30, 1, 256)), N3, (30, 24, 256)),
     Move.concat([(N3, (20, 3, 256)), (N3, (20, 10, 256))], N3, 1),
     Move.repeat((N2, (300, 384)), N2, (2, 1)),
@@ -71,10 +75,17 @@ def test_copies(move: Move, copies: int):
     assert found.copies == copies
 
 
+def test_blocks_of_rows_are_counted():
+    """A period of the pattern: 32 rows of 300 elements are 75 registers of a vector."""
+    found = regrouped(Move.reshape((N3, (3, 256, 300)), N1, (230400,)))
+    lanes = VectorLayout(32, None, 1)
+    assert found == Move.reshape((N3, (24, 32, 300)), lanes, (24, 9600))
+
+
 def test_nothing_to_share():
     assert batch(Move.slice((N2, (64, 512)), N2, (3, 5), (40, 300))) is None
     assert regrouped(Move.reshape((N3, (3, 8, 128)), N3, (6, 4, 128))) is not None
-    assert regrouped(Move.reshape((N3, (3, 8, 128)), N2, (24, 128))) is None
+    assert regrouped(Move.reshape((N3, (5, 9, 128)), N2, (45, 128))) is None
     assert by_axes(Move.transpose((N3, (24, 16, 384)), N3, (1, 0, 2))) == []
 
 
