@@ -72,22 +72,33 @@ def effect(
 _PACKAGES = ("pallasite.interpreter.ops", "pallasite.interpreter.effects")
 
 
+_PALLAS = "pallas"
+"""How operations of the form begin (`pallas.load`, `pallas_steps.open`), and their modules."""
+
+
 @cache
-def _load() -> None:
-    """Imports every module of the packages that register meanings and effects."""
+def _load(pallas: bool) -> None:
+    """Imports the modules of the packages that register meanings and effects.
+
+    Those named `pallas_*` belong to that form, which most runs never see, with its dialect.
+    """
     for name in _PACKAGES:
         package = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{name}.{module.name}")
+            if module.name.startswith(_PALLAS) == pallas:
+                importlib.import_module(f"{name}.{module.name}")
 
 
 def lookup(op: Operation) -> Meaning | None:
     """The meaning of `op`, or None for structure (`scf`, `func`, regions) and unknown ops."""
-    _load()
+    _load(pallas=False)
+    if op.name.startswith(_PALLAS):
+        _load(pallas=True)
     return _MEANINGS.get(type(op))
 
 
 def registered() -> tuple[type[Operation], ...]:
     """Every op class that has a meaning or an effect."""
-    _load()
+    _load(pallas=False)
+    _load(pallas=True)
     return tuple(_MEANINGS)

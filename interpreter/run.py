@@ -41,7 +41,6 @@ from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device, Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.pallas_program import executable
 from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
 from pallasite.targets import Target
 
@@ -98,7 +97,7 @@ def execute(
     `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
     modelled time of a kernel in form `tiles` or `vreg`.
     """
-    module = executable(module)
+    module = _executable(module)
     kernel = find_kernel(module)
     if len(inputs) != devices:
         raise UsageError(
@@ -164,7 +163,7 @@ def prepare(
     profile: bool = False,
 ) -> Program:
     """The kernel of `module` made executable, for any number of runs one after another."""
-    module = executable(module)
+    module = _executable(module)
     if profile and (driver != "compiled" or form_of(module) not in ("tiles", "vreg")):
         raise UsageError(
             "profile-form",
@@ -175,6 +174,16 @@ def prepare(
     limit = default_memory() if max_memory is None else max_memory
     check_functions(program.functions, find_kernel(module).func.sym_name.data, limit)
     return program
+
+
+def _executable(module: ModuleOp) -> ModuleOp:
+    """`module` as the drivers run it."""
+    if not any(op.name == "pallas.kernel" for op in module.body.block.ops):
+        return module
+    # Imported when met: the form has a dialect of its own.
+    from pallasite.interpreter.pallas_program import executable
+
+    return executable(module)
 
 
 def _program(driver: Driver, module: ModuleOp, facts: Facts, budget: Budget) -> Program:

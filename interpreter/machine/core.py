@@ -17,7 +17,6 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
-from pallasite.interpreter.machine.checks import CHECKS
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
 from pallasite.interpreter.machine.memory import Buffer, HostMemory, Memory
@@ -326,8 +325,15 @@ class Machine:
         for index in range(devices):
             self.devices.append(Device(self, index, cores))
         self.cores = [core for device in self.devices for core in device.cores]
-        observers = [CHECKS[name](self) for name in sorted(self.checks) if name in CHECKS]
-        self.observe(*observers)
+        self.observe(*self._sanitizers())
+
+    def _sanitizers(self) -> list[Observer]:
+        if not self.checks:
+            return []
+        # Imported when asked for: what finds races is large.
+        from pallasite.interpreter.machine.checks import CHECKS
+
+        return [CHECKS[name](self) for name in sorted(self.checks) if name in CHECKS]
 
     def observe(self, *observers: Observer) -> None:
         """Has `observers`, and nobody else, told of what happens from now on."""

@@ -189,9 +189,7 @@ def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
     return reduce if op.acc is not None else lambda x: reduce(x, None)
 
 
-def reduced_onto(
-    result: Attribute, source: _Vector, dims: tuple[int, ...], fold: Fold
-) -> Function:
+def reduced_onto(result: Attribute, source: _Vector, dims: tuple[int, ...], fold: Fold) -> Function:
     """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None."""
     reduce, combine = reduction(source, dims, fold), _combiner(fold, source)
     dtype, shape = carrier(source), shape_of(result)
