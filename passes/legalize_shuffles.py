@@ -29,11 +29,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.transforms.common_subexpression_elimination import cse
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.passes.common_subexpressions import remove_common_subexpressions
 
 QUARTER = SUBLANES // 2
 
@@ -173,4 +173,4 @@ class LegalizeShufflesPass(ModulePass):
                 continue
             if admits is None or admits("split", shuffle):
                 _expand(shuffle, masks)
-        cse(op)
+        remove_common_subexpressions(op)

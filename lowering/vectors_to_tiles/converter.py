@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.transforms.common_subexpression_elimination import cse
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
@@ -39,6 +38,7 @@ from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
+from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import Target, get_target
 
@@ -394,5 +394,5 @@ class VectorsToTilesPass(ModulePass):
                 Converter(target).run(function)
                 for block in function.body.blocks:
                     absorb_bitcasts(block)
-        cse(op)
+        remove_common_subexpressions(op)
         set_form(op, "tiles")

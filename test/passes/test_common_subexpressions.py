@@ -1,0 +1,67 @@
+"""What goes and what stays is what upstream's `cse` decides."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.parser import Parser
+from xdsl.transforms.common_subexpression_elimination import cse
+
+from pallasite.dialects import make_context
+from pallasite.passes.common_subexpressions import remove_common_subexpressions
+
+BODIES = {
+    "chains": """
+      %a = arith.addi %i, %i : index
+      %b = arith.addi %i, %i : index
+      %c = arith.muli %a, %b : index
+      %d = arith.muli %b, %a : index
+      "test.op"(%c, %d) : (index, index) -> ()""",
+    "types and properties": """
+      %a = vector.broadcast %x : f32 to vector<8x128xf32>
+      %b = vector.broadcast %x : f32 to vector<8x128xf32>
+      %c = vector.broadcast %x : f32 to vector<16x128xf32>
+      %d = arith.addf %a, %b : vector<8x128xf32>
+      %e = arith.addf %a, %b fastmath<fast> : vector<8x128xf32>
+      "test.op"(%c, %d, %e) : (vector<16x128xf32>, vector<8x128xf32>, vector<8x128xf32>) -> ()""",
+    "reads": """
+      %a = memref.load %m[%i] : memref<8xf32>
+      %b = memref.load %m[%i] : memref<8xf32>
+      memref.store %b, %m[%i] : memref<8xf32>
+      %c = memref.load %m[%i] : memref<8xf32>
+      %d = memref.load %m[%i] : memref<8xf32>
+      "test.op"(%a, %b, %c, %d) : (f32, f32, f32, f32) -> ()""",
+    "regions": """
+      %a = arith.addf %x, %x : f32
+      %t = "test.op"() : () -> i1
+      %b = scf.if %t -> (f32) {
+        %c = arith.addf %x, %x : f32
+        scf.yield %c : f32
+      } else {
+        %c = arith.mulf %x, %x : f32
+        scf.yield %c : f32
+      }
+      %d = scf.if %t -> (f32) {
+        scf.yield %a : f32
+      } else {
+        %c = arith.mulf %x, %x : f32
+        scf.yield %c : f32
+      }
+      %e = arith.mulf %x, %x : f32
+      %unused = arith.mulf %b, %d : f32
+      "test.op"(%b, %d, %e) : (f32, f32, f32) -> ()""",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_as_upstream(body: str):
+    text = (
+        f"func.func @f(%i: index, %x: f32, %m: memref<8xf32>) {{{body}\n      func.return\n    }}"
+    )
+    context = make_context()
+    context.allow_unregistered = True
+    expected = Parser(context, text).parse_module()
+    actual = expected.clone()
+    cse(expected)
+    remove_common_subexpressions(actual)
+    assert str(actual) == str(expected)
+    assert len(str(actual)) < len(str(Parser(context, text).parse_module()))
