@@ -21,7 +21,7 @@ from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
 from pallasite.layouts.planner_check import performs
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
@@ -122,7 +122,7 @@ def _by_axes(move: Move, costs: Costs) -> Plan | None:
                 made = plan(half, costs)
                 value = append(program, made, [value])
                 hows.append(made.how)
-                starts = np.union1d(starts, trace(found.core).starts)
+                starts = distinct_values([starts, trace(found.core).starts])
         except Unsupported:
             continue
         plans.append((program.plan(value, costs, ", ".join(hows)), starts))

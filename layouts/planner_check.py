@@ -11,7 +11,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner_execute import UNDEFINED, execute_lanes, lanes_needed
-from pallasite.layouts.planner_lines import Array, Line, Lines
+from pallasite.layouts.planner_lines import Array, Line, Lines, distinct_values
 from pallasite.layouts.registers import LANES, SUBLANES
 
 ELEMENT = np.int32
@@ -33,7 +33,7 @@ def performs(plan: Plan, move: Move, starts: Array) -> bool:
     lanes = np.arange(LANES)
     if layout.register_count(shape) > _SMALL:
         ends = np.append(starts[1:], LANES) - 1
-        lanes = np.unique([starts, np.minimum(starts + 1, ends), ends])
+        lanes = distinct_values([starts, np.minimum(starts + 1, ends), ends])
     expected = expected_elements(move, lanes)
     needed = lanes_needed(plan, lanes)
     sources = [

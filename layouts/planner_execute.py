@@ -36,7 +36,7 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.registers import LANES, SUBLANES
 
 UNDEFINED = -1
@@ -69,7 +69,7 @@ def lanes_needed(plan: Plan, lanes: Array) -> list[Array]:
         if isinstance(step, RotateLanes):
             mine = np.roll(mine, -step.amount)
         elif isinstance(step, GatherLanes):
-            used = np.unique(step.index.array()[..., mine])
+            used = distinct_values(step.index.array()[..., mine])
             mine = np.isin(ALL, used)
         elif isinstance(step, TransposeBlocks):
             mine = np.ones(LANES, np.bool_) if mine.any() else mine

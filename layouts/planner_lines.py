@@ -26,6 +26,18 @@ def any_along(mask: Array, *axes: int) -> Array:
     return np.asarray(np.any(mask, axis=axes))
 
 
+def distinct_values(values: Any) -> Array:
+    """The values of an array of integers, or of a list of arrays, each once and in order.
+
+    `np.unique` first asks whether they are masked, and loads the package for that.
+    """
+    flat = np.concatenate(values) if isinstance(values, list) else np.ravel(values)
+    ordered = np.sort(flat)
+    keep = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
+    return ordered[keep]
+
+
 @dataclass(frozen=True)
 class Line:
     """`base + slope * t`, t lanes after the start of a segment; base is [..., segments]."""
@@ -84,7 +96,7 @@ class Lines:
         segments = np.nonzero(leaves.any(tuple(range(leaves.ndim - 1))))[0]
         base = np.broadcast_to(base, leaves.shape)
         for segment in segments.tolist():
-            values = np.unique(base[..., segment][leaves[..., segment]])
+            values = distinct_values(base[..., segment][leaves[..., segment]])
             walk = interval(values[:, None] + slope * np.arange(self.lengths[segment]))
             changes = (walk[:, 1:] != walk[:, :-1]).any(0)
             self.cuts[self.starts[segment] + 1 + np.nonzero(changes)[0]] = True

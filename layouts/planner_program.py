@@ -36,7 +36,7 @@ from pallasite.layouts.plan import (
 )
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import FULL, Field, Mask
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_patterns import (
     IDENTITY,
     filled,
@@ -149,7 +149,7 @@ class Program:
                 continue
             if value in self._parts:
                 values, starts = self._parts[value]
-                used = np.unique(np.searchsorted(starts, table[table >= 0], side="right") - 1)
+                used = distinct_values(np.searchsorted(starts, table[table >= 0], side="right") - 1)
                 if used.size == 1:
                     value = values[int(used[0])]
                     table = np.where(table >= 0, table - starts[used[0]], -1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_lines import distinct_values
 from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_words import WordMove
 from pallasite.layouts.strategies_exchange import exchange
@@ -47,7 +48,9 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
     def aligned(program: Program, x: int, move: WordMove) -> int | None:
         return solve_aligned(program, x, move, costs)
 
-    amounts = np.unique(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
+    amounts = (
+        distinct_values(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
+    )
     attempts: list[Callable[[Program], int | None]] = []
     if amounts.tolist() == [0]:
         if move.starts.size <= _FEW_SEGMENTS:

@@ -127,7 +127,11 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
 
 @lru_cache(maxsize=64)
 def _hash_weights(count: int) -> Array:
-    return np.random.default_rng(count).integers(1 - (1 << 63), 1 << 63, count, np.int64) | 1
+    # SplitMix64 (Steele et al., 2014) of the position; `np.random` takes longer to load.
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64) | 1
 
 
 def whole_words(found: Trace, packing: int) -> WordMove | None:

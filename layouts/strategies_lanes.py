@@ -9,7 +9,7 @@ import numpy as np
 
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array, any_along
+from pallasite.layouts.planner_lines import Array, any_along, distinct_values
 from pallasite.layouts.planner_overlay import Overlay, apply_index
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
@@ -23,12 +23,12 @@ MoveAligned = Callable[[Program, int, WordMove], int | None]
 def rotate_first(program: Program, x: int, move: WordMove, aligned: MoveAligned) -> int | None:
     """Rotates the sources once per displacement, then moves rows."""
     displacement = move.displacement
-    amounts = np.unique(displacement[displacement > 0]).tolist()
+    amounts = distinct_values(displacement[displacement > 0]).tolist()
     pieces, at = [x], program.size(x)
     register = move.register.copy()
     for amount in amounts:
         here = displacement == amount
-        sources = np.unique(move.register[here])
+        sources = distinct_values(move.register[here])
         pieces.append(program.rotate_lanes(program.take(x, sources), amount))
         register[here] = np.searchsorted(sources, move.register[here]) + at
         at += sources.size
@@ -41,10 +41,10 @@ def rotate_last(program: Program, x: int, move: WordMove, aligned: MoveAligned) 
     """Moves rows in the source's lanes, then rotates each result once per displacement."""
     displacement = move.displacement
     overlay = Overlay(program, len(move.register), move.starts)
-    for amount in np.unique(displacement[displacement >= 0]).tolist():
+    for amount in distinct_values(displacement[displacement >= 0]).tolist():
         here = displacement == amount
         members = np.nonzero(here.any((1, 2)))[0]
-        starts = np.unique(np.append((move.starts - amount) % LANES, 0))
+        starts = distinct_values(np.append((move.starts - amount) % LANES, 0))
         segment = np.searchsorted(move.starts, (starts + amount) % LANES, side="right") - 1
         picked = move.where(here).only(members)
         lane = np.where(picked.wanted[..., segment], starts, -1)

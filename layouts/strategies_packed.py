@@ -14,7 +14,7 @@ import numpy as np
 from pallasite.layouts.plan import Format
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array, any_along
+from pallasite.layouts.planner_lines import Array, any_along, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace
@@ -55,7 +55,7 @@ def floors(found: Trace, packing: int, formats: Sequence[Format]) -> tuple[int, 
     parts: dict[Format, int] = {}
     for name in formats:
         part = found.row // SUBLANES if name == "compressed" else found.row % packing
-        read = np.unique((found.register * packing + part)[wanted])
+        read = distinct_values((found.register * packing + part)[wanted])
         parts[name] = read.size + len(found.register)
     return int((shifted + np.maximum(amounts - 1, 0)).sum()), parts
 
@@ -77,7 +77,7 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
     element = np.arange(packing)[None, None, :, None]
     shift = np.where(wanted, element - row % packing, packing)
     merge = _Merge(program, found.starts, n, packing)
-    for amount in sorted(np.unique(shift[wanted]).tolist(), key=abs):
+    for amount in sorted(distinct_values(shift[wanted]).tolist(), key=abs):
         rest = shift == amount
         for _ in range(packing):
             if not rest.any():
@@ -238,7 +238,7 @@ def _unpack_move_pack(
     renumber = np.zeros(program.size(x) * packing, np.int64)
     at = 0
     for index in range(packing):
-        used = np.unique(found.register[wanted & (part == index)])
+        used = distinct_values(found.register[wanted & (part == index)])
         if used.size:
             parts.append(program.unpack(program.take(x, used), index, unpack))
             renumber[used * packing + index] = at + np.arange(used.size)

@@ -10,7 +10,7 @@ from pallasite.layouts.planner_classes import RegisterClass, classes
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Mask
 from pallasite.layouts.planner_layers import Layer, layers_of
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_patterns import (
     IDENTITY,
     is_rotation,
@@ -95,11 +95,11 @@ class _Shared:
         self._made: dict[tuple[Pattern, bool], int] = {}
 
     def announce(self, pattern: Pattern, registers: Array) -> None:
-        self._alone[pattern] = np.union1d(self._alone.get(pattern, registers), registers)
+        self._alone[pattern] = distinct_values([self._alone.get(pattern, registers), registers])
 
     def announce_pair(self, pattern: Pattern, first: Array, second: Array) -> None:
         numbers = first * self._size + second
-        self._pairs[pattern] = np.union1d(self._pairs.get(pattern, numbers), numbers)
+        self._pairs[pattern] = distinct_values([self._pairs.get(pattern, numbers), numbers])
         if not _together(pattern, self._costs):
             for rows, registers in zip(stacked_rows(pattern), (first, second), strict=True):
                 self.announce(one_source(rows), registers)
