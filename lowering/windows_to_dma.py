@@ -84,6 +84,7 @@ from pallasite.dialects.tpu import (
     YieldOp,
 )
 from pallasite.dialects.types import memory_space, memref_of
+from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify, first_location
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
@@ -345,10 +346,10 @@ class _Lowering:
 
 
 def _alloca(type: Attribute) -> Operation:
-    return memref.AllocaOp.build(operands=[[], []], result_types=[type])
+    return made(memref.AllocaOp, (), (type,), operand_segments(0, 0))
 
 
 def _semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
     shape = () if count == 1 else (count,)
     type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
-    return build.emit(SemAllocOp(result_types=[type]), hint).results[0]
+    return build.emit(made(SemAllocOp, (), (type,)), hint).results[0]

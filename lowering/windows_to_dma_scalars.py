@@ -12,7 +12,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import cast
 
-from xdsl.builder import Builder
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
@@ -24,9 +23,9 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint
 
 from pallasite.dialects import arith, scf
+from pallasite.lowering.creation import made
 
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
@@ -95,8 +94,7 @@ class ScalarBuilder:
 
     def __init__(self, block: Block, location: LocationAttr):
         self.location = location
-        self._builder = Builder(InsertPoint.at_end(block))
-        self._entry = block
+        self._block = self._entry = block
         self._last_constant: Operation | None = None
         self._pool: dict[tuple[int, Attribute], SSAValue] = {}
         # Arithmetic already written, by block, innermost last: what an enclosing block holds
@@ -110,21 +108,23 @@ class ScalarBuilder:
         op.location = self.location
         if hint is not None and op.results:
             op.results[0].name_hint = hint
-        return self._builder.insert(op)
+        self._block.add_op(op)
+        return op
 
     def keep(self, op: Operation) -> Operation:
         """Inserts `op`, an operation of the user's, with its own location."""
-        return self._builder.insert(op)
+        self._block.add_op(op)
+        return op
 
     @contextmanager
     def within(self, block: Block) -> Generator[None, None, None]:
         """Writes to the end of `block` for as long as the context lasts."""
-        outer, self._builder = self._builder, Builder(InsertPoint.at_end(block))
+        outer, self._block = self._block, block
         self._written.append({})
         try:
             yield
         finally:
-            self._builder = outer
+            self._block = outer
             self._written.pop()
 
     @contextmanager
@@ -148,7 +148,7 @@ class ScalarBuilder:
         then = Block()
         with self.within(then):
             write()
-            self.emit(scf.YieldOp())
+            self.emit(made(scf.YieldOp, (), ()))
         self.emit(scf.IfOp(self.value(condition), (), [then]))
 
     def once(self, op: Operation, *, everywhere: bool = True) -> SSAValue:
@@ -161,7 +161,7 @@ class ScalarBuilder:
         )  # fmt: skip
         known = self._known(key, everywhere)
         if known is None:
-            known = self._written[-1][key] = self._builder.insert(op).results[0]
+            known = self._written[-1][key] = self.keep(op).results[0]
         else:
             op.erase()
         return known
@@ -178,7 +178,7 @@ class ScalarBuilder:
         key = (kind, operands, tuple(properties.items()), (result,))
         known = self._known(key)
         if known is None:
-            op = kind.create(operands=operands, result_types=(result,), properties=properties)
+            op = made(kind, operands, (result,), properties)
             known = self._written[-1][key] = self.emit(op, hint).results[0]
         return known
 
@@ -196,9 +196,9 @@ class ScalarBuilder:
             return scalar
         key = (scalar, type)
         if key not in self._pool:
-            op = arith.ConstantOp(IntegerAttr(scalar, cast("IntegerType | IndexType", type)))
-            op.location = self.location
-            op.result.name_hint = _constant_name(scalar, type)
+            properties = {"value": IntegerAttr(scalar, cast("IntegerType | IndexType", type))}
+            op = made(arith.ConstantOp, (), (type,), properties, location=self.location)
+            op.results[0].name_hint = _constant_name(scalar, type)
             if self._last_constant is not None:
                 self._entry.insert_op_after(op, self._last_constant)
             elif self._entry.first_op is not None:
@@ -206,7 +206,7 @@ class ScalarBuilder:
             else:
                 self._entry.add_op(op)
             self._last_constant = op
-            self._pool[key] = op.result
+            self._pool[key] = op.results[0]
         return self._pool[key]
 
     def add(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:

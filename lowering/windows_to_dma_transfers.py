@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    DenseArrayBase,
     IntegerAttr,
     LocationAttr,
     MemRefType,
@@ -33,6 +32,7 @@ from pallasite.dialects.tpu import (
 from pallasite.dialects.types import bit_width, memref_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import infer_tiling
+from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma_maps import Range
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 
@@ -269,13 +269,9 @@ def slice_of(
     dynamic = [build.value(z) for z, size in zip(sizes, static, strict=True) if size is None]
     result = memref_of(type.element_type, shape, type.memory_space)
     operands = (base, *(build.value(s) for s in start), *dynamic)
-    return build.made(MemrefSliceOp, operands, result, _segments(len(start), len(dynamic)))
-
-
-@lru_cache
-def _segments(starts: int, sizes: int) -> dict[str, Attribute]:
-    """How the operands of a slice divide: the base, the starts, the sizes known at run time."""
-    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, [1, starts, sizes])}
+    return build.made(
+        MemrefSliceOp, operands, result, operand_segments(1, len(start), len(dynamic))
+    )
 
 
 def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SSAValue:
@@ -290,14 +286,15 @@ def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SS
 def start_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> None:
-    operands = [[source], [], [target], [semaphore], [], [], []]
-    build.emit(EnqueueDmaOp(operands=operands))
+    properties = operand_segments(1, 0, 1, 1, 0, 0, 0)
+    build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
 
 
 def wait_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> None:
-    build.emit(WaitDma2Op(operands=[semaphore, source, target, [], []]))
+    properties = operand_segments(1, 1, 1, 0, 0)
+    build.emit(made(WaitDma2Op, (semaphore, source, target), (), properties))
 
 
 def copy(build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue) -> None:

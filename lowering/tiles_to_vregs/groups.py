@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, native_tile
-from pallasite.lowering.tiles_to_vregs.creation import Model, made, vector_type
+from pallasite.lowering.creation import Model, made, vector_type
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.lowering.tiles_to_vregs.creation import Model
+from pallasite.lowering.creation import Model
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 
 STEPS = "grid.steps"

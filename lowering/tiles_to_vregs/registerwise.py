@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import splat, splat_value
-from pallasite.lowering.tiles_to_vregs.creation import Model, made
+from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, is_vector, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,

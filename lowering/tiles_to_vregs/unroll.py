@@ -30,7 +30,7 @@ from pallasite.dialects import arith, func
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import splat
-from pallasite.lowering.tiles_to_vregs.creation import (
+from pallasite.lowering.creation import (
     Model,
     emptied,
     fill,

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, UnknownLoc, VectorType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    UnknownLoc,
+    VectorType,
+    i32,
+)
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
 
@@ -109,6 +118,12 @@ class Model:
         op.attributes = first.attributes.copy()
         op.location = first.location
         return op
+
+
+@lru_cache
+def operand_segments(*sizes: int) -> Mapping[str, Attribute]:
+    """The property that says how many operands there are of each kind, as they are defined."""
+    return MappingProxyType({"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)})
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 
 from pallasite.dialects import arith
-from pallasite.lowering.tiles_to_vregs.creation import Model, emptied, fill, made
+from pallasite.lowering.creation import Model, emptied, fill, made
 
 
 def test_made_is_created() -> None:
