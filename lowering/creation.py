@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
 
-from pallasite.dialects.types import split_grid
+from pallasite.dialects.types import split_grid, vector_of
 
 _INDEX = IndexType()
 _UNKNOWN = UnknownLoc()
@@ -132,16 +132,10 @@ def index_attribute(value: int) -> IntegerAttr[IndexType]:
     return IntegerAttr(value, _INDEX)
 
 
-@lru_cache(maxsize=1024)
-def vector_type(element: Attribute, shape: tuple[int, ...]) -> VectorType[Attribute]:
-    """`vector<SHAPExELEMENT>`."""
-    return VectorType(element, shape)
-
-
 @lru_cache(maxsize=4096)
 def grid_and_register(
     element: Attribute, shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], VectorType[Attribute]] | None:
     """The grid of `vector<SHAPExELEMENT>` and the type of one register, None without a grid."""
-    split = split_grid(VectorType(element, shape))
-    return None if split is None else (split[0], vector_type(element, split[1]))
+    split = split_grid(vector_of(element, shape))
+    return None if split is None else (split[0], vector_of(element, split[1]))

@@ -16,11 +16,22 @@ looked up once, with operands by identity. What goes and what stays is the same.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import UnregisteredOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.traits import IsolatedFromAbove, IsTerminator, MemoryEffectKind, get_effects
+from xdsl.traits import (
+    EffectInstance,
+    IsolatedFromAbove,
+    IsTerminator,
+    MemoryEffect,
+    MemoryEffectKind,
+    NoMemoryEffect,
+    get_effects,
+)
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+_NO_EFFECTS = frozenset[EffectInstance]()
 
 Known = dict[Hashable, list[Operation]]
 """Operations by everything that equal ones have in common but their regions."""
@@ -34,12 +45,22 @@ def remove_common_subexpressions(thing: Operation) -> None:
     _Remover().run(thing)
 
 
+class _Kind(NamedTuple):
+    """What the traits of an operation say, whatever its operands: asking them takes long."""
+
+    ends: bool
+    """It is a terminator."""
+    pure: bool
+    """It has no effects; others may still turn out to have none."""
+
+
 class _Remover:
     def __init__(self) -> None:
         # By identity; the attribute is kept alive, so that no other one takes its place.
         self._seen: dict[int, tuple[Attribute, int]] = {}
         self._numbers: dict[Hashable, int] = {}
         self._gone: list[Operation] = []
+        self._kinds: dict[type[Operation], _Kind] = {}
 
     def run(self, thing: Operation) -> None:
         for region in thing.regions:
@@ -62,19 +83,20 @@ class _Remover:
             self._operation(op, known)
 
     def _operation(self, op: Operation, known: Known) -> None:
-        if op.has_trait(IsTerminator):
+        kind = self._kind(op)
+        if kind.ends:
             return
         if all(r.first_use is None for r in op.results) and is_trivially_dead(op):
             self._gone.append(op)
             return
-        if any(len(region.blocks) > 1 for region in op.regions):
+        if op.regions and any(len(region.blocks) > 1 for region in op.regions):
             return
-        effects = get_effects(op)
+        effects = _NO_EFFECTS if kind.pure else get_effects(op)
         if effects is None or any(e.kind is not MemoryEffectKind.READ for e in effects):
             return
         key = self._key(op)
         found = known.get(key, [])
-        existing = next((other for other in found if _same_regions(op, other)), None)
+        existing = next((o for o in found if not op.regions or _same_regions(op, o)), None)
         if existing is None:
             known[key] = [*found, op]
         elif not effects or (op.parent is existing.parent and not _written(existing, op)):
@@ -83,6 +105,14 @@ class _Remover:
             self._gone.append(op)
         else:
             known[key] = [op if other is existing else other for other in found]
+
+    def _kind(self, op: Operation) -> _Kind:
+        known = self._kinds.get(type(op))
+        if known is None:
+            traits = op.get_traits_of_type(MemoryEffect)
+            pure = bool(traits) and all(isinstance(t, NoMemoryEffect) for t in traits)
+            known = self._kinds[type(op)] = _Kind(op.has_trait(IsTerminator), pure)
+        return known
 
     def _key(self, op: Operation) -> Hashable:
         name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name

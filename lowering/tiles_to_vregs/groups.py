@@ -13,9 +13,9 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, vector_of
 from pallasite.layouts.registers import LANES, native_tile
-from pallasite.lowering.creation import Model, made, vector_type
+from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}
@@ -33,7 +33,7 @@ def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> 
     rolled = made(
         tpu.RollVectorsOp,
         [u.present(r, kind) for r in registers.flat],
-        (vector_type(element, shape),),
+        (vector_of(element, shape),),
         location=op.location,
     )
     return u.emit(rolled).results[0]

@@ -32,7 +32,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, vector_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.registers import register_shape
@@ -125,7 +125,7 @@ def is_float(kind: Attribute) -> bool:
 
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
     """The vector type of a grid that holds a `shape` of `element` in `layout`."""
-    return VectorType(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
+    return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
 
 
 class Converter:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
@@ -77,11 +77,11 @@ def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
 
 def everywhere(c: Converter, bit: SSAValue, value: SSAValue) -> SSAValue:
     """A mask of the shape of grid `value`, set where the scalar i32 `bit` is not zero."""
-    word = VectorType(i32, (SUBLANES, LANES))
+    word = vector_of(i32, (SUBLANES, LANES))
     spread = c.emit(vector.BroadcastOp(bit, word))
     mask = c.emit(arith.CmpiOp(spread, c.emit(arith.ConstantOp(splat(word, 0))), "ne"))
     kind = cast(VectorType[Attribute], value.type)
-    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+    return c.emit(grid.BroadcastOp(mask, vector_of(i1, kind.get_shape())))
 
 
 def merge_rows(
@@ -133,7 +133,7 @@ def _merged(c: Converter, value: SSAValue, old: SSAValue, chosen: SSAValue) -> S
     """The bits of `value` where the register `chosen` has ones, those of `old` elsewhere."""
     kind = cast(VectorType[Attribute], value.type)
     lead = kind.get_shape()[:-3]
-    words = VectorType(i32, (*lead, SUBLANES, LANES))
+    words = vector_of(i32, (*lead, SUBLANES, LANES))
     new, kept = c.bitcast(value, words), c.bitcast(old, words)
     spread = c.emit(grid.BroadcastOp(chosen, words))
     changed = c.emit(arith.AndIOp(c.emit(arith.XOrIOp(new, kept)), spread))
@@ -149,7 +149,7 @@ def _iota(c: Converter, dims: list[int]) -> SSAValue:
 
 
 def _constant(c: Converter, number: int) -> SSAValue:
-    return c.emit(arith.ConstantOp(splat(VectorType(i32, (SUBLANES, LANES)), number)))
+    return c.emit(arith.ConstantOp(splat(vector_of(i32, (SUBLANES, LANES)), number)))
 
 
 def _signed(number: int) -> int:

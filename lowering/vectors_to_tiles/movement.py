@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.tpu.attrs import PackFormat
 from pallasite.dialects.tpu.base import si32
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.plan import (
     RENAMING,
     Elements,
@@ -96,10 +96,10 @@ class _Emitter:
     def type(self, value: Value) -> Vector:
         """The vector type of a value: registers of the moved element, or i32 words."""
         if value.kind == "word":
-            return VectorType(i32, (*value.grid, SUBLANES, LANES))
+            return vector_of(i32, (*value.grid, SUBLANES, LANES))
         # A mask has the register shape of its data.
         register = register_shape(self._plan.bits)
-        return VectorType(self._element, (*value.grid, *register))
+        return vector_of(self._element, (*value.grid, *register))
 
     # Constants.
 
@@ -121,7 +121,7 @@ class _Emitter:
     def spread(self, register: SSAValue, shape: Sequence[int]) -> SSAValue:
         """A single register on every place of a grid."""
         source = cast(Vector, register.type)
-        target = VectorType(source.element_type, (*shape, *source.get_shape()[-2:]))
+        target = vector_of(source.element_type, (*shape, *source.get_shape()[-2:]))
         if target == source:
             return register
         return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
@@ -129,7 +129,7 @@ class _Emitter:
     def integers(self, mask: SSAValue) -> SSAValue:
         """A mask as 0 and 1."""
         source = cast(Vector, mask.type)
-        kind = VectorType(self._element, source.get_shape())
+        kind = vector_of(self._element, source.get_shape())
         one, zero = self.constant(1, kind), self.constant(0, kind)
         return self._insert(arith.SelectOp(mask, one, zero))
 
@@ -150,7 +150,7 @@ class _Emitter:
         return self.spread(joined, shape)
 
     def _box(self, box: Box) -> SSAValue:
-        kind = VectorType(i1, (SUBLANES, LANES))
+        kind = vector_of(i1, (SUBLANES, LANES))
         s0, s1, l0, l1 = (self.scalar(v, IndexType()) for v in box)
         return self.once(
             ("box", box),
@@ -161,7 +161,7 @@ class _Emitter:
         """An i32 grid of shape `shape`; only a flat grid can vary with its position."""
         varies = field.registers > 1
         inner = tuple(shape) if varies else ()
-        kind = VectorType(i32, (*inner, SUBLANES, LANES))
+        kind = vector_of(i32, (*inner, SUBLANES, LANES))
         result = self._affine(field.base, kind)
         for box, affine in field.overlays:
             over = self._affine(affine, kind)
@@ -195,7 +195,7 @@ class _Emitter:
         return result
 
     def _iota(self, dim: int, shape: Sequence[int]) -> SSAValue:
-        kind = VectorType(i32, (SUBLANES, LANES))
+        kind = vector_of(i32, (SUBLANES, LANES))
         counted = self.once(
             ("iota", dim),
             lambda: tpu.IotaOp(result_types=[kind], properties={"dimensions": _ints([dim])}),
@@ -287,7 +287,7 @@ class _Emitter:
         properties: dict[str, Attribute] = {"pack_format": tpu.PackFormatAttr(formats[step.format])}
         if isinstance(step, Unpack):
             source = operands[0]
-            packed = VectorType(integer, cast(Vector, source.type).get_shape())
+            packed = vector_of(integer, cast(Vector, source.type).get_shape())
             if source.type != packed:
                 source = self._insert(tpu.BitcastVregOp(operands=[source], result_types=[packed]))
             properties["index"] = IntegerAttr(step.index, i32)
@@ -298,7 +298,7 @@ class _Emitter:
             )
         properties["positions"] = _ints(range(len(operands)))
         kind = self.type(value)
-        packed = VectorType(integer, kind.get_shape())
+        packed = vector_of(integer, kind.get_shape())
         made = self._insert(
             tpu.PackSubelementsOp(operands=[operands], result_types=[packed], properties=properties)
         )

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule, shape_of
 from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
@@ -139,9 +139,9 @@ def _store_class(
 
 def _lane_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
     bounds = [c.constant_index(n) for n in (0, low, SUBLANES, high)]
-    word = VectorType(i1, (SUBLANES, LANES))
+    word = vector_of(i1, (SUBLANES, LANES))
     made = c.emit(tpu.CreateMaskOp.create(operands=bounds, result_types=[word]))
-    return c.emit(grid.BroadcastOp(made, VectorType(i1, (*blocks, SUBLANES, LANES))))
+    return c.emit(grid.BroadcastOp(made, vector_of(i1, (*blocks, SUBLANES, LANES))))
 
 
 def _merge_rows(
@@ -164,7 +164,7 @@ def _merge_rows(
         result_types=[VectorType(i1, register)],
         properties={"from": IntegerAttr(low, i32), "to": IntegerAttr(high, i32)},
     )
-    mask = c.emit(grid.BroadcastOp(c.emit(rows), VectorType(i1, (*blocks, *register))))
+    mask = c.emit(grid.BroadcastOp(c.emit(rows), vector_of(i1, (*blocks, *register))))
     return c.emit(arith.SelectOp(mask, value, old))
 
 
@@ -210,9 +210,7 @@ def _store_flat(
     for part in classes(offset, size, block, open_end=False):
         value = c.box(held, [0, part.first], [1, part.count])
         kind = cast(VectorType[Attribute], value.type)
-        value = c.emit(
-            grid.ReshapeOp(value, VectorType(kind.element_type, (part.count, *register)))
-        )
+        value = c.emit(grid.ReshapeOp(value, vector_of(kind.element_type, (part.count, *register))))
         base = [moved(plan.base[0], part.first * block, c) if part.first else plan.base[0]]
         unit = LANES * p
         first, last = part.low // unit, -(-part.high // unit)
@@ -226,14 +224,14 @@ def _store_flat(
                 mask = _flat_mask(part.low, part.high, (part.count,), c)
         if words is not None:
             given = c.box(words, [0, part.first], [1, part.count])
-            given = c.emit(grid.ReshapeOp(given, VectorType(i1, (part.count, SUBLANES, LANES))))
+            given = c.emit(grid.ReshapeOp(given, vector_of(i1, (part.count, SUBLANES, LANES))))
             mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
         _emit_store(value, base, mask, (first, last), plan, c)
 
 
 def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
     """Words of a one-dimensional register whose elements lie in [low, high)."""
-    word = VectorType(i32, (SUBLANES, LANES))
+    word = vector_of(i32, (SUBLANES, LANES))
     iota = tpu.IotaOp.create(
         result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0, 1])}
     )
@@ -242,4 +240,4 @@ def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAV
     above = c.emit(arith.CmpiOp(position, bounds[0], "sge"))
     below = c.emit(arith.CmpiOp(position, bounds[1], "slt"))
     inside = c.emit(arith.AndIOp(above, below))
-    return c.emit(grid.BroadcastOp(inside, VectorType(i1, (*blocks, SUBLANES, LANES))))
+    return c.emit(grid.BroadcastOp(inside, vector_of(i1, (*blocks, SUBLANES, LANES))))
