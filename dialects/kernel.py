@@ -233,26 +233,10 @@ def describe_kernel(func: FuncOp) -> Kernel:
             raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
     else:
         windows = (Window(),) * len(operands)
-    for argument, window in zip(operands, windows, strict=True):
-        _check_block(argument, window)
     return Kernel(
         func, grid, names, arguments[:steps], arguments[steps:first], operands, windows,
         arguments[last:],
     )  # fmt: skip
-
-
-def _check_block(argument: BlockArgument, window: Window) -> None:
-    """The kernel's ref has the shape of the block, but maybe for dimensions of size 1."""
-    if window.bounds is None or not isinstance(argument.type, MemRefType):
-        return
-    shape = argument.type.get_shape()
-    if min(window.bounds, default=1) < 1:
-        return  # said where the sizes are used
-    if [n for n in shape if n != 1] != [n for n in window.bounds if n != 1]:
-        raise ValueError(
-            f"the block of an operand is {list(window.bounds)}, but the kernel's ref is "
-            f"{list(shape)}"
-        )
 
 
 def element_type(value: BlockArgument) -> Attribute:

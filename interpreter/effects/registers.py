@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, register_rank, shape_of
+from pallasite.dialects.types import bit_width, register_type, shape_of, split_grid
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
@@ -27,7 +27,15 @@ Array = NDArray[Any]
 
 def grid_steps(op: Operation, type: VectorType[Attribute]) -> tuple[int, ...]:
     """The `grid.steps` of a load or store of type `type`; () for a single register."""
-    grid = len(type.get_shape()) - register_rank(type)
+    split = split_grid(type)
+    if split is None:
+        register = " x ".join(map(str, register_type(type.element_type).get_shape()))
+        raise VerifyError(
+            "not-registers",
+            f"expected registers of {register} elements, got {type}",
+            source_location(op),
+        )
+    grid = len(split[0])
     attribute = op.attributes.get("grid.steps")
     steps = tuple(attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
     if grid and len(steps) != grid:

@@ -71,6 +71,12 @@ def test_refusals(code: str) -> None:
     assert words in caught.value.message
 
 
+def test_a_block_has_the_shape_of_the_ref() -> None:
+    module = pallasite.parse(KERNEL.replace("array<i64: 8, 128>", "array<i64: 8, 64>", 1))
+    with pytest.raises(pallasite.Diagnostic, match=r"block is \(8, 64\), .* shape \(8, 128\)"):
+        WindowsToDmaPass().apply(make_context(), module)
+
+
 def test_ranks_must_agree() -> None:
     module = pallasite.parse(KERNEL.replace("tensor<32x128xf32>", "tensor<4x8x128xf32>"))
     with pytest.raises(pallasite.Diagnostic, match="one block size and one index per dimension"):

@@ -126,8 +126,6 @@ CASES = {
         "index-map"),
     "map-of-other-arguments": (module("", grid="2",
         functions="func.func @t(%i: i32, %j: i32) -> (i32, i32) {\n return %i, %j : i32, i32\n}"), "index-map"),
-    "block-of-another-shape": (module("", grid="2", functions=MAP).replace("i64: 8, 128>", "i64: 8, 129>", 1),
-        "kernel-signature"),
     "no-map": (module("", grid="2"), "index-map"),
     "kernel-as-map": (module("", grid="2").replace("@t", "@kernel"), "index-map"),
 }  # fmt: skip
@@ -146,6 +144,23 @@ def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
     assert time.process_time() - began < 10
+
+
+ALL = "sublanes [true, true, true, true, true, true, true, true]"
+
+
+@pytest.mark.parametrize("driver", ["compiled", "reference"])
+def test_part_of_a_register_is_no_register(driver: str) -> None:
+    part = "vector<8x3xf32>"
+    text = module(f"""
+        %v = tpu.load %x[%c0, %c0] {ALL} : {BLOCK}, {part}
+        tpu.store %o[%c0, %c0], %v {ALL} : {BLOCK}, {part},""")
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.run(
+            pallasite.parse(text), [np.zeros((8, 128), np.float32)], form="vreg", driver=driver,
+            results=[((8, 128), "float32")],
+        )  # fmt: skip
+    assert caught.value.code == "not-registers", str(caught.value)
 
 
 CALL = {"operands": "[tensor<8x128xf32>]", "results": "[tensor<8x128xf32>]", "aliases": "array<i64>",
