@@ -47,7 +47,9 @@ def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth:
 
 
 def _memory(base: SSAValue) -> SSAValue:
-    """What `base` views as elements of another type."""
-    while isinstance(base.owner, Operation) and base.owner.name in _VIEWS:
-        base = base.owner.operands[0]
+    """What `base` views from its start as elements of another type."""
+    owner = base.owner
+    while isinstance(owner, Operation) and owner.name in _VIEWS and len(owner.operands) == 1:
+        base = owner.operands[0]
+        owner = base.owner
     return base

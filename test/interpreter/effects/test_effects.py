@@ -371,3 +371,21 @@ def test_init_check_ignores_dead_loads_and_blends(run):
     run(text, checks=("init",))
     (finding,) = run.machine.findings
     assert finding.code == "uninitialised-read" and "1 of 1 registers of arg1" in finding.message
+
+
+def test_init_check_ignores_blends_through_views(run):
+    all_sublanes = "sublanes [true, true, true, true, true, true, true, true]"
+    text = f"""
+    func.func @main(%a: memref<8x128xf32, {VMEM}>) -> vector<8x128xi32> {{
+      %c0 = arith.constant 0 : index
+      %x = arith.constant dense<1> : vector<8x128xi32>
+      %old = tpu.load %a[%c0, %c0] {all_sublanes} : memref<8x128xf32, {VMEM}>, vector<8x128xf32>
+      %words = tpu.bitcast_vreg %old : vector<8x128xf32> -> vector<8x128xi32>
+      %new = arith.ori %words, %x : vector<8x128xi32>
+      %view = tpu.memref_bitcast %a : memref<8x128xf32, {VMEM}> -> memref<8x128xi32, {VMEM}>
+      tpu.store %view[%c0, %c0], %new {all_sublanes}
+        : memref<8x128xi32, {VMEM}>, vector<8x128xi32>,
+      return %x : vector<8x128xi32>
+    }}"""
+    run(text, checks=("init",))
+    assert not run.machine.findings
