@@ -45,6 +45,7 @@ _TPU: Spellings = {
     "TPUMemorySpace": ("pltpu.MemorySpace and pl.ANY", _memory_spaces),
     "ANY": ("pl.ANY", lambda: pl.ANY),
     "delay": ("pl.delay", lambda: pl.delay),
+    "reciprocal": ("pl.reciprocal", lambda: pl.reciprocal),
     "repeat": ("jnp.concatenate or jnp.tile", lambda: _repeat),
 }
 _PALLAS: Spellings = {
