@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 from jax.sharding import PartitionSpec as P  # noqa: E402
 
-from pallasite.diagnostics import ExecutionError  # noqa: E402
+from pallasite.diagnostics import Diagnostic, ExecutionError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -236,3 +236,44 @@ def test_automatic_partitioning_is_refused_by_jax() -> None:
     x = jax.device_put(ramp(32, 128), NamedSharding(mesh_of(4), P("x")))
     with simulate(), pytest.raises(NotImplementedError, match="shard_map"):
         jax.jit(double)(x)
+
+
+def test_transfers_may_overtake_each_other() -> None:
+    """Two of one sender share a receive semaphore: right only if they arrive as they started."""
+
+    def body(x: Any, o: Any, landed: Any, ready: Any, send: Any, receive: Any) -> None:
+        peer = 1 - lax.axis_index("x")
+        kind = pl.DeviceIdType.LOGICAL
+        pl.semaphore_signal(ready, 1, device_id=peer, device_id_type=kind)
+        pl.semaphore_wait(ready, 1)
+        copies = [
+            pltpu.make_async_remote_copy(
+                x.at[half], landed.at[half], send, receive, peer, device_id_type=kind
+            )
+            for half in range(2)
+        ]
+        for copy in copies:
+            copy.start()
+        for half, copy in enumerate(copies):
+            copy.wait_recv()
+            o[half] = landed[half]
+        for copy in copies:
+            copy.wait_send()
+
+    x = ramp(4, 8, 128)
+    semaphores = [pltpu.SemaphoreType.REGULAR, *[pltpu.SemaphoreType.DMA] * 2]
+    exchange = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((2, 8, 128), x.dtype),
+        scratch_shapes=[pltpu.VMEM((2, 8, 128), x.dtype), *semaphores],
+    )
+
+    def run(seed: int, unordered: bool) -> Any:
+        with simulate(checks=("race",), seed=seed, unordered=unordered):
+            return sharded(exchange, mesh_of(2))(x)
+
+    equal(run(1, False), np.roll(np.asarray(x), 2, axis=0))
+    with pytest.raises(Diagnostic) as caught:
+        for seed in range(1, 9):
+            run(seed, True)
+    assert caught.value.code == "data-race"
