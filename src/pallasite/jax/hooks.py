@@ -15,6 +15,7 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ from jax.core import ShapedArray  # noqa: E402
 
 from pallasite.jax import tracing  # noqa: E402
 from pallasite.jax.devices import answer_for_target  # noqa: E402
+from pallasite.jax.exported import check_not_exported, run_exported_programs  # noqa: E402
 from pallasite.jax.failures import (  # noqa: E402
     as_jax_raises,
     call_back,
@@ -104,6 +106,7 @@ def install() -> None:
             _mark_calls(primitive)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
+        run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels()
         keep_pipelines(current)
         answer_for_target(current)
@@ -178,12 +181,22 @@ def _replace_calls(
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
     point: Any = ir.InsertionPoint.current
-    block = point.block
+    for old, new in _replace_calls_in(ctx, settings, point.block, traced):
+        results = [new if result == old else result for result in results]
+    return results
+
+
+def _replace_calls_in(
+    ctx: Any, settings: Settings, block: Any, traced: tracing.Traced | None = None
+) -> list[tuple[Any, Any]]:
+    """Replaces the TPU custom calls of a block; pairs of old and new results."""
+    replaced: list[tuple[Any, Any]] = []
     for op in list(block.operations):
         if op.operation.name != "stablehlo.custom_call":
             continue
         if ir.StringAttr(op.attributes["call_target_name"]).value != "tpu_custom_call":
             continue
+        check_not_exported(ctx)
         text, name = op.operation.get_asm(), _kernel_name(op)
         module = None if traced is None else traced.finish(text, name)
         if settings.collector is not None:
@@ -197,9 +210,22 @@ def _replace_calls(
             new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
             before.replace_all_uses_with(after)
-            results = [after if result == before else result for result in results]
+            replaced.append((before, after))
         op.operation.erase()
-    return results
+    return replaced
+
+
+def _replace_exported_calls(ctx: Any, block: Any) -> None:
+    """Replaces the TPU custom calls of a program that was exported."""
+    settings = current()
+    assert settings is not None
+    if settings.traces:
+        # Nothing above the Mosaic module is left of a kernel.
+        settings = replace(settings, form="mosaic")
+    try:
+        _replace_calls_in(ctx, settings, block)
+    except Diagnostic as error:
+        raise as_jax_raises(error) from None
 
 
 _COLLECTED = "pallasite_kernel"

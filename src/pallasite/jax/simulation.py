@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.api import DEFAULT_TARGET, target_named
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Note, Unsupported, UsageError
 from pallasite.jax import hooks
 from pallasite.jax.settings import Collector, Settings, settings_of
 
@@ -95,11 +96,22 @@ def kernels(
     if form not in ("pallas", "mosaic"):
         raise UsageError("unknown-form", f"expected form 'pallas' or 'mosaic', got {form!r}")
     target_named(target)
+    for argument in jax.tree.leaves(args):
+        _check_shape(getattr(argument, "shape", ()))
     hooks.install()
     collector = Collector()
     with hooks.scope(Settings(target, form, (), collector=collector)):
         jax.jit(functools.partial(f)).trace(*args).lower()
     return collector.modules
+
+
+def _check_shape(shape: Sequence[Any]) -> None:
+    if not all(isinstance(size, int | np.integer) for size in shape):
+        raise Unsupported(
+            "symbolic-shape",
+            f"kernels are traced for known shapes, got {tuple(shape)}",
+            notes=[Note("give numbers; jax.export of a program for TPUs keeps symbolic shapes")],
+        )
 
 
 def trace(

@@ -1,0 +1,99 @@
+"""Programs that were exported for the TPU (`jax.export`), called inside a simulation.
+
+An exported program is StableHLO with the kernels' custom calls in it. Its shapes may be symbolic;
+those of a call are known. JAX puts the program into one for the TPU and refines its shapes; what
+comes out becomes part of the caller's program for the CPU, kernels replaced as everywhere else.
+Exporting a simulated program itself has no meaning: its kernels are functions of this process.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src.export import _export
+from jax._src.interpreters import mlir
+from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.lib.mlir.dialects import func  # pyright: ignore[reportPrivateImportUsage]
+
+from pallasite.diagnostics import Note, Unsupported
+
+Rule = Callable[..., Sequence[Any]]
+
+
+def run_exported_programs(
+    simulating: Callable[[], bool], replace_calls: Callable[[Any, Any], None]
+) -> None:
+    """Where `simulating`, programs exported for TPUs only are lowered for the CPU.
+
+    `replace_calls(ctx, block)` puts callbacks in the place of the kernels called in a block.
+    """
+    original: Rule = _export._call_exported_lowering
+
+    @functools.wraps(original)
+    def rule(ctx: Any, *operands: Any, exported: Any) -> Sequence[Any]:
+        here = "cpu" in exported.platforms or "tpu" not in exported.platforms
+        if here or not simulating():
+            return original(ctx, *operands, exported=exported)
+        if exported.nr_devices > 1:
+            raise Unsupported(
+                "exported-devices",
+                f"program {exported.fun_name} was exported for {exported.nr_devices} devices, "
+                "which is not simulated",
+                notes=[Note("export the function that each device runs, or call it unexported")],
+            )
+        with ctx.module_context.context:
+            program = ir.Module.parse(_for_tpu(exported, ctx.avals_in))
+        _visit(program.operation, functools.partial(replace_calls, ctx))
+        name = mlir.merge_mlir_modules(
+            ctx.module_context.module,
+            f"call_exported_{exported.fun_name}",
+            program,
+            dst_symtab=ctx.module_context.symbol_table,
+        )
+        types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in ctx.avals_out]
+        return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), list(operands)).results)
+
+    mlir.register_lowering(_export.call_exported_p, rule, platform="cpu")
+
+
+def _for_tpu(exported: Any, avals: Sequence[Any]) -> bytes:
+    """The program for arguments like `avals`, all shapes known, as MLIR bytecode."""
+
+    def call(*args: Any) -> Any:
+        return _export.call_exported_p.bind(*args, exported=exported)
+
+    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+    lowered = jax.jit(call, keep_unused=True).trace(*structs).lower(lowering_platforms=("tpu",))
+    module: Any = lowered.compiler_ir("stablehlo")
+    if exported.uses_global_constants:
+        module = mlir.refine_polymorphic_shapes(module)
+    return mlir.module_to_bytecode(module)
+
+
+def _visit(op: Any, visit: Callable[[Any], None]) -> None:
+    """Calls `visit` on every block in `op`."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _visit(inner.operation, visit)
+            visit(block)
+
+
+def check_not_exported(ctx: Any) -> None:
+    """Refuses a simulated kernel in a program that is exported for the CPU."""
+    if ctx.module_context.lowering_parameters.for_export:
+        raise Unsupported(
+            "export-for-cpu",
+            "a simulated program cannot be exported for the CPU: its kernels run in this process",
+            notes=[
+                Note(
+                    'export for TPUs, jax.export.export(f, platforms=["tpu"]), and call the result '
+                    "inside a simulation"
+                )
+            ],
+        )

@@ -1,0 +1,84 @@
+"""Programs exported for the TPU run inside a simulation, their shapes known or symbolic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import export  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+
+from pallasite.diagnostics import Unsupported  # noqa: E402
+from pallasite.jax import simulate, trace  # noqa: E402
+
+pytestmark = pytest.mark.jax
+ROWS = pl.BlockSpec((8, 128), lambda i: (i, 0))
+
+
+def doubled(x: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    return pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        grid=(x.shape[0] // 8,),
+        in_specs=[ROWS],
+        out_specs=ROWS,
+    )(x)
+
+
+def thrice(x: Any) -> Any:
+    return jax.lax.scan(lambda x, _: (doubled(x) + 1, None), x, None, length=3)[0]
+
+
+def ramp(rows: int) -> Any:
+    return jnp.arange(rows * 128.0).reshape(rows, 128)
+
+
+def symbolic() -> Any:
+    (rows,) = export.symbolic_shape("8*n")
+    return jax.ShapeDtypeStruct((rows, 128), jnp.float32)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_known_shapes(form: str) -> None:
+    program = export.export(jax.jit(doubled), platforms=["tpu"])(ramp(16))
+    with simulate(form=form):
+        np.testing.assert_array_equal(program.call(ramp(16)), 2 * ramp(16))
+
+
+def test_symbolic_shapes_become_dynamic_grids() -> None:
+    program = export.export(jax.jit(thrice), platforms=["tpu"])(symbolic())
+    with simulate(form="dma"):
+        for rows in (8, 24):
+            np.testing.assert_array_equal(program.call(ramp(rows)), 8 * ramp(rows) + 7)
+        both = jax.jit(lambda x: program.call(x) + thrice(x))
+        np.testing.assert_array_equal(both(ramp(8)), 16 * ramp(8) + 14)
+        with pytest.raises(ValueError, match="Division had remainder 1"):
+            program.call(ramp(9))
+
+
+def test_outside_of_simulations_nothing_changes() -> None:
+    program = export.export(jax.jit(doubled), platforms=["tpu"])(ramp(16))
+    with simulate():
+        pass
+    with pytest.raises(ValueError, match="exported for platforms"):
+        program.call(ramp(16))
+
+
+def test_simulated_programs_are_not_exported() -> None:
+    with simulate(), pytest.raises(Unsupported) as refused:
+        export.export(jax.jit(doubled))(ramp(16))
+    assert refused.value.code == "export-for-cpu"
+
+
+def test_kernels_are_traced_for_known_shapes() -> None:
+    with pytest.raises(Unsupported) as refused:
+        trace(doubled, symbolic())
+    assert refused.value.code == "symbolic-shape"
