@@ -155,3 +155,22 @@ def _with_packing(shape: Sequence[int], tile: tuple[int, ...], bits: int) -> Til
     if p > 1:
         tiles = (tile, (p, 1)) if len(tile) == 2 else (tile, (LANES,), (p, 1))
     return Tiling(tiles, contiguous_strides(shape, tile))
+
+
+def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) -> Tiling | None:
+    """`tiling` without the unit dimensions that `target` lacks, matched from the minor end."""
+    kept: list[int] = []
+    wanted = list(target)
+    for dim in reversed(range(len(shape))):
+        if wanted and wanted[-1] == shape[dim]:
+            wanted.pop()
+            kept.insert(0, dim)
+    first_tiled = len(shape) - len(tiling.first)
+    dropped = [d for d in range(first_tiled, len(shape)) if d not in kept]
+    if any(tiling.tile_of(d) != 1 for d in dropped) or (dropped and len(tiling.tiles) > 1):
+        return None
+    tile = tuple(tiling.tile_of(d) for d in kept if d >= first_tiled)
+    # The dimension that moves up to a tiled one's place is tiled by one.
+    tile = (1,) * (min(len(tiling.first), len(kept)) - len(tile)) + tile
+    tiles = (tile, *tiling.tiles[1:]) if tile else ()
+    return Tiling(tiles, tuple(tiling.strides[d] for d in kept))

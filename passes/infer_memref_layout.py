@@ -33,8 +33,9 @@ from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
+from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.single_rows import slice_single_row, takes_single_row
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
@@ -160,6 +161,9 @@ class _Inference:
         if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
             _slice_rows(op, tiling)
             return
+        if isinstance(op, tpu.MemrefSliceOp) and takes_single_row(op, tiling):
+            slice_single_row(op, tiling)
+            return
         made = _viewed(op, source, result, tiling)
         if made is None:
             raise Unsupported(
@@ -235,23 +239,6 @@ def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Til
     except VerifyException:
         return None
     return made
-
-
-def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) -> Tiling | None:
-    """`tiling` without the unit dimensions that `target` lacks, matched from the minor end."""
-    kept: list[int] = []
-    wanted = list(target)
-    for dim in reversed(range(len(shape))):
-        if wanted and wanted[-1] == shape[dim]:
-            wanted.pop()
-            kept.insert(0, dim)
-    first_tiled = len(shape) - len(tiling.first)
-    dropped = [d for d in range(first_tiled, len(shape)) if d not in kept]
-    if any(tiling.tile_of(d) != 1 for d in dropped) or (dropped and len(tiling.tiles) > 1):
-        return None
-    tile = tuple(tiling.tile_of(d) for d in kept if d >= first_tiled)
-    tiles = (tile, *tiling.tiles[1:]) if tile else ()
-    return Tiling(tiles, tuple(tiling.strides[d] for d in kept))
 
 
 def needs_single_rows(buffer: SSAValue, bits: int) -> bool:

@@ -1,0 +1,73 @@
+"""Rows of arrays in HBM, wherever they are in a tile, copied one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+HBM = pl.BlockSpec(memory_space=pltpu.HBM)
+f32 = jnp.float32
+
+
+def ramp(*shape: int) -> Any:
+    return jnp.arange(np.prod(shape), dtype=f32).reshape(shape)
+
+
+@pytest.mark.parametrize("columns", [64, 200])
+def test_gathered_rows(columns: int) -> None:
+    """As vectors, as matrices of one row, and between arrays of which one has no rows."""
+
+    def body(rows: Any, x: Any, o: Any, vector: Any) -> None:
+        for place in range(2):
+            pltpu.sync_copy(x.at[rows[place]], o.at[place])
+        pltpu.sync_copy(x.at[pl.ds(rows[2], 1)], o.at[pl.ds(2, 1)])
+        pltpu.sync_copy(x.at[rows[3]], vector)
+        pltpu.sync_copy(vector, o.at[3])
+
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((4, columns), f32),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            in_specs=[HBM],
+            out_specs=pl.BlockSpec(),
+            scratch_shapes=[pltpu.VMEM((columns,), f32)],
+        ),
+    )
+    rows, x = jnp.array([11, 3, 8, 19]), ramp(20, columns)
+    with simulate(form="vreg", checks="all"):
+        np.testing.assert_array_equal(jax.jit(call)(rows, x), x[rows])
+
+
+def test_parts_of_rows_into_scalar_memory_and_rows_of_every_plane() -> None:
+    def body(at: Any, x: Any, o: Any, numbers: Any) -> None:
+        pltpu.sync_copy(x.at[1, at[0]].at[pl.ds(128, 128)], numbers)
+        pltpu.sync_copy(x.at[:, at[0]], o)
+        o[...] += numbers[3]
+
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((3, 256), f32),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            in_specs=[HBM],
+            out_specs=pl.BlockSpec(),
+            scratch_shapes=[pltpu.SMEM((128,), f32)],
+        ),
+    )
+    x = ramp(3, 16, 256)
+    with simulate(form="tiles", checks="all"):
+        result = jax.jit(call)(jnp.array([13]), x)
+    np.testing.assert_array_equal(result, x[:, 13] + x[1, 13, 131])
