@@ -9,6 +9,7 @@ one run on one computer; what must hold anywhere are operation counts and ratios
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -140,7 +141,8 @@ def page(costs: dict[str, tuple[Cost, Cost]], sizes: str) -> str:
     return f"""# What lowering costs
 
 Written by `benchmarks/compile_cost.py` on one computer
-({machine()}), target {TARGET}, without
+({machine()}; load {os.getloadavg()[0]:.1f}: above the
+number of cores, processes slow each other down), target {TARGET}, without
 verification between passes. Times are processor times of one run: they mean little elsewhere,
 counts and ratios do.
 
