@@ -61,7 +61,7 @@ def test_roundings() -> None:
 def test_bits_signs_and_limits() -> None:
     n = ramp(8, 128, dtype=INT) * 77777 - 400000
     for f in (jax.lax.clz, jax.lax.population_count, jnp.sign, lambda n: jnp.clip(n, -9, 9)):
-        equal(applied(f, n), f(n))
+        equal(applied(f, n, form="mosaic"), f(n))
     x = jnp.where(ramp(8, 128) % 3 == 0, jnp.inf, ramp(8, 128) - 300)
     for f in (jnp.sign, lambda x: jax.lax.clamp(-1.5, x, 2.5)):
         equal(applied(f, x), f(x))
@@ -91,7 +91,7 @@ def test_numbers_of_places() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "int32"])
 def test_reductions_of_other_types(dtype: str) -> None:
     x = (ramp(4, 16, 128) % 7).astype(dtype)
-    for axes in (0, 1, 2, (0, 1), (1, 2)):
+    for axes in (2, (0, 1)):
         for f in (jnp.sum, jnp.max):
             expected = f(x.astype("float32"), axis=axes, keepdims=True)
             if dtype == "bfloat16" and f is jnp.sum:
