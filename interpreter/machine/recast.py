@@ -14,6 +14,7 @@ from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, blocks_of, digits_of
 from pallasite.interpreter.machine.codec import codec
+from pallasite.interpreter.machine.faults import no_view
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling
 
@@ -39,7 +40,7 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
                 ((0,) * len(digits)) + ref.starts[rest:],
                 base,
             )
-    raise ref.no_view("reshape", shape, at)
+    raise no_view(ref, "reshape", shape, at)
 
 
 def _regroup(ref: Ref, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:
@@ -67,7 +68,7 @@ def bitcast(
         return Ref(ref.buffer, element, shape, ref.digits, ref.starts, ref.base, ref.blocks)
     rows = len(shape) - 2
     if rows < 0:
-        raise ref.no_view("bitcast", shape, at)
+        raise no_view(ref, "bitcast", shape, at)
     if old > new:
         k = old // new
         scaled = [tuple((e, s * k) for e, s in digits) for digits in ref.digits]
@@ -83,7 +84,7 @@ def bitcast(
         # A digit of one value adds nothing, whatever its stride.
         others = [d for i, ds in enumerate(ref.digits) if i != rows for d in ds if d[0] != 1]
         if not fits or ref.base % k or any(s % k for _, s in [*others, *slow]):
-            raise ref.no_view("bitcast", shape, at)
+            raise no_view(ref, "bitcast", shape, at)
         scaled = [tuple((e, s // k) for e, s in digits) for digits in ref.digits]
         scaled[rows] = boxes.simplify(tuple((e, s // k) for e, s in [*slow, *finest]))
         starts = [s // k if d == rows else s for d, s in enumerate(ref.starts)]
@@ -105,8 +106,8 @@ def reinterpret(
     bits = codec(element).bits
     origin = ref.offset((0,) * len(ref.shape)) * ref.codec.bits
     if origin % bits:
-        raise ref.no_view("reinterpret", shape, at)
+        raise no_view(ref, "reinterpret", shape, at)
     first = origin // bits + offset
     if first < 0 or (first + tiling.elements(shape)) * bits > ref.buffer.size * 8:
-        raise ref.no_view("reinterpret", shape, at)
+        raise no_view(ref, "reinterpret", shape, at)
     return Ref(ref.buffer, element, tuple(shape), digits_of(tiling), None, first, blocks_of(tiling))

@@ -21,6 +21,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece, blocks_of, digits_of
 from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
+from pallasite.interpreter.machine.faults import no_view, outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.layouts.tiling import Tiling
 
@@ -158,7 +159,7 @@ class Ref:
             first = self.starts[d] + start
             padded = -(-(self.starts[d] + self.shape[d]) // block) * block
             if start < 0 or size < 0 or first % block or first + size > padded:
-                raise self._outside("slice", starts, sizes, None, at)
+                raise outside(self, "slice", starts, sizes, None, at)
         moved = tuple(map(add, self.starts, starts))
         return self._kept(key, self._view(key[1], self.digits, moved, self.base, self.blocks))
 
@@ -190,9 +191,9 @@ class Ref:
                 kept.append(d)
                 wanted -= 1
             elif self.shape[d] != 1:
-                raise self.no_view("squeeze", shape)
+                raise no_view(self, "squeeze", shape)
         if wanted >= 0:
-            raise self.no_view("squeeze", shape)
+            raise no_view(self, "squeeze", shape)
         return self.keep(kept[::-1])
 
     # --- access -----------------------------------------------------------------------------
@@ -375,36 +376,9 @@ class Ref:
         ):
             last = i + (size - 1) * (1 if strides is None else strides[d])
             if i < 0 or (size and last >= extent) or last < -1:
-                raise self._outside(what, index, shape, strides, at)
+                raise outside(self, what, index, shape, strides, at)
             starts.append(start + int(i))
         return tuple(starts)
-
-    def _outside(
-        self,
-        what: str,
-        index: Sequence[int],
-        shape: Sequence[int],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> ExecutionError:
-        stepped = f" with strides {list(strides)}" if strides and set(strides) != {1} else ""
-        return ExecutionError(
-            "out-of-bounds",
-            f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
-            f"memref of shape {list(self.shape)} ({self.buffer.name or self.buffer.memory.kind})",
-            at,
-        )
-
-    def no_view(
-        self, what: str, shape: Sequence[int], at: SourceLocation | None = None
-    ) -> ExecutionError:
-        return ExecutionError(
-            "no-such-view",
-            f"memref of shape {list(self.shape)} and type {self.element} has no {what} to "
-            f"{list(shape)} without moving data",
-            at,
-            [Note(f"its address digits are {[list(d) for d in self.digits]}")],
-        )
 
 
 def _cut(array: Array, piece: Piece) -> Array:

@@ -1,0 +1,151 @@
+"""Binds the arrays of a call to the arguments of its kernel, and reads its results back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.ir import Attribute, BlockArgument
+
+from pallasite.diagnostics import UsageError
+from pallasite.dialects.core_split import CoreSplit
+from pallasite.dialects.kernel import DYNAMIC, WRITTEN_ONCE, Call, Kernel
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import MemorySpaceAttr
+from pallasite.dialects.types import memory_space
+from pallasite.interpreter import arrays
+from pallasite.interpreter.driver import Program
+from pallasite.interpreter.machine.codec import is_semaphore
+from pallasite.interpreter.machine.core import Core, Device
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
+
+Array = NDArray[Any]
+
+
+def dynamic_bounds(kernel: Kernel) -> int:
+    """How many sizes of the grid a call passes, before its other operands."""
+    return sum(size == DYNAMIC for size in kernel.grid or ())
+
+
+@dataclass
+class Bound:
+    """A kernel bound to the arrays of one device, and to each of its cores."""
+
+    core: Core
+    """The core that semaphores among the operands belong to."""
+    invocations: list[Invocation]
+    results: list[Operand]
+
+    def outputs(self, call: Call) -> list[Array]:
+        """What the kernel has left in its results."""
+        return [
+            _read(self.core, operand.ref, arrays.dtype_of(type.element_type)).reshape(
+                type.get_shape()
+            )
+            for operand, type in zip(self.results, call.results, strict=True)
+        ]
+
+
+def bind(
+    device: Device,
+    program: Program,
+    kernel: Kernel,
+    split: CoreSplit | None,
+    call: Call,
+    inputs: Sequence[Array],
+) -> Bound:
+    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel on each core."""
+    core = device.cores[0]
+    bounds = dynamic_bounds(kernel)
+    arguments = (*kernel.prefetch, *kernel.operands)
+    expected = len(call.operands) - bounds + len(call.results)
+    if expected != len(arguments):
+        raise UsageError(
+            "operand-count",
+            f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
+            source_location(kernel.func),
+        )
+    sizes = [int(array.reshape(())) for array in inputs[:bounds]]
+    dynamic = iter(sizes)
+    grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
+    operands: list[Operand] = []
+    for position, array in enumerate(inputs[bounds:]):
+        name = titled(f"input {position + bounds}", arguments[position])
+        operand = _allocate(core, name, arguments[position], array.shape)
+        _write(core, operand.ref, array)
+        operands.append(operand)
+    written_once = kernel.func.attributes.get(WRITTEN_ONCE)
+    once = written_once.get_values() if isinstance(written_once, DenseArrayBase) else ()
+    alias = {result: operand - bounds for operand, result in call.aliases}
+    for position, type in enumerate(call.results):
+        argument = arguments[len(operands)]
+        name = titled(f"output {position}", argument)
+        source = alias.get(position)
+        if source is None:
+            operand = _allocate(core, name, argument, type.get_shape(), output=True)
+            if is_semaphore(operand.ref.element):
+                core.passed_semaphores(operand.ref)
+            if len(operands) - len(kernel.prefetch) in once:
+                operand.buffer.buffer.boxes = {}
+        else:
+            shared = operands[source]
+            shared.buffer.buffer.aliased = True
+            operand = Operand(name, shared.ref, shared.buffer, True, True)
+        operands.append(operand)
+    first = len(kernel.prefetch)
+    invocations = [
+        Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
+        for core in device.cores
+    ]
+    return Bound(core, invocations, operands[len(call.operands) - bounds :])
+
+
+def _write(core: Core, ref: Ref, array: Array) -> None:
+    """Puts an operand where the kernel looks for it; of semaphores, an array holds the counts."""
+    if not is_semaphore(ref.element):
+        ref.write(arrays.to_carrier(array, ref.element))
+        return
+    for semaphore, count in zip(core.passed_semaphores(ref), array.flat, strict=True):
+        semaphore.value = int(count)
+
+
+def _read(core: Core, ref: Ref, dtype: np.dtype[Any]) -> Array:
+    """The array of `dtype` that the kernel leaves in `ref`."""
+    if not is_semaphore(ref.element):
+        return arrays.from_carrier(ref.read(), ref.element, dtype)
+    counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]
+    return np.array(counts, dtype).reshape(ref.shape)
+
+
+def _allocate(
+    core: Core, name: str, argument: BlockArgument, shape: tuple[int, ...], *, output: bool = False
+) -> Operand:
+    """An array in HBM, laid out as the kernel's memref if that is there too."""
+    memref = cast("MemRefType[Attribute]", argument.type)
+    in_place = memory_space(memref) in IN_PLACE
+    if in_place and memref.has_static_shape():
+        type: Attribute = memref
+    else:
+        shape = _shape_for(shape, memref, in_place)
+        type = MemRefType(memref.element_type, shape, memory_space=MemorySpaceAttr("hbm"))
+    buffer: Ref = core.allocate(type, name, argument=True)
+    if len(buffer.shape) != len(shape):
+        shape = _shape_for(shape, memref, True)
+    ref = buffer if buffer.shape == shape else buffer.slice((0,) * len(shape), shape)
+    return Operand(name, ref, buffer, output)
+
+
+def _shape_for(
+    shape: tuple[int, ...], memref: MemRefType[Attribute], whole: bool
+) -> tuple[int, ...]:
+    """The shape under which the kernel knows an array: JAX passes scalars as arrays of rank 1."""
+    known = memref.get_shape()
+    if len(shape) != len(known) and whole and prod(shape) == prod(known):
+        return known
+    return shape

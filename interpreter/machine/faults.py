@@ -1,0 +1,42 @@
+"""The diagnostics of accesses that a ref does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.views import Ref
+
+
+def outside(
+    ref: Ref,
+    what: str,
+    index: Sequence[int],
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    at: SourceLocation | None,
+) -> ExecutionError:
+    """The access `what` (a load, say) of a box that reaches out of `ref`."""
+    stepped = f" with strides {list(strides)}" if strides and set(strides) != {1} else ""
+    return ExecutionError(
+        "out-of-bounds",
+        f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
+        f"memref of shape {list(ref.shape)} ({ref.buffer.name or ref.buffer.memory.kind})",
+        at,
+    )
+
+
+def no_view(
+    ref: Ref, what: str, shape: Sequence[int], at: SourceLocation | None = None
+) -> ExecutionError:
+    """The reshape or bitcast `what` to `shape`, for which elements would have to move."""
+    return ExecutionError(
+        "no-such-view",
+        f"memref of shape {list(ref.shape)} and type {ref.element} has no {what} to "
+        f"{list(shape)} without moving data",
+        at,
+        [Note(f"its address digits are {[list(d) for d in ref.digits]}")],
+    )
