@@ -89,12 +89,13 @@ ACCEPTED = [
     "vadd_unaligned_f32", "vadd_grid_edge_f32", "cast_int4_bfloat16", "argmax_ax1_f32",
     "bool_output", "softmax_rows_f32", "mm_i8",
 ]  # fmt: skip
+# What the compiler's own passes lower differs less from target to target than what ours do.
+ASKED = [("mosaic", "v5e"), ("dma", "v5e"), ("dma", "v6e"), *(("vreg", name) for name in TARGETS)]
 
 
 @pytest.mark.aot
 @needs_compiler
-@pytest.mark.parametrize("target", list(TARGETS))
-@pytest.mark.parametrize("form", ["mosaic", "dma", "vreg"])
+@pytest.mark.parametrize(("form", "target"), ASKED)
 def test_the_compiler_agrees(form: str, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ACCEPTED:
         path = str(DATA / f"{name}.stablehlo.mlir")
