@@ -147,7 +147,10 @@ class Ref:
     def slice(
         self, starts: Sequence[int], sizes: Sequence[int], at: SourceLocation | None = None
     ) -> Ref:
-        """The box of `sizes` at `starts`. It may end in the padding of the last tile."""
+        """The box of `sizes` at `starts`. It may end in the padding of the last tile; one without
+        elements may be anywhere, as kernels compute where nothing is copied."""
+        if min(sizes, default=1) == 0:
+            starts = (0,) * len(sizes)
         key = tuple(starts), tuple(sizes)
         known = self._views.get(key)
         if known is not None:

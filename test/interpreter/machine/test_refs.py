@@ -138,6 +138,14 @@ def test_slices_of_slices(element):
     np.testing.assert_array_equal(ref.read()[1, 9], array[0, 0])
 
 
+def test_a_slice_without_elements_may_be_anywhere():
+    whole = make((16, 128), f32)
+    assert whole.slice((-32, 0), (0, 128)).shape == (0, 128)
+    assert whole.slice((40, 4), (8, 0)).shape == (8, 0)
+    with pytest.raises(ExecutionError):
+        whole.slice((0, 0), (-1, 0))
+
+
 def test_a_slice_may_end_in_the_padding_of_the_last_tile():
     ref = make((20, 128), f32)
     assert ref.slice((16, 0), (8, 128)).shape == (8, 128)
