@@ -19,23 +19,14 @@ from corpus import Kernel, arguments, kernels, machine
 
 from pallasite import Diagnostic, api
 from pallasite.interpreter.run import execute, prepare
-from pallasite.tools.tpu_run import load_arrays, split
-
-
-def inputs_of(kernel: Kernel, module: Any) -> list[list[Any]]:
-    """The operands of each device: the corpus's, else random ones."""
-    devices = kernel.entry["devices"]
-    path = kernel.folder / "inputs.npz"
-    if not path.exists():
-        return [api.random_inputs(module, device) for device in range(devices)]
-    parts = [split(array, devices) for array in load_arrays(str(path))]
-    return [[part[device] for part in parts] for device in range(devices)]
+from pallasite.tools.tpu_run import device_inputs
 
 
 def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
     """Runs `kernel` once per seed; yields what is wrong with each run, empty if nothing."""
     module = kernel.parse()
-    inputs = inputs_of(kernel, module)
+    path = kernel.folder / "inputs.npz"
+    inputs = device_inputs(module, str(path) if path.exists() else None, kernel.entry["devices"])
     lowered = api.lower(module, form, target)
     model = api.target_named(target)
     program = prepare(lowered, target=model)

@@ -15,9 +15,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from pallasite import api
 from pallasite.dialects.kernel import call_of
-from pallasite.tools.tpu_run import load_arrays, save_arrays, split
+from pallasite.tools.tpu_run import device_inputs, save_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = Path(os.environ.get("PALLASITE_CORPUS", ROOT.parent / "shared" / "corpus"))
@@ -59,11 +58,7 @@ def inputs_of(name: str, module: Any) -> list[Any]:
     They are the corpus's, else random ones.
     """
     path, devices = CORPUS / name / "inputs.npz", CASES[name]["devices"]
-    if path.exists():
-        whole = load_arrays(str(path))
-        parts = [[split(array, devices)[d] for array in whole] for d in range(devices)]
-    else:
-        parts = [api.random_inputs(module, device) for device in range(devices)]
+    parts = device_inputs(module, str(path) if path.exists() else None, devices)
     return parts if devices > 1 else parts[0]
 
 

@@ -186,17 +186,11 @@ class Session:
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:
         """The operands of each device."""
-        from pallasite import api
 
         o = self.options
         if o.devices < 1:
             raise UsageError("device-count", f"expected at least one device, got {o.devices}")
-        if o.inputs is None:
-            return [api.random_inputs(module, o.seed + d) for d in range(o.devices)]
-        whole = load_arrays(o.inputs)
-        return [list(part) for part in zip(*(split(a, o.devices) for a in whole), strict=True)] or [
-            [] for _ in range(o.devices)
-        ]
+        return device_inputs(module, o.inputs, o.devices, o.seed)
 
     def _simulate(
         self, module: ModuleOp, inputs: list[list[Any]], conditions: Conditions | None = None
@@ -312,6 +306,18 @@ def load_arrays(path: str) -> list[Any]:
             return [archive[f"arr_{n}"] for n in range(len(archive.files))]
     except (KeyError, ValueError) as error:
         raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
+
+
+def device_inputs(
+    module: ModuleOp, path: str | None, devices: int, seed: int = 0
+) -> list[list[Any]]:
+    """The operands of each device: of the `.npz` file at `path`, else random ones."""
+    from pallasite import api
+
+    if path is None:
+        return [api.random_inputs(module, seed + device) for device in range(devices)]
+    parts = [split(array, devices) for array in load_arrays(path)]
+    return [[part[device] for part in parts] for device in range(devices)]
 
 
 def split(array: Any, devices: int) -> list[Any]:

@@ -113,7 +113,9 @@ class Unroller:
     """Unrolls one function; rules read grids with `registers` and record them with `define`."""
 
     def __init__(self) -> None:
-        # By identity of the old values, which live as long as this: hashing them is a call each.
+        self._gone: list[Operation] = []
+        # By identity of the old values, as hashing them is a call each. They live as long as this:
+        # `_gone` holds those that no block does, so that no other value gets their identity.
         self._grids: dict[int, Registers] = {}
         self._scalars: dict[int, SSAValue] = {}
         self._plain: set[Operation] = set()
@@ -148,13 +150,11 @@ class Unroller:
             # Nothing was split: messages go on calling the arguments by their names.
             for before, after in zip(old.args, new.args, strict=True):
                 after.name_hint = before.name_hint
-        gone: list[Operation] = []
-        for op in list(old.ops):
-            if not self._operation(op):
-                gone.append(op)
+        gone = [op for op in list(old.ops) if not self._operation(op)]
         emptied(old)
         for op in gone:
             op.drop_all_references()
+        self._gone += gone
         fill(new, self._out)
         self._sums.pop()
         self._out = outer

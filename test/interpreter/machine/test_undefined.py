@@ -9,30 +9,26 @@ import pytest
 
 from pallasite import Diagnostic, api
 
-SMEM = "#tpu.memory_space<smem>"
-KERNEL = f"""module attributes {{stable_mosaic.version = 11 : i64}} {{
-  func.func @k(%table: memref<2x3xi32, {SMEM}>, %out: memref<3xi32, {SMEM}>) attributes {{
-      dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
-      tpu.core_type = #tpu.core_type<tc>}} {{
-    %zero = arith.constant 0 : index
-    %one = arith.constant 1 : index
-    %three = arith.constant 3 : index
-    %seven = arith.constant 7 : i32
-    %no = arith.constant false
-    %got = memref.load %table[%one, %three] : memref<2x3xi32, {SMEM}>
-    USE
-    return
-  }}
-}}"""
-STORE = f"memref.store %used, %out[%zero] : memref<3xi32, {SMEM}>"
+from ...passes.checking import SMEM, kernel, memref
+
+KERNEL = kernel(
+    f"%table: {memref('2x3xi32', SMEM)}, %out: {memref('3xi32', SMEM)}",
+    f"""%one = arith.constant 1 : index
+      %three = arith.constant 3 : index
+      %seven = arith.constant 7 : i32
+      %no = arith.constant false
+      %got = memref.load %table[%one, %three] : {memref("2x3xi32", SMEM)}
+      USE""",
+)
+STORE = f"memref.store %used, %out[%c0] : {memref('3xi32', SMEM)}"
 USES = {
-    "stored": f"memref.store %got, %out[%zero] : memref<3xi32, {SMEM}>",
+    "stored": f"memref.store %got, %out[%c0] : {memref('3xi32', SMEM)}",
     "arithmetic": f"%used = arith.addi %seven, %got : i32\n{STORE}",
     "compared": f"%is = arith.cmpi eq, %got, %seven : i32\n"
     f"%used = arith.select %is, %seven, %seven : i32\n{STORE}",
     "chosen": f"%used = arith.select %no, %seven, %got : i32\n{STORE}",
     "index": f"%i = arith.index_cast %got : i32 to index\n"
-    f"memref.store %seven, %out[%i] : memref<3xi32, {SMEM}>",
+    f"memref.store %seven, %out[%i] : {memref('3xi32', SMEM)}",
 }
 INPUT = np.arange(6, dtype=np.int32).reshape(2, 3)
 DRIVERS: Any = ("compiled", "reference")
