@@ -89,6 +89,30 @@ def test_jax_messages_stay() -> None:
         pl.pallas_call(body, out_shape=x, grid=(8,), in_specs=[block], out_specs=block)(x)
 
 
+def test_errors_of_jax_say_where_and_what_to_write_instead() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.sort(x[...], axis=-1)  # the sort
+
+    x = jnp.ones((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with simulate(), pytest.raises(NotImplementedError, match="sort") as caught:
+        call(x)
+    note = "\n".join(caught.value.__notes__)
+    assert f"{HERE}:{line_of('the sort')}:" in note
+    assert "sorting networks" in note
+
+
+def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.sort(x[...], axis=-1)
+
+    x = jnp.ones((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with pytest.raises(NotImplementedError, match="sort") as caught:
+        jax.jit(call).trace(x).lower(lowering_platforms=("tpu",))
+    assert not getattr(caught.value, "__notes__", [])
+
+
 def test_deadlock() -> None:
     def body(x: Any, o: Any, semaphore: Any) -> None:
         pl.semaphore_wait(semaphore, 1)  # the wait

@@ -107,7 +107,7 @@ def install() -> None:
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
-        trace_kernels()
+        trace_kernels(current)
         keep_pipelines(current)
         answer_for_target(current)
         accept_old_spellings(lambda: current() is not None)

@@ -21,47 +21,78 @@ from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from pallasite.diagnostics import Diagnostic
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
 
 
-def trace_kernels() -> None:
-    """Kernels in `pallas` form are traced by us where JAX would lower them (`tracing`)."""
+def trace_kernels(current: Callable[[], Settings | None]) -> None:
+    """Kernels in `pallas` form are traced by us where JAX would lower them (`tracing`).
+
+    What JAX's own lowering raises in a simulation gets a note with our diagnostic of the kernel;
+    `current` gives the settings of the thread.
+    """
     lowering: Any = tpu_rules.lowering
     pipelined = lowering.lower_jaxpr_to_pipelined_module
     unpipelined = lowering.lower_jaxpr_into_unpipelined_module
 
     @functools.wraps(pipelined)
     def lower_pipelined(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
+        def take(traced: tracing.Traced) -> str:
+            return traced.take_call(
+                jaxpr,
+                grid_mapping,
+                semantics=options["dimension_semantics"],
+                mesh=options["mesh"],
+                fused=options["fuse_transposed_lhs_in_matmul"],
+            )
+
         traced = _traced.get()
-        if traced is None:
+        if traced is not None:
+            return ir.Module.parse(take(traced))
+        with _explaining(current, take):
             return pipelined(ctx, grid_mapping, jaxpr, **options)
-        stub = traced.take_call(
-            jaxpr,
-            grid_mapping,
-            semantics=options["dimension_semantics"],
-            mesh=options["mesh"],
-            fused=options["fuse_transposed_lhs_in_matmul"],
-        )
-        return ir.Module.parse(stub)
 
     @functools.wraps(unpipelined)
     def lower_unpipelined(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> Any:
+        def take(traced: tracing.Traced) -> str:
+            return traced.take_mesh(
+                jaxpr,
+                options["pallas_mesh"],
+                device_mesh=options["jax_mesh"],
+                scratch=options["num_scratch"],
+                fused=options.get("fuse_transposed_lhs_in_matmul", False),
+            )
+
         traced = _traced.get()
         if traced is None:
-            return unpipelined(ctx, module, jaxpr, **options)
-        stub = traced.take_mesh(
-            jaxpr,
-            options["pallas_mesh"],
-            device_mesh=options["jax_mesh"],
-            scratch=options["num_scratch"],
-            fused=options.get("fuse_transposed_lhs_in_matmul", False),
-        )
-        for op in ir.Module.parse(stub).body.operations:
+            with _explaining(current, take):
+                return unpipelined(ctx, module, jaxpr, **options)
+        for op in ir.Module.parse(take(traced)).body.operations:
             module.body.append(op.operation.clone())
 
     lowering.lower_jaxpr_to_pipelined_module = lower_pipelined
     lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
+
+
+@contextmanager
+def _explaining(
+    current: Callable[[], Settings | None], take: Callable[[tracing.Traced], str]
+) -> Generator[None]:
+    """Notes on errors of JAX's lowering what `take`, our tracing of the same kernel, says of it:
+    the line and what to write instead. The error stays the one that programs may catch."""
+    try:
+        yield
+    except Exception as error:
+        if current() is not None:
+            try:
+                take(tracing.Traced())
+            except Diagnostic as explanation:
+                error.add_note(str(explanation))
+            except Exception:
+                # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
+                pass
+        raise
 
 
 _traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)
