@@ -29,6 +29,7 @@ from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
+from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
 from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
@@ -269,6 +270,7 @@ _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **MASK_RULES,
     **SCALAR_RULES,
     **{kind: (*MASK_RULES[kind], carried_flat) for kind in (scf.ForOp, scf.IfOp)},
+    tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], strided_rotation),
     tpu.StridedLoadOp: (_strided,),
     tpu.StridedStoreOp: (_strided,),
     tpu.MemrefReshapeOp: (_reshape_view,),

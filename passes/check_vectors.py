@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -302,17 +303,16 @@ def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -
         )  # fmt: skip
 
 
-def _strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
-    """Rows rotate by different amounts where the cross-lane unit has a stride."""
-    rank = len(cast(Vector, op.operands[0].type).get_shape())
-    along = op.stride_dimension.value.data if op.stride_dimension is not None else None
-    if op.stride is None or along != rank - 2 or target.strided_lane_rotate:
-        return
-    raise refusal(
-        op, "rotate-stride", f"{target.name} cannot rotate the rows of a matrix by different "
-        "amounts", "its cross-lane unit rotates all sublanes of a register alike",
-        "rotate row by row, or put the stride axis in front",
-    )  # fmt: skip
+def _comparison(op: arith.CmpfOp, target: Target) -> None:
+    """Comparisons hold for numbers; what else must hold for NaN is said by a second one."""
+    name = CMPF_PREDICATES[op.predicate.value.data]
+    if name not in ("oeq", "ogt", "oge", "olt", "ole", "one"):
+        raise refusal(
+            op, "comparison", f"comparing floats by {name!r} is not supported",
+            "the compiler has the ordered comparisons only, which are false for NaN",
+            "negate the opposite comparison (not x <= y for 'ugt'), or compare x with itself, "
+            "which is 'oeq' unless x is NaN",
+        )  # fmt: skip
 
 
 def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
@@ -341,9 +341,10 @@ def _undone(op: Operation, source: Vector) -> bool:
 
 
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    arith.CmpfOp: (_comparison,),
     arith.SelectOp: (_narrow_extremum,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
-    tpu.DynamicRotateOp: (_flat_shift, _strided_rotation),
+    tpu.DynamicRotateOp: (_flat_shift,),
     tpu.MatmulOp: (_precision,),
     tpu.IotaOp: (_half_word_iota,),
 }  # fmt: skip

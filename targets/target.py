@@ -53,7 +53,8 @@ class Target:
     """Element widths that the compiler gathers along sublanes."""
     two_source_shuffle: bool = False
     """A sublane shuffle of two registers is one instruction."""
-    strided_lane_rotate: bool = False
+    strided_rotate_bits: frozenset[int] = frozenset()
+    """Element widths of which the cross-lane unit rotates each row by another amount."""
     stochastic_round: bool = False
     shuffled_store: bool = False
     dma_signals_regular: bool = False
@@ -123,7 +124,8 @@ _V5E = Target(
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
-    sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
+    sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
+    stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
     bf16_ops_per_second=197e12, int8_ops=394e12,
@@ -133,7 +135,8 @@ _V5P = Target(
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
-    sublane_gather=True, strided_lane_rotate=True, stochastic_round=True, shuffled_store=True,
+    sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
+    stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
@@ -146,7 +149,7 @@ _V6E = Target(
     bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
-    two_source_shuffle=True, strided_lane_rotate=True,
+    two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
     stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
@@ -160,7 +163,7 @@ _V7X = Target(
     bf16_ops=_BF16_V6, i16_add=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
-    two_source_shuffle=True, strided_lane_rotate=True,
+    two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
     stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,

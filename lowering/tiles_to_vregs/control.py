@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, Region
 
 from pallasite.dialects import func, scf, tpu
+from pallasite.lowering.tiles_to_vregs.branches import emit_conditional
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
@@ -13,7 +14,8 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
     tpu.RegionOp, tpu.TraceOp, tpu.YieldOp, func.ReturnOp,
 )  # fmt: skip
 def unroll_structured(op: Operation, u: Unroller) -> None:
-    """Operands, results and block arguments expand one to many; nothing else changes."""
+    """Operands, results and block arguments expand one to many; nothing else changes but what
+    conditionals only pass on (`branches`)."""
     if u.is_plain(op):
         u.keep(op)
         return
@@ -27,5 +29,5 @@ def unroll_structured(op: Operation, u: Unroller) -> None:
         location=op.location,
         regions=regions,
     )
-    u.emit(made)
-    u.define_all(op.results, made.results)
+    values = emit_conditional(made, u) if isinstance(made, scf.IfOp) else u.emit(made).results
+    u.define_all(op.results, values)

@@ -22,7 +22,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.masks import everywhere, is_mask, mask_in_layout
+from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 
 
 def carried_layout(value: SSAValue) -> VectorLayout:
@@ -92,39 +92,12 @@ def lower_structured(op: Operation, c: Converter) -> None:
         regions=regions,
     )
     c.insert(made)
-    for old, new in zip(op.results, _chosen(made, c), strict=True):
+    for old, new in zip(op.results, made.results, strict=True):
         if is_vector(old):
             _receive(old, new, c)
         else:
             old.replace_all_uses_with(new)
     c.retire(op)
-
-
-def _chosen(made: Operation, c: Converter) -> list[SSAValue]:
-    """The results of `made`; what a branch only passes on is selected by a mask.
-
-    The compiler makes such results selects by a scalar, and then has no vectors selected by one.
-    """
-    values = list[SSAValue](made.results)
-    if not isinstance(made, scf.IfOp) or not values:
-        return values
-    yields = [cast(Operation, region.block.last_op).operands for region in made.regions]
-    for number, (value, left, right) in enumerate(zip(values, *yields, strict=True)):
-        inside = any(made.is_ancestor(v.owner) for v in (left, right))
-        if isinstance(value.type, VectorType) and not inside:
-            values[number] = _select(made.operands[0], left, right, c)
-    return values
-
-
-def _select(condition: SSAValue, left: SSAValue, right: SSAValue, c: Converter) -> SSAValue:
-    """`left` if the scalar `condition` holds, else `right`, chosen word by word."""
-    kind = cast(VectorType[Attribute], left.type)
-    bits = bit_width(kind)
-    words = kind if bits == 32 else VectorType(i32, kind.get_shape()[:-1])
-    operands = [c.bitcast(v, words) for v in (left, right)]
-    bit = c.emit(arith.ExtUIOp.create(operands=[condition], result_types=[i32]))
-    mask = everywhere(c, bit, operands[0])
-    return c.bitcast(c.emit(arith.SelectOp(mask, *operands)), kind)
 
 
 def _rebuilt(old: Block, c: Converter) -> Block:

@@ -124,9 +124,11 @@ def lower(
     if present == "pallas":
         # The form's rules are its verifiers; the lowering relies on them.
         verify(module)
-    else:
+    checked = present in ("mosaic", "dma")
+    lowered = module.clone() if checked or present != form else module
+    if present != "pallas":
         with diagnosed("check-kernel"):
-            _check(module, model, allow_beyond_reference)
+            _check(lowered, model, allow_beyond_reference)
     if present == form:
         if present == "pallas":
             # What the target or the compiler refuses shows in the next form.
@@ -136,7 +138,6 @@ def lower(
     from pallasite.dialects.kernel import set_form
     from pallasite.lowering.pipelines import steps
 
-    lowered = module.clone()
     context = make_context()
     for leaves, step in steps(present, form, target):
         with diagnosed(step.name):
@@ -150,13 +151,20 @@ def lower(
 
 
 def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
-    """Refuses what no step can make legal; warns of what is odd about the grid."""
+    """Refuses what no step can make legal; warns of what is odd about the grid.
+
+    What computes nothing that is used goes first: the TPU compiler never looks at it either.
+    """
     from pallasite.dialects.kernel import describe_kernel, kernel_function
     from pallasite.passes.check_grid import grid_advice
     from pallasite.passes.check_kernel import check_kernel
+    from pallasite.passes.dead_code import remove_dead_code
 
-    check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
     func = kernel_function(module)
+    if func is not None and form_of(module) in ("mosaic", "dma"):
+        for block in func.body.blocks:
+            remove_dead_code(block)
+    check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
     if func is not None:
         for advice in grid_advice(describe_kernel(func)):
             warnings.warn(KernelWarning(advice), stacklevel=3)

@@ -29,7 +29,7 @@ class Verdict:
 
 def outputs(module: ModuleOp, case: Case, form: str, target: str, pattern: int) -> list[Array]:
     """The answers in `form`, with undefined memory and registers filled with `pattern`."""
-    lowered = pallasite.lower(module, form=form, target=target)
+    lowered = pallasite.lower(module, form, target, allow_beyond_reference=True)
     inputs = [list(case.inputs)]
     return execute(lowered, inputs, target=get_target(target), poison=pattern).outputs[0]
 
@@ -70,7 +70,7 @@ def check(case: Case, target: str, forms: tuple[str, ...] = ("dma", "tiles", "vr
     lowered = module
     for form in forms:
         try:
-            lowered = pallasite.lower(lowered, form=form, target=target)
+            lowered = pallasite.lower(lowered, form, target, allow_beyond_reference=True)
             lowered.verify()
             answers = [outputs(lowered, case, form, target, pattern) for pattern in (0, 1)]
         except Diagnostic as error:

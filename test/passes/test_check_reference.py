@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from .checking import SMEM, beyond, check, kernel, load, memref, refused
@@ -105,19 +107,51 @@ def test_counting_in_half_words() -> None:
     check(iota("64x256xi8", 0))
 
 
-def test_rotating_rows_by_different_amounts() -> None:
-    def rotate(along: int) -> str:
-        kind = "vector<2x8x128xf32>"
-        return kernel(
-            f"%x: {memref('2x8x128xf32')}",
-            load("a", "x", "2x8x128xf32") + "%n = arith.constant 2 : i32\n"
-            f"%b = tpu.dynamic_rotate %a by %n dim 2 {{stride = 1 : si32, "
-            f"stride_dimension = {along} : si32}} : {kind}, i32 -> {kind}",
-        )
+def rotate(shape: str, dim: int, along: int, amount: str = "constant 2") -> str:
+    kind = f"vector<{shape}>"
+    ref = memref("1xi32", SMEM)
+    loaded = f"memref.load %s[%c0] : {ref}"
+    return kernel(
+        f"%x: {memref(shape)}, %s: {ref}",
+        load("a", "x", shape)
+        + f"%n = {loaded if amount == 'loaded' else 'arith.' + amount + ' : i32'}\n"
+        f"%b = tpu.dynamic_rotate %a by %n dim {dim} {{stride = 1 : si32, "
+        f"stride_dimension = {along} : si32}} : {kind}, i32 -> {kind}",
+    )
 
-    check(rotate(1))
-    beyond(rotate(1), "rotate-stride", "v4")
-    check(rotate(0), "v4")
+
+def test_rotating_rows_by_different_amounts() -> None:
+    for shape, target, good in (
+        ("2x8x128xf32", "v5e", True), ("2x8x128xf32", "v4", False), ("2x16x128xbf16", "v5p", True),
+        ("2x32x128xi8", "v5e", False), ("2x32x128xi8", "v6e", True), ("2x32x128xi8", "v7x", True),
+    ):  # fmt: skip
+        (check if good else partial(beyond, code="rotate-stride"))(
+            rotate(shape, 2, 1), target=target
+        )
+    beyond(rotate("2x8x128xf32", 0, 1), "rotate-stride")
+    beyond(rotate("2x8x128xf32", 2, 1, "loaded"), "rotate-stride")
+
+
+def test_rotating_matrices_by_different_amounts() -> None:
+    for dim in (1, 2):
+        for amount in ("constant 2", "loaded"):
+            check(rotate("4x32x128xf32", dim, 0, amount), "v4")
+    beyond(rotate("4x20x100xf32", 2, 0), "rotate-stride")
+    beyond(rotate("4x20x128xf32", 1, 0), "rotate-stride")
+    beyond(rotate("4x24x128xbf16", 1, 0), "rotate-stride")
+    check(rotate("4x24x100xf32", 1, 0))
+    check(rotate("5x4x30x100xf32", 0, 1))
+
+
+def test_comparisons_are_false_for_nan() -> None:
+    def compare(predicate: str) -> str:
+        shape = "16x128xf32"
+        body = f"%m = arith.cmpf {predicate}, %a, %a : vector<{shape}>"
+        return kernel(f"%x: {memref(shape)}", load("a", "x", shape) + body)
+
+    check(compare("one"))
+    for predicate in ("une", "uno", "ord", "ult", "true"):
+        beyond(compare(predicate), "comparison")
 
 
 def test_masks_are_reshaped_where_lanes_stay() -> None:

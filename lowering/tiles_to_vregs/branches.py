@@ -1,0 +1,146 @@
+"""What a conditional only passes on, which the TPU compiler must not see as its result.
+
+Where both branches of an `scf.if` yield values from outside of it, the compiler's canonicalization
+makes the result an `arith.select` by the scalar condition, and then has no vectors selected by a
+scalar. It folds before that, so a branch that yields `x * 1.0` or the sum of two constants passes
+on values as well. We select by a mask instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import get_effects
+
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.types import bit_width, splat, vector_of
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, is_vector
+
+_WORDS = vector_of(i32, (SUBLANES, LANES))
+_NEVER_EARLY = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+"""Without side effects, but only defined where the branch is taken."""
+_NEW_WITH_ITSELF = (
+    arith.AddfOp, arith.AddiOp, arith.DivfOp, arith.MulfOp, arith.MuliOp, arith.SubfOp,
+)  # fmt: skip
+"""Compute something new of an operand and itself, where other operations fold (`x | x`)."""
+
+
+def emit_conditional(made: scf.IfOp, u: Unroller) -> list[SSAValue]:
+    """Appends `made`, and what stands for its results: registers that its branches only pass on are
+    selected by a mask, and what the branches compute of them goes in front."""
+    values = list[SSAValue](made.results)
+    blocks = [region.block for region in made.regions if region.blocks]
+    passed = [_passed_on(block) for block in blocks]
+    ends = [cast(Operation, block.last_op) for block in blocks]
+    selected: list[int] = []
+    for number, value in enumerate(values):
+        sides = [end.operands[number] for end in ends]
+        if is_vector(value.type) and all(
+            side in known or not made.is_ancestor(side.owner)
+            for side, known in zip(sides, passed, strict=True)
+        ):
+            selected.append(number)
+    for block, end in zip(blocks, ends, strict=True):
+        for op in _leading_to([end.operands[number] for number in selected], block):
+            op.detach()
+            u.emit(op)
+    u.emit(made)
+    if selected:
+        mask = _mask(made.cond, u)
+        for number in selected:
+            values[number] = _select(mask, [end.operands[number] for end in ends], u)
+    return values
+
+
+def _passed_on(block: Block) -> set[SSAValue]:
+    """Results of operations in `block` that may fold to constants or to values from outside."""
+    constants: set[SSAValue] = set()
+    passed: set[SSAValue] = set()
+    for op in block.ops:
+        if isinstance(op, arith.ConstantOp):
+            constants.update(op.results)
+            continue
+        if (
+            not op.operands
+            or op.regions
+            or isinstance(op, _NEVER_EARLY)
+            or get_effects(op) != set()
+        ):
+            continue
+        known = [_is_constant(v, constants) for v in op.operands]
+        if all(known):
+            constants.update(op.results)
+        elif all(
+            constant or v in passed or _parent(v) is not block
+            for v, constant in zip(op.operands, known, strict=True)
+        ) and _may_fold(op):
+            passed.update(op.results)
+    return constants | passed
+
+
+def _parent(value: SSAValue) -> Block | None:
+    return value.owner.parent if isinstance(value.owner, Operation) else value.owner
+
+
+def _is_constant(value: SSAValue, constants: set[SSAValue]) -> bool:
+    return value in constants or isinstance(value.owner, arith.ConstantOp)
+
+
+def _may_fold(op: Operation) -> bool:
+    """Whether registers of `op` may be registers of its operands, or constants."""
+    if any(_is_identity(v) for v in op.operands):
+        return True
+    return len(set(op.operands)) < len(op.operands) and not isinstance(op, _NEW_WITH_ITSELF)
+
+
+def _is_identity(value: SSAValue) -> bool:
+    """Whether `value` is a constant for which some operation passes its other operand on, or
+    absorbs it: 0, 1, -1, an infinity, the largest or smallest integer."""
+    owner = value.owner
+    constant = owner.value if isinstance(owner, arith.ConstantOp) else None
+    if not isinstance(constant, DenseIntOrFPElementsAttr) or not constant.is_splat():
+        return False
+    number = cast(float, next(iter(constant.get_values())))
+    identities: set[float] = {-1, 0, 1, inf, -inf}
+    element = constant.get_element_type()
+    if isinstance(element, IntegerType):
+        largest = 1 << (element.width.data - 1)
+        identities |= {largest, -largest, largest - 1}
+    return number in identities
+
+
+def _leading_to(values: Sequence[SSAValue], block: Block) -> list[Operation]:
+    """The operations of `block` that compute `values`, in order."""
+    needed = set(values)
+    found: list[Operation] = []
+    for op in reversed(list(block.ops)) if needed else ():
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+            found.append(op)
+    return found[::-1]
+
+
+def _mask(condition: SSAValue, u: Unroller) -> SSAValue:
+    """A mask that is set everywhere if the scalar `condition` holds, else nowhere."""
+    word = u.emit(arith.ExtUIOp.create(operands=[condition], result_types=[i32]))
+    spread = u.emit(vector.BroadcastOp(word.results[0], _WORDS))
+    zero = u.emit(arith.ConstantOp(splat(_WORDS, 0)))
+    return u.emit(arith.CmpiOp(spread, zero, "ne")).results[0]
+
+
+def _select(mask: SSAValue, sides: Sequence[SSAValue], u: Unroller) -> SSAValue:
+    """The first of the registers `sides` where `mask` is set, else the second, word by word."""
+    kind = sides[0].type
+    operands = [_bitcast(side, _WORDS, u) for side in sides] if bit_width(kind) != 32 else sides
+    return _bitcast(u.emit(arith.SelectOp(mask, *operands)).results[0], kind, u)
+
+
+def _bitcast(value: SSAValue, kind: Attribute, u: Unroller) -> SSAValue:
+    if value.type == kind:
+        return value
+    return u.emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind])).results[0]

@@ -1,0 +1,56 @@
+"""Rotations by amounts that differ along a dimension; `--allow-beyond-reference` lifts these.
+
+Every rule was established by asking the real compiler (libtpu 0.0.51, v4 to v7x) about kernels of
+one rotation, of ranks 2 to 4, f32, bf16 and i8.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from pallasite.dialects import tpu
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_vectors import refusal
+from pallasite.passes.divisibility import constant_of
+from pallasite.targets import Target
+
+
+def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
+    """A stride along leading dimensions is a rotation for each index; one along rows takes the
+    cross-lane unit's own stride, which is fixed when the kernel is compiled."""
+    if op.stride is None or op.stride_dimension is None:
+        return
+    kind = cast("VectorType[Attribute]", op.operands[0].type)
+    shape, bits, dim = kind.get_shape(), bit_width(kind), op.dimension.value.data
+    rank, along = len(shape), op.stride_dimension.value.data
+    if along == rank - 2:
+        if dim != rank - 1 or bits not in target.strided_rotate_bits:
+            widths = " or ".join(map(str, sorted(target.strided_rotate_bits)))
+            known = (
+                f"rotates rows of {widths}-bit elements along lanes" if widths else "has no such"
+            )
+            raise refusal(
+                op, "rotate-stride", f"{target.name} cannot rotate the rows of a matrix of "
+                f"{kind.element_type} by different amounts along dimension {dim}",
+                f"its cross-lane unit {known}" + ("" if widths else " rotation"),
+                "rotate row by row, or put the stride axis in front",
+            )  # fmt: skip
+        if constant_of(op.operands[1]) is None:
+            raise refusal(
+                op, "rotate-stride", "rows cannot be rotated by different amounts that are only "
+                "known at run time",
+                "the cross-lane unit's stride comes with a constant amount",
+                "rotate by the stride with a constant amount first, then all rows by the other",
+            )  # fmt: skip
+    unit = {rank - 1: LANES, rank - 2: SUBLANES * packing(bits)}.get(dim, 1)
+    if shape[dim] % unit:
+        raise refusal(
+            op, "rotate-stride", f"a rotation with a stride along {shape[dim]} elements of "
+            f"dimension {dim} is not supported",
+            f"it goes round whole registers, which have {unit} of {kind.element_type}",
+            f"pad the dimension to a multiple of {unit}",
+        )  # fmt: skip
