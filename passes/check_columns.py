@@ -54,6 +54,9 @@ def makes_column(op: Operation) -> bool:
         dims = [int(d) for d in op.reduction_dims.get_values()]
         spread = cast(Vector, result).get_shape()[-1] > 1
         return rank - 1 in dims and rank - 2 not in dims and spread
+    if isinstance(op, tpu.ReduceIndexOp):
+        shape = cast(Vector, op.operands[0].type).get_shape()
+        return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
     if isinstance(op, tpu.MatmulOp):
         # A matrix by a vector of f32 is a product and a sum over lanes.
         return len(cast(Vector, op.operands[1].type).get_shape()) == 1

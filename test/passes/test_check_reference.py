@@ -38,6 +38,25 @@ def test_columns_stay_columns_without_a_sublane_gather() -> None:
     check(row_sum(KEPT, "16x1"), "v4")
 
 
+def test_indices_of_maxima_are_columns() -> None:
+    reduced = (
+        "%r = tpu.reduce_index %a {axis = AXIS : i32, kind = #tpu.reduction_kind<arg_max>} "
+        ": vector<16x128xf32> -> vector<SIZExi32>\n"
+        f"tpu.vector_store %o[%c0], %r {{strides = array<i32>}} : {memref('SIZExi32')}, "
+        "vector<SIZExi32>,"
+    )
+
+    def text(axis: int) -> str:
+        size = str((16, 128)[1 - axis])
+        body = (load("a", "x", "16x128xf32") + reduced).replace("AXIS", str(axis))
+        arguments = f"%x: {memref('16x128xf32')}, %o: {memref('SIZExi32')}"
+        return kernel(arguments, body).replace("SIZE", size)
+
+    check(text(0), "v4")
+    check(text(1), "v5e")
+    beyond(text(1), "sublane-gather", "v4")
+
+
 def test_a_change_of_shape_and_back_moves_nothing() -> None:
     body = load("a", "x", "16x128xf32") + (
         "%b = vector.shape_cast %a : vector<16x128xf32> to vector<16x128x1xf32>\n"
