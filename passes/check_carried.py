@@ -14,16 +14,17 @@ from typing import cast
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from pallasite.dialects import arith, math, scf, tpu, vector
+from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_vectors import refusal
-from pallasite.targets import Target
+from pallasite.targets import TARGETS, Target
 
 Vector = VectorType[Attribute]
 
 PACKED, SPREAD = "packed", "one per word"
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
-_WIDENED = (arith.AddfOp, arith.SubfOp, arith.MulfOp, math.ExpOp)
+_WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
+"""Operations on bf16 that chips without them widen at once."""
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
@@ -102,9 +103,12 @@ def _through_words(op: Operation, target: Target) -> bool:
     Functions that are spelled out later (`math.sin`) stay in place until then.
     """
     kind = op.results[0].type
-    if not isinstance(kind, VectorType) or any(v.type != kind for v in op.operands):
+    values = op.operands[1:] if isinstance(op, arith.SelectOp) else op.operands
+    if not isinstance(kind, VectorType) or any(v.type != kind for v in values):
         return False
     element = cast(Vector, kind).element_type
+    if isinstance(op, arith.SelectOp):
+        return bit_width(element) < target.narrowest_select_bits
     if isinstance(element, BFloat16Type):
-        return isinstance(op, _WIDENED) and op.name not in target.bf16_ops
+        return op.name in _WIDENED - target.bf16_ops
     return isinstance(op, _SUMS) and isinstance(element, IntegerType) and not target.i16_add

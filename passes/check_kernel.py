@@ -26,6 +26,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_carried import carried_flat
+from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
@@ -269,6 +270,7 @@ _REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
     **REFERENCE_RULES,
     **MASK_RULES,
     **SCALAR_RULES,
+    **CAST_RULES,
     **{kind: (*MASK_RULES[kind], carried_flat) for kind in (scf.ForOp, scf.IfOp)},
     tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], strided_rotation),
     tpu.StridedLoadOp: (_strided,),

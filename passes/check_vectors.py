@@ -38,8 +38,17 @@ def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
     return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
 
 
+_UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
+
+
 def check_element(op: Operation, element: Attribute) -> None:
     """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
+    if element.name in _UNKNOWN_FLOATS:
+        raise refusal(
+            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            "the vector unit does not have this kind of 8-bit float",
+            "use float8_e4m3fn or float8_e5m2",
+        )  # fmt: skip
     if isinstance(element, Float16Type):
         raise refusal(
             op, "element-type", f"vectors of f16 are not supported, got them in {op.name}",

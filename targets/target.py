@@ -65,6 +65,8 @@ class Target:
     """Element widths that the cross-lane unit transposes."""
     direct_casts: frozenset[tuple[str, str]] = frozenset()
     """(from, to) conversions that need no detour through 32 bits."""
+    unconverted: frozenset[str] = frozenset()
+    """Element types that registers hold and no conversion reads or writes."""
 
     clock_hz: float = 940e6
     hbm_bytes_per_second: float = 820e9
@@ -115,6 +117,7 @@ _V4 = Target(
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
+    unconverted=frozenset({"f4E2M1FN", "i2"}),
     transpose_bits=frozenset({16, 32}),
     clock_hz=1050e6, hbm_bytes_per_second=615e9,
     bf16_ops_per_second=137.5e12,
@@ -124,6 +127,7 @@ _V5E = Target(
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
+    unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
@@ -135,6 +139,7 @@ _V5P = Target(
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
+    unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
     transpose_bits=frozenset({16, 32}),
@@ -152,6 +157,7 @@ _V6E = Target(
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
     stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
+    unconverted=frozenset({"f4E2M1FN"}),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
 )  # fmt: skip

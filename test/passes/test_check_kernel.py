@@ -69,7 +69,7 @@ def test_shifts_of_bytes_need_generation_5() -> None:
     check(binary("arith.shli", "i16"), "v4")
 
 
-@pytest.mark.parametrize("element", ["f16", "i64", "f64"])
+@pytest.mark.parametrize("element", ["f16", "i64", "f64", "f8E3M4", "f8E4M3", "f8E5M2FNUZ"])
 def test_elements_without_registers(element: str) -> None:
     refused(kernel(f"%a: {memref(f'8x128x{element}')}", load("x", "a", f"8x128x{element}")),
             "element-type")  # fmt: skip

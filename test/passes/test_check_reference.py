@@ -383,6 +383,30 @@ def test_flat_vectors_lie_where_the_target_computes_them() -> None:
     beyond(carried("i16", "arith.xori %l, %v", "%n"), "carried-flat")
 
 
+def test_flat_vectors_are_widened_where_the_target_lacks_bf16() -> None:
+    for operation in ("arith.maximumf %v, %v", "math.tanh %v", "math.powf %v, %v"):
+        beyond(carried("bf16", operation), "carried-flat", "v5e")
+        check(carried("bf16", operation), "v6e")
+
+
+def test_elements_that_are_not_converted() -> None:
+    def cast(op: str, source: str, result: str) -> str:
+        types = f"vector<64x128x{source}> to vector<64x128x{result}>"
+        shape = f"64x128x{source}"
+        return kernel(
+            f"%x: {memref(shape)}", load("a", "x", shape) + f"%b = arith.{op} %a : {types}"
+        )
+
+    for op, source, result in (("extf", "f4E2M1FN", "f32"), ("truncf", "f32", "f4E2M1FN")):
+        check(cast(op, source, result), "v7x")
+        beyond(cast(op, source, result), "narrow-cast", "v6e")
+    check(cast("extsi", "i2", "i32"), "v5e")
+    beyond(cast("extsi", "i2", "i32"), "narrow-cast", "v4")
+    beyond(cast("trunci", "i32", "i2"), "narrow-cast", "v4")
+    check(cast("extf", "f8E8M0FNU", "f32"), "v4")
+    beyond(cast("truncf", "f32", "f8E8M0FNU"), "narrow-cast", "v7x")
+
+
 @pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
 def test_no_choice_between_masks(shape: str) -> None:
     def choice(condition: str, first: str, second: str) -> str:
