@@ -11,7 +11,7 @@ race is found in every interleaving in which both accesses happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,14 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.regions import Region, span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.spans import Spans
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
 Clock = NDArray[np.int64]
+FEW = 8
+"""Transfers in flight that are looked at one by one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,18 +67,14 @@ def _verb(use: Use) -> str:
 
 
 class Settled:
-    """The latest read, or write, of each region by one core, to be found by the bytes it touches.
-
-    Regions of about the same extent share a level, whose buckets are as wide: a region lies in two
-    of them at most, and a search looks at few, however many regions there are.
-    """
+    """The latest read, or write, of each region by one core, found by the bytes it touches."""
 
     def __init__(self) -> None:
         self._latest: dict[Any, Use] = {}
-        self._levels: dict[int, dict[int, list[Any]]] = {}
-        """Keys of regions by level and bucket."""
+        self._spans: Spans[Any] = Spans()
+        """Of the keys of regions."""
         self._new: list[Any] = []
-        """Keys that are in no bucket yet: many buffers are never searched."""
+        """Keys whose spans are not known yet: many buffers are never searched."""
 
     def add(self, use: Use) -> None:
         """Remembers `use`; an older one of the same region adds nothing to it."""
@@ -87,30 +86,49 @@ class Settled:
     def near(self, region: Region) -> Iterator[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
         while self._new:
-            self._place(self._new.pop())
-        low, high = region.span
-        for level, buckets in self._levels.items():
-            first, last = low >> level, high - 1 >> level
-            numbers = range(first, last + 1)
-            if len(numbers) > len(buckets):
-                numbers = [number for number in buckets if first <= number <= last]
-            for number in numbers:
-                for key in buckets.get(number, ()):
-                    yield self._latest[key]
+            key = self._new.pop()
+            self._spans.add(key, self._latest[key].region.span)
+        for key in self._spans.near(region.span):
+            yield self._latest[key]
 
-    def _place(self, key: Any) -> None:
-        low, high = self._latest[key].region.span
-        level = (high - low).bit_length()
-        buckets = self._levels.setdefault(level, {})
-        for number in range(low >> level, (high - 1 >> level) + 1):
-            buckets.setdefault(number, []).append(key)
+
+class Flying:
+    """The halves of transfers that nobody has waited for, found by the bytes they touch."""
+
+    def __init__(self) -> None:
+        self._uses: dict[Use, None] = {}
+        self._spans: Spans[Use] | None = None
+        """Of all uses, once they are too many to look at each."""
+
+    def __bool__(self) -> bool:
+        return bool(self._uses)
+
+    def add(self, use: Use) -> None:
+        """Remembers `use`."""
+        self._uses[use] = None
+        if self._spans is not None:
+            self._spans.add(use, use.region.span)
+        elif len(self._uses) > FEW:
+            self._spans = Spans()
+            for use in self._uses:
+                self._spans.add(use, use.region.span)
+
+    def remove(self, use: Use) -> None:
+        """Forgets `use`, which has been waited for."""
+        del self._uses[use]
+        if self._spans is not None:
+            self._spans.remove(use, use.region.span)
+
+    def near(self, region: Region) -> Iterable[Use]:
+        """The uses whose regions may overlap another one, some of them twice."""
+        return self._uses if self._spans is None else self._spans.near(region.span)
 
 
 @dataclass(eq=False)
 class History:
     """The uses of one buffer that may still race."""
 
-    flying: list[Use] = field(default_factory=list[Use])
+    flying: Flying = field(default_factory=Flying)
     settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
     """By core: what it read, and at ~core what it wrote."""
 
@@ -178,7 +196,7 @@ class RaceCheck(Observer):
     def _compare(self, use: Use, history: History, clock: Clock, buffer: Buffer, core: int) -> None:
         # Reads do not race with each other.
         write, transfer = use.write, use.transfer
-        for other in history.flying:
+        for other in history.flying.near(use.region):
             if (write or other.write) and (transfer is None or other.transfer is not transfer):
                 self._check(use, other, clock, buffer, core)
         for number, settled in history.settled.items():
@@ -248,7 +266,7 @@ class RaceCheck(Observer):
             use = Use(whole_region(ref), write, transfer.sender, transfer.location, (), transfer)
             history = self._history(place)
             self._compare(use, history, clock, place, number)
-            history.flying.append(use)
+            history.flying.add(use)
             halves.append((use, history))
 
     def dma_read(self, transfer: Transfer) -> None:

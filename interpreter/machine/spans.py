@@ -1,0 +1,57 @@
+"""Finds things by the bytes that they touch, at a cost that does not grow with their number.
+
+Spans of about the same length share a level, whose buckets are as wide: a span lies in two of them
+at most, and a search looks at few, however many spans there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+Span = tuple[int, int]
+"""The first byte, and one past the last."""
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Spans(Generic[Key]):
+    """A set of keys, each with the span of bytes that it stands for."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, dict[Key, None]]] = {}
+        """Keys by level and bucket, oldest first."""
+
+    def add(self, key: Key, span: Span) -> None:
+        """Puts `key` in."""
+        level, numbers = _place(span)
+        buckets = self._levels.setdefault(level, {})
+        for number in numbers:
+            buckets.setdefault(number, {})[key] = None
+
+    def remove(self, key: Key, span: Span) -> None:
+        """Takes out `key`, which was put in with that span."""
+        level, numbers = _place(span)
+        buckets = self._levels[level]
+        for number in numbers:
+            keys = buckets[number]
+            del keys[key]
+            if not keys:
+                del buckets[number]
+
+    def near(self, span: Span) -> Iterator[Key]:
+        """The keys whose spans may overlap another one, some of them twice."""
+        low, high = span
+        for level, buckets in self._levels.items():
+            first, last = low >> level, high - 1 >> level
+            numbers: Iterable[int] = range(first, last + 1)
+            if last - first >= len(buckets):
+                numbers = [number for number in buckets if first <= number <= last]
+            for number in numbers:
+                yield from buckets.get(number, ())
+
+
+def _place(span: Span) -> tuple[int, range]:
+    """The level of a span and its buckets there; none of an empty one."""
+    low, high = span
+    level = (high - low).bit_length()
+    return level, range(low >> level, (high - 1 >> level) + 1) if high > low else range(0)
