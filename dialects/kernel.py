@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import tiling_of
 
 CALL = "tpu.call"
 FORM = "tpu.form"
@@ -173,6 +174,24 @@ class Window:
     @property
     def windowed(self) -> bool:
         return self.transform is not None
+
+    def broken_rule(self, type: Attribute) -> str | None:
+        """What is wrong with the block, for a kernel that sees it as `type`; None if nothing is.
+
+        Both have the same shape, but for dimensions of size 1. In register form a tiled ref may be
+        rounded up to whole tiles.
+        """
+        if not isinstance(type, MemRefType):
+            return f"expected inputs and outputs to be memrefs, got {type}"
+        bounds, seen = self.bounds or (), cast("MemRefType[Attribute]", type).get_shape()
+        if any(size < 1 for size in bounds):
+            return f"block sizes must be positive, got {bounds}"
+        if [n for n in bounds if n != 1] == [n for n in seen if n != 1]:
+            return None
+        if tiling_of(type) is not None and len(bounds) == len(seen):
+            if all(size <= rounded for size, rounded in zip(bounds, seen, strict=True)):
+                return None
+        return f"the block is {bounds}, but the kernel's ref has the shape {seen}"
 
 
 @dataclass(frozen=True)

@@ -201,17 +201,20 @@ def allocates(block: Block) -> bool:
 
 def blocking_functions(functions: dict[str, FuncOp]) -> set[str]:
     """The functions that may suspend, by themselves or through what they call."""
-    calls: dict[str, set[str]] = {}
-    blocking: set[str] = set()
+    callers: dict[str, list[str]] = {}
+    waiting: list[str] = []
     for name, func in functions.items():
-        calls[name] = set()
         for op in func.walk():
             if isinstance(op, CallOp):
-                calls[name].add(op.callee.root_reference.data)
+                callers.setdefault(op.callee.root_reference.data, []).append(name)
             elif (entry := lookup(op)) is not None and entry.blocking:
-                blocking.add(name)
-    while new := {n for n, callees in calls.items() if n not in blocking and callees & blocking}:
-        blocking |= new
+                waiting.append(name)
+    blocking: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in blocking:
+            blocking.add(name)
+            waiting += callers.get(name, ())
     return blocking
 
 

@@ -70,12 +70,16 @@ class State:
     )
     steps: dict[Block, int] = field(default_factory=dict[Block, int])
     """What entering a block costs."""
+    functions: dict[str, FuncOp] | None = None
+    """Those of the interpreter's module by name; `install` looks for them if they are not given."""
     suspend: Callable[[Any], None] | None = None
     """Called with each wait; None where nothing may block."""
 
 
 def install(interpreter: Interpreter, state: State) -> None:
     """Registers everything that runs TPU kernels in `interpreter`."""
+    if state.functions is None:
+        state.functions = driver.functions_of(interpreter.module)
     interpreter.register_implementations(MeaningFunctions())
     interpreter.register_implementations(StructureFunctions())
     interpreter.set_data(StructureFunctions, "state", state)
@@ -235,7 +239,7 @@ class StructureFunctions(InterpreterFunctions):
 
     @impl(CallOp)
     def run_call(self, interpreter: Interpreter, op: CallOp, args: Values) -> Values:
-        functions = driver.functions_of(interpreter.module)
+        functions = state_of(interpreter).functions or {}
         try:
             callee = driver.find_function(functions, op.callee.root_reference.data, op)
         except Diagnostic as error:
@@ -278,7 +282,9 @@ class Program:
         outside = greenlet.getcurrent().parent
         interpreter = Interpreter(self.module)
         suspend = cast("Callable[[Any], None]", outside.switch) if outside is not None else None
-        install(interpreter, State(core, self.facts, self.budget, self._meanings, suspend=suspend))
+        state = State(core, self.facts, self.budget, self._meanings)
+        state.functions, state.suspend = self.functions, suspend
+        install(interpreter, state)
         try:
             return interpreter.call_op(func, arguments)
         except Stop as stop:

@@ -19,7 +19,7 @@ from typing import cast
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, BlockArgument
 
-from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError, VerifyError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import Kernel, Window
 from pallasite.dialects.locations import source_location
@@ -241,6 +241,9 @@ class Invocation:
                 self._refs.append(operand.buffer)
                 continue
             self._refs.append(None)
+            rule = window.broken_rule(argument.type) if window.windowed else None
+            if rule is not None:
+                raise VerifyError("window-bounds", rule, location)
             shared = None if window.windowed else self._aliased(operand)
             block = Block(core, operand, window, argument.type, location, shared)
             self._blocks[position] = block

@@ -202,17 +202,9 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
             f"{operand.block} and {len(found)} indices for array {shape}",
             position,
         )
-    if any(size < 1 for size in operand.block):
-        raise VerifyError(
-            "window-bounds", f"block sizes must be positive, got {operand.block}", position
-        )
-    seen = operand.block_type.get_shape()
-    if [n for n in operand.block if n != 1] != [n for n in seen if n != 1]:
-        raise VerifyError(
-            "window-bounds",
-            f"the block is {operand.block}, but the kernel's ref has the shape {seen}",
-            position,
-        )
+    rule = window.broken_rule(operand.block_type)
+    if rule is not None:
+        raise VerifyError("window-bounds", rule, position)
     if operand.output and window.revisits and window.buffers == 2:
         raise VerifyError(
             "revisit-mode", "an output whose blocks are revisited has one buffer, got 2", position

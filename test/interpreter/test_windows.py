@@ -92,6 +92,19 @@ def test_last_grid_dimension_is_fastest_and_blocks_move(driver: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("block", ["8, 64", "16, 128", "8, 0", "128"])
+def test_a_block_has_the_shape_of_the_ref(block: str) -> None:
+    index = ["%i", "%z"][: block.count(",") + 1]
+    text = kernel(
+        f"%x: {BLOCK}, %o: {BLOCK}", COPY, grid="3",
+        windows=f"{window(0, block)}, {window(1, ROW)}",
+        transforms=transform(0, "%i: i32", "", *index) + transform(1, "%i: i32", "", "%i", "%z"),
+    )  # fmt: skip
+    with pytest.raises(Diagnostic, match=r"the block is .* shape \(8, 128\)|must be positive") as caught:
+        run(text, np.zeros((24, 128), np.float32), results=[((24, 128), "float32")])
+    assert caught.value.code == "window-bounds"
+
+
 def test_edge_blocks_copy_the_part_inside(driver: str) -> None:
     text = kernel(
         f"%x: {BLOCK}, %o: {BLOCK}", COPY, grid="3",
