@@ -6,7 +6,7 @@
   whatever its ops are.
 * *Memory* (`--max-memory`): the arrays of the call, every byte of simulated memory that is touched,
   and the vectors that are live at once, which is known before the run.
-* Calls do not recurse, which Mosaic has no use for.
+* Calls do not recurse, which Mosaic has no use for, nor nest deeper than `MOST_CALLS`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ELEMENTS_PER_STEP = 64
 PRODUCTS_PER_STEP = 1 << 14
 GRID_POINT_STEPS = 100
 VECTOR_STEPS, EFFECT_STEPS, BLOCKING_STEPS = 10, 20, 50
+MOST_CALLS = 100
+"""Functions that may be inside each other's calls: both drivers nest with them."""
 BYTES_PER_ELEMENT = 4
 """Carriers of narrow floats are wider than their types."""
 
@@ -103,6 +105,13 @@ class _Vectors:
                 f"function @{name} calls itself, directly or through others",
                 source_location(user) if user is not None else None,
                 [Note("a kernel's calls are inlined; write a loop")],
+            )
+        if len(self.active) > MOST_CALLS:
+            raise Unsupported(
+                "nested-too-deeply",
+                f"calls nest more than {MOST_CALLS} deep where function @{name} is called",
+                source_location(user) if user is not None else None,
+                [Note("call the innermost functions from the kernel, or write a loop")],
             )
         func = self.functions.get(name)
         if func is None or not func.body.blocks:

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import UnregisteredOp, VectorType
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import (
     EffectInstance,
     IsolatedFromAbove,
@@ -34,7 +34,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 _NO_EFFECTS = frozenset[EffectInstance]()
 
 Known = dict[Hashable, list[Operation]]
-"""Operations by everything that equal ones have in common but their regions."""
+"""Operations by what equal ones have in common: everything but the inside of their regions."""
 
 
 def remove_common_subexpressions(thing: Operation) -> None:
@@ -122,6 +122,7 @@ class _Remover:
             tuple([self._number(r.type) for r in op.results]),
             self._entries(op.properties),
             self._entries(op.attributes),
+            _outline(op) if op.regions else None,
         )
 
     def _entries(self, entries: Mapping[str, Attribute]) -> Hashable:
@@ -142,6 +143,24 @@ class _Remover:
             number = self._numbers.setdefault(value, len(self._numbers))
             seen = self._seen[id(attribute)] = (attribute, number)
         return seen[1]
+
+
+def _outline(op: Operation) -> Hashable:
+    """Equal for operations with equal regions: what is in them, and what they use from outside.
+
+    Without it every branch of a kernel would be compared with all earlier ones.
+    """
+    inside: set[SSAValue] = set()
+    outline: list[Hashable] = []
+    for inner in op.walk():
+        if inner is op:
+            continue
+        block = inner.parent
+        if block is not None and block.first_op is inner:
+            inside.update(block.args)
+        inside.update(inner.results)
+        outline.append((inner.name, *[id(v) for v in inner.operands if v not in inside]))
+    return tuple(outline)
 
 
 def _same_regions(one: Operation, other: Operation) -> bool:

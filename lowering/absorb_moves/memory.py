@@ -57,15 +57,17 @@ def registers(shape: Shape, bits: int) -> int:
 def only_sliced(value: SSAValue) -> bool:
     """Whether `value` is used by slices alone, which together touch no more registers."""
     bits = bit_width(element_type(value.type))
-    total = 0
+    left = registers(shape_of(value.type), bits)
     for use in value.uses:
         if not isinstance(use.operation, vector.ExtractStridedSliceOp):
             return False
         box = box_of(use.operation)
         if box is None:
             return False
-        total += registers((*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1]), bits)
-    return total <= registers(shape_of(value.type), bits)
+        left -= registers((*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1]), bits)
+        if left < 0:  # every slice is asked, and there may be many
+            return False
+    return True
 
 
 def insert_before(op: Operation, place: Operation) -> SSAValue:

@@ -119,6 +119,9 @@ CASES = {
         "func.func @g(%i: i32) {\n func.call @f(%i) : (i32) -> ()\n return\n}"), "recursive-call"),
     "deep-nesting": (module("%t = arith.cmpi eq, %z, %one : i32\n" + "scf.if %t {\n" * 5000 + "}\n" * 5000),
         "nested-too-deeply"),
+    "deep-calls": (module("func.call @f0(%z) : (i32) -> ()", functions="\n".join(
+        f"func.func @f{k}(%i: i32) {{\n func.call @f{k + 1}(%i) : (i32) -> ()\n return\n}}" for k in range(200)
+    ) + "\nfunc.func @f200(%i: i32) {\n return\n}"), "nested-too-deeply"),
     "map-of-one-index": (module("", grid="2",
         functions="func.func @t(%i: i32) -> (i32) {\n return %i : i32\n}"), "index-map"),
     "map-of-floats": (module("", grid="2",
