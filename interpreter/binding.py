@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import UsageError
@@ -71,6 +71,8 @@ def bind(
             f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
             source_location(kernel.func),
         )
+    for type, argument in zip((*call.operands[bounds:], *call.results), arguments, strict=True):
+        _check_element(type, argument, kernel)
     sizes = [int(array.reshape(())) for array in inputs[:bounds]]
     dynamic = iter(sizes)
     grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
@@ -104,6 +106,30 @@ def bind(
         for core in device.cores
     ]
     return Bound(core, invocations, operands[len(call.operands) - bounds :])
+
+
+def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:
+    """Refuses a call whose array has other elements than the kernel's ref: memory is not cast.
+
+    Signs of integers are not the kernel's business, and booleans are integers to it.
+    """
+    if not isinstance(argument.type, MemRefType):
+        return
+    given = type.element_type
+    seen = cast("MemRefType[Attribute]", argument.type).element_type
+    if given == seen or is_semaphore(seen) or given == i1:
+        return
+    if (
+        isinstance(given, IntegerType)
+        and isinstance(seen, IntegerType)
+        and given.width == seen.width
+    ):
+        return
+    raise UsageError(
+        "call-mismatch",
+        f"the call has {arrays.type_text(type)} where the kernel sees elements of type {seen}",
+        source_location(kernel.func),
+    )
 
 
 def _write(core: Core, ref: Ref, array: Array) -> None:

@@ -7,7 +7,7 @@ becomes
     %row = tpu.memref_squeeze %r : ... -> memref<1x256xf32, tiled<(1,128),[1,8]>>
 
 A slice must consist of whole tiles; seen as rows of 128 words, 8 of which are a tile, a row does,
-wherever it is. Its columns of tiles lie apart, which DMA engines can do.
+wherever it is. Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def takes_single_row(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     source, result = op.mem_ref.type, op.result.type
     shape = source.get_shape()
     return (
-        memory_space(source) in ("any", "hbm")
+        memory_space(source) in ("any", "hbm", "smem")
         and bit_width(source.element_type) == 32
         and len(shape) > 1
         and len(tiling.tiles) == 1

@@ -92,6 +92,14 @@ def test_last_grid_dimension_is_fastest_and_blocks_move(driver: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "int32", "float16"])
+def test_arrays_have_the_elements_of_the_ref(dtype: str) -> None:
+    text = kernel(f"%x: {BLOCK}, %o: {BLOCK}", COPY, grid="")
+    with pytest.raises(Diagnostic, match="kernel sees elements of type f32") as caught:
+        run(text, np.zeros((8, 128), np.float32), results=[((8, 128), dtype)])
+    assert caught.value.code == "call-mismatch"
+
+
 @pytest.mark.parametrize("block", ["8, 64", "16, 128", "8, 0", "128"])
 def test_a_block_has_the_shape_of_the_ref(block: str) -> None:
     index = ["%i", "%z"][: block.count(",") + 1]
@@ -100,7 +108,9 @@ def test_a_block_has_the_shape_of_the_ref(block: str) -> None:
         windows=f"{window(0, block)}, {window(1, ROW)}",
         transforms=transform(0, "%i: i32", "", *index) + transform(1, "%i: i32", "", "%i", "%z"),
     )  # fmt: skip
-    with pytest.raises(Diagnostic, match=r"the block is .* shape \(8, 128\)|must be positive") as caught:
+    with pytest.raises(
+        Diagnostic, match=r"the block is .* shape \(8, 128\)|must be positive"
+    ) as caught:
         run(text, np.zeros((24, 128), np.float32), results=[((24, 128), "float32")])
     assert caught.value.code == "window-bounds"
 

@@ -71,3 +71,32 @@ def test_parts_of_rows_into_scalar_memory_and_rows_of_every_plane() -> None:
     with simulate(form="tiles", checks="all"):
         result = jax.jit(call)(jnp.array([13]), x)
     np.testing.assert_array_equal(result, x[:, 13] + x[1, 13, 131])
+
+
+def test_rows_of_scalar_memory() -> None:
+    def body(rows: Any, x: Any, o: Any, numbers: Any) -> None:
+        @pl.loop(0, 4)
+        def _(place: Any) -> None:
+            pltpu.sync_copy(x.at[rows[place]], numbers.at[place])
+
+        pltpu.sync_copy(numbers.at[rows[1]], o)
+        numbers[2, 7] = numbers[2, 7] + numbers[3, 130]
+        pltpu.sync_copy(numbers.at[2, pl.ds(0, 128)], o.at[pl.ds(0, 128)])
+
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((256,), f32),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            in_specs=[HBM],
+            out_specs=HBM,
+            scratch_shapes=[pltpu.SMEM((4, 256), f32)],
+        ),
+    )
+    x = ramp(16, 256)
+    with simulate(form="vreg", checks="all"):
+        result = np.array(jax.jit(call)(jnp.array([13, 3, 8, 5]), x))
+    expected = np.array(x[5])
+    expected[:128] = x[8, :128]
+    expected[7] += x[5, 130]
+    np.testing.assert_array_equal(result, expected)
