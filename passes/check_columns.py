@@ -1,10 +1,10 @@
 """Vectors that lie along sublanes and would have to move into lanes, on chips that cannot.
 
-A sum over the last dimension leaves its result spread over sublanes: dimension N of the result
-lies where the rows of the source lay. Storing that as the last dimension, or combining it with a
-vector whose last dimension lies along lanes, moves sublanes into lanes, for which the TPU
-compiler uses the gather along sublanes that v4 lacks (asked of libtpu 0.0.51). Our own lowering
-transposes instead, so the refusal yields to `--allow-beyond-reference`.
+A sum over the last dimension leaves its result spread over sublanes, or over registers: the last
+dimension of the result lies where rows or matrices of the source lay. Storing that as the last
+dimension, or combining it with a vector whose last dimension lies along lanes, moves sublanes into
+lanes, for which the TPU compiler uses the gather along sublanes that v4 lacks (asked of libtpu
+0.0.51). Our own lowering transposes instead, so the refusal yields to `--allow-beyond-reference`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_columns(function: func.FuncOp, target: Target) -> None:
         elif makes_column(op):
             columns.add(op.results[0])
         elif isinstance(op, vector.ShapeCastOp):
-            if _restored(op) in columns:
+            if _restored(op) in columns or (op.operands[0] in columns and _keeps_last(op)):
                 columns.add(op.results[0])
         elif _elementwise(op):
             _combine(op, columns, target)
@@ -53,7 +53,7 @@ def makes_column(op: Operation) -> bool:
         rank = len(cast(Vector, source).get_shape())
         dims = [int(d) for d in op.reduction_dims.get_values()]
         spread = cast(Vector, result).get_shape()[-1] > 1
-        return rank - 1 in dims and rank - 2 not in dims and spread
+        return rank - 1 in dims and spread
     if isinstance(op, tpu.ReduceIndexOp):
         shape = cast(Vector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
@@ -66,6 +66,12 @@ def makes_column(op: Operation) -> bool:
         column = len(source) > 1 and source[-1] == 1 and source[-2] > 1
         return column and bool(result) and result[-1] == source[-2] and _restored(op) is None
     return False
+
+
+def _keeps_last(op: vector.ShapeCastOp) -> bool:
+    """Whether the last dimension stays, so that what lies along sublanes still does."""
+    old, new = (cast(Vector, v.type).get_shape() for v in (op.operands[0], op.results[0]))
+    return old[-1:] == new[-1:]
 
 
 def _restored(op: vector.ShapeCastOp) -> SSAValue | None:

@@ -38,6 +38,27 @@ def test_columns_stay_columns_without_a_sublane_gather() -> None:
     check(row_sum(KEPT, "16x1"), "v4")
 
 
+@pytest.mark.parametrize(("dims", "kept", "good"), [
+    ([1, 2], "5", False), ([1, 2], "1x5", False), ([1, 2], "5x1", True), ([1, 2], "5x1x1", True),
+    ([0, 1], "128", True), ([0, 2], "24", False),
+])  # fmt: skip
+def test_sums_of_matrices_are_columns(dims: list[int], kept: str, good: bool) -> None:
+    (size,) = [n for dim, n in enumerate((5, 24, 128)) if dim not in dims]
+    zeros = ", ".join(["%c0"] * (kept.count("x") + 1))
+    text = kernel(
+        f"%x: {memref('5x24x128xf32')}, %o: {memref(f'{kept}xf32')}",
+        load("a", "x", "5x24x128xf32")
+        + f"""%zero = arith.constant dense<0.0> : vector<{size}xf32>
+        %r = vector.multi_reduction <add>, %a, %zero {dims} : vector<5x24x128xf32> to
+            vector<{size}xf32>
+        %s = vector.shape_cast %r : vector<{size}xf32> to vector<{kept}xf32>
+        tpu.vector_store %o[{zeros}], %s {{strides = array<i32>}} : {memref(f"{kept}xf32")},
+            vector<{kept}xf32>,""",
+    )
+    check(text)
+    (check if good else partial(beyond, code="sublane-gather"))(text, target="v4")
+
+
 def test_indices_of_maxima_are_columns() -> None:
     reduced = (
         "%r = tpu.reduce_index %a {axis = AXIS : i32, kind = #tpu.reduction_kind<arg_max>} "
