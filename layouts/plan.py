@@ -32,6 +32,10 @@ class Value:
     def registers(self) -> int:
         return math.prod(self.grid)
 
+    def on(self, grid: Shape) -> Value:
+        """The same kind of registers on another grid."""
+        return Value(grid, self.elements, self.kind)
+
 
 @dataclass(frozen=True)
 class Step:

@@ -21,7 +21,9 @@ from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
 from pallasite.layouts.planner_check import performs
 from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
+from pallasite.layouts.planner_periods import periods
 from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
@@ -37,6 +39,8 @@ _FEW_REGISTERS = 64
 
 _LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
+_MANY = 64
+"""Destinations of more registers are planned for those that repeat."""
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies."""
 
@@ -53,8 +57,12 @@ def plan(move: Move, costs: Costs) -> Plan:
     if made is not None:
         return made
     found = trace(move)
+    turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
+    made = None if turned is not None else _by_periods(move, found, costs)
+    if made is not None:
+        return made
     for bounded in (True, False):
-        plans = _Search(move, found, costs, bounded).run()
+        plans = _Search(move, found, costs, bounded, turned).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             if performs(best, move, found.starts):
                 return best
@@ -89,10 +97,31 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     except Unsupported:
         return None
     wide = found.widen(one, costs)
-    if wide is None or not performs(wide, move, trace(found.core).starts):
+    starts = trace(found.core).starts
+    if wide is None or not performs(wide, move, starts, found.sample()):
         _LOG.debug("no plan of %s copies: %s", found.copies, move)
         return None
     return wide
+
+
+def _by_periods(move: Move, found: Trace, costs: Costs) -> Plan | None:
+    """The plan of few registers, for all that repeat them."""
+    if len(found.register) <= _MANY:
+        return None
+    layout, shape = move.destination
+    grid = layout.grid_shape(shape)
+    few = periods(found, grid, [la.register_count(extents) for la, extents in move.sources])
+    if few is None:
+        return None
+    times = round(len(found.register) / few.chosen.size)
+    weighed = replace(costs, copies=costs.copies * times)
+    search = _Search(move, few.only(found), weighed, True, None)
+    for best in sorted(search.run(), key=lambda p: (p.cost, p.grid_instructions)):
+        made = extend(best, few, grid, costs)
+        if made is not None and performs(made, move, found.starts, few.sample()):
+            return made
+        _LOG.debug("strategy '%s' cannot be repeated: %s", best.how, move)
+    return None
 
 
 def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
@@ -105,7 +134,7 @@ def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
     program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
     value = append(program, made, [program.reshape(0, made.values[0].grid)])
     target, shape = move.destination
-    return program.plan(program.reshape(value, target.grid_shape(shape)), costs, made.how)
+    return program.plan(program.reshape(value, target.grid_shape(shape)), made.how)
 
 
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
@@ -125,7 +154,7 @@ def _by_axes(move: Move, costs: Costs) -> Plan | None:
                 starts = distinct_values([starts, trace(found.core).starts])
         except Unsupported:
             continue
-        plans.append((program.plan(value, costs, ", ".join(hows)), starts))
+        plans.append((program.plan(value, ", ".join(hows)), starts))
     best = min(plans, key=lambda p: p[0].cost, default=None)
     if best is None or not performs(best[0], move, best[1]):
         return None
@@ -135,23 +164,19 @@ def _by_axes(move: Move, costs: Costs) -> Plan | None:
 class _Search:
     """Asks the strategies for plans; each is stopped where it costs more than the best so far."""
 
-    def __init__(self, move: Move, found: Trace, costs: Costs, bounded: bool) -> None:
+    def __init__(
+        self, move: Move, found: Trace, costs: Costs, bounded: bool, turned: Plan | None
+    ) -> None:
         self._move, self._found, self._costs, self._bounded = move, found, costs, bounded
-        self._plans: list[Plan] = []
+        self._plans = [] if turned is None else [turned]
 
     def run(self) -> list[Plan]:
-        move, found, costs = self._move, self._found, self._costs
-        aligned = by_aligning(move, costs, plan)
-        if aligned is not None:
-            return [aligned]
-        packing = move.destination[0].packing
-        turned = by_transposing(move, found, costs, plan)
+        found, costs = self._found, self._costs
+        packing = self._move.destination[0].packing
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
-        thorough = turned is None
-        if turned is not None:
-            self._plans.append(turned)
-            if len(found.register) > _FEW_REGISTERS:
-                return self._plans
+        thorough = not self._plans
+        if self._plans and len(found.register) > _FEW_REGISTERS:
+            return self._plans
         words = whole_words(found, packing)
         if words is not None:
             self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
@@ -188,5 +213,7 @@ class _Search:
         if made is None:
             return
         layout, shape = move.destination
-        result = program.reshape(program.elements(made), layout.grid_shape(shape))
-        self._plans.append(program.plan(result, costs, how))
+        result = program.elements(made)
+        if program.size(result) == layout.register_count(shape):
+            result = program.reshape(result, layout.grid_shape(shape))
+        self._plans.append(program.plan(result, how))

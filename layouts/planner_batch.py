@@ -45,6 +45,7 @@ from pallasite.layouts.plan import (
 )
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -128,6 +129,20 @@ class Batch:
     def copies(self) -> int:
         return math.prod(axis.copies for axis in self.axes)
 
+    def sample(self) -> Array:
+        """The registers of the first, second and last copies of the destination along every axis.
+
+        All copies are moved by the same instructions, and which registers a copy has is an affine
+        function of its number: copies that are not among these differ in nothing.
+        """
+        layout, shape = self.move.destination
+        grid = layout.grid_shape(shape)
+        kept = [np.arange(n) for n in grid]
+        for axis in self.axes:
+            place = _place(layout, len(shape), axis.dim)
+            kept[place] = distinct_values([np.array([0, 1, axis.copies - 1])])
+        return np.arange(math.prod(grid)).reshape(grid)[np.ix_(*kept)].reshape(-1)
+
     def widen(self, plan: Plan, costs: Costs) -> Plan | None:
         """The plan of all copies from that of one; None if it counts the registers of its grid."""
         if any(field.registers > 1 for step in plan.steps for field in _fields(step)):
@@ -146,7 +161,7 @@ class Batch:
             wide = replace(value, grid=(self.copies, *value.grid))
             values.append(program.add(_widened(step, operands, first, self.copies), wide))
         result = self._scattered(program, values[plan.result])
-        return program.plan(result, costs, plan.how)
+        return program.plan(result, plan.how)
 
     def _gathered(self, program: Program, number: int) -> int:
         """A source with its copies first: (copies, grid of one copy)."""

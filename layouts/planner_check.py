@@ -10,7 +10,8 @@ import numpy as np
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.plan import Plan
-from pallasite.layouts.planner_execute import UNDEFINED, execute_lanes, lanes_needed
+from pallasite.layouts.planner_demand import ALL_LANES, demand
+from pallasite.layouts.planner_execute import UNDEFINED, execute_part
 from pallasite.layouts.planner_lines import Array, Line, Lines, distinct_values
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -21,26 +22,29 @@ _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
 
 
-def performs(plan: Plan, move: Move, starts: Array) -> bool:
+def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = None) -> bool:
     """Whether `plan` puts every element of `move` where it belongs.
 
     Large blocks are checked at the first, second and last lane of every segment (`starts`) within
     which the source position is affine; between them nothing can differ but the lanes themselves.
+    `registers` names the registers of the destination that are checked; by default all are.
     """
     layout, shape = move.destination
     if sum(math.prod(extents) for _, extents in move.sources) > np.iinfo(ELEMENT).max:
         raise Unsupported("movement-size", f"too many elements to check: {move}")
-    lanes = np.arange(LANES)
+    lanes = ALL_LANES
     if layout.register_count(shape) > _SMALL:
         ends = np.append(starts[1:], LANES) - 1
         lanes = distinct_values([starts, np.minimum(starts + 1, ends), ends])
-    expected = expected_elements(move, lanes)
-    needed = lanes_needed(plan, lanes)
+    if registers is None:
+        registers = np.arange(layout.register_count(shape))
+    expected = expected_elements(move, registers, lanes)
+    part = demand(plan, registers, lanes)
     sources = [
-        source_elements(source, base, needed[number])
+        source_elements(source, base, part.registers[number], part.lanes[number])
         for number, (source, base) in enumerate(zip(move.sources, _bases(move), strict=True))
     ]
-    actual = execute_lanes(plan, lanes, sources, needed).reshape(expected.shape)
+    actual = execute_part(plan, part, sources)
     return not ((expected != UNDEFINED) & (actual != expected)).any()
 
 
@@ -50,52 +54,56 @@ def _bases(move: Move) -> list[int]:
     return [sum(sizes[:i]) for i in range(len(sizes))]
 
 
-def source_elements(source: Laid, base: int, lanes: Array) -> Array:
-    """Element numbers held by a laid-out value, [registers..., 8, lanes, elements]."""
+def source_elements(source: Laid, base: int, registers: Array, lanes: Array) -> Array:
+    """Element numbers held by registers of a laid-out value, [registers, 8, lanes, elements]."""
     layout, shape = source
-    registers = np.arange(layout.register_count(shape))[:, None, None]
-    rows = np.arange(layout.native_rows)[None, :, None]
-    index, valid = layout.elements(shape, registers, rows, lanes[None, None, :])
-    numbers = np.where(valid, base + _linear(index, shape), UNDEFINED).astype(ELEMENT)
+    rows = np.arange(layout.native_rows, dtype=ELEMENT)[None, :, None]
+    places = registers.astype(ELEMENT)[:, None, None], rows, lanes.astype(ELEMENT)[None, None, :]
+    index, valid = layout.elements(shape, *places)
+    numbers = np.where(valid, base + _linear(index, shape), UNDEFINED).astype(ELEMENT, copy=False)
     full = np.broadcast_to(numbers, (registers.size, rows.size, lanes.size))
-    return _as_registers(full, layout.grid_shape(shape), layout.packing)
+    return _as_registers(full, layout.packing)
 
 
-def _as_registers(rows: Array, grid: Sequence[int], packing: int) -> Array:
-    split = rows.reshape(*grid, SUBLANES, packing, rows.shape[-1])
+def _as_registers(rows: Array, packing: int) -> Array:
+    split = rows.reshape(len(rows), SUBLANES, packing, rows.shape[-1])
     return np.moveaxis(split, -2, -1)
 
 
 def _linear(index: Sequence[Array], shape: Sequence[int]) -> Array:
-    number = np.zeros((), np.int64)
+    number = np.zeros((), ELEMENT)
     for i, n in zip(index, shape, strict=True):
         number = number * n + i
     return number
 
 
-def expected_elements(move: Move, lanes: Array) -> Array:
-    """The element numbers that the destination must hold, as `source_elements` numbers them."""
+def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
+    """The element numbers that `registers` of the destination must hold, as `source_elements`."""
     layout, shape = move.destination
-    registers = np.arange(layout.register_count(shape))[:, None, None]
-    rows = np.arange(layout.native_rows)[None, :, None]
-    index, valid = layout.elements(shape, registers, rows, lanes[None, None, :])
+    # Numbers of elements before they are broadcast, and all that lead to them.
+    largest = max(math.prod(shape) for shape in (*(step.shape for step in move.steps), shape))
+    integer = ELEMENT if largest + layout.block[1] <= np.iinfo(ELEMENT).max else np.int64
+    rows = np.arange(layout.native_rows, dtype=integer)[None, :, None]
+    places = registers.astype(integer)[:, None, None], rows, lanes.astype(integer)[None, None, :]
+    index, valid = layout.elements(shape, *places)
     full = (registers.size, rows.size, lanes.size)
     valid = np.broadcast_to(valid, full)
     # Slope 0: every lane stands for itself.
-    lines = Lines(lanes, valid)
+    lines = Lines(lanes.astype(integer), valid)
     pulled = [Line(np.where(valid, i, 0), 0) for i in index]
     for step in reversed(move.steps):
         pulled = step.pull(lines, pulled)
-    places = [np.broadcast_to(line.base, full) for line in pulled]
-    numbers = np.zeros(full, np.int64)
+    places = [line.base for line in pulled]
     starts = np.cumsum([0, *(s[move.concat_dim] if s else 1 for _, s in move.sources)])
+    numbers = np.zeros((), integer)
     for number, ((_, extents), base) in enumerate(zip(move.sources, _bases(move), strict=True)):
         if len(move.sources) == 1:
-            numbers = base + np.broadcast_to(_linear(places, extents), full)
+            numbers = base + _linear(places, extents)
             break
-        along = places[move.concat_dim] - starts[number]
+        along = places[move.concat_dim] - int(starts[number])
         here = (along >= 0) & (along < extents[move.concat_dim])
         local = [*places[: move.concat_dim], along, *places[move.concat_dim + 1 :]]
-        numbers = np.where(here, base + _linear(local, extents), numbers)
-    numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT)
-    return _as_registers(numbers, (registers.size,), layout.packing)
+        mine = base + _linear(local, extents)
+        numbers = np.where(here, mine, numbers)
+    numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT, copy=False)
+    return _as_registers(np.broadcast_to(numbers, full), layout.packing)

@@ -1,8 +1,8 @@
 """Plans executed on element numbers: the check that every plan passes before it is accepted.
 
-Values are arrays [registers..., 8, lanes, elements] of element numbers; UNDEFINED marks what no
-one may read, ZERO bits that a shift or a mask cleared. Only the lanes that the checked result
-depends on need to be carried: each value has its own list of them.
+Values are arrays [registers, 8, lanes, elements] of element numbers; UNDEFINED marks what no one
+may read, ZERO bits that a shift or a mask cleared. Only what the checked part of the result depends
+on is carried: each value has its own list of registers and of lanes (`planner_demand.py`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from pallasite.layouts.plan import (
     Elements,
     GatherLanes,
     GatherSublanes,
-    GridBroadcast,
-    GridConcat,
     GridReshape,
-    GridSlice,
-    GridTake,
-    GridTranspose,
     KeepElements,
     Or,
     Pack,
@@ -36,56 +31,39 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
-from pallasite.layouts.planner_lines import Array, distinct_values
+from pallasite.layouts.planner_demand import ALL_LANES, Demand, demand
+from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
 UNDEFINED = -1
 ZERO = -2
-ALL = np.arange(LANES)
 
 
 def execute(plan: Plan, arrays: Sequence[Array]) -> Array:
     """Runs `plan` on whole grids of element numbers, shaped as the sources' vector types."""
+    result = plan.values[plan.result]
+    whole = demand(plan, np.arange(result.registers), ALL_LANES)
     sources = [
-        np.asarray(a).reshape(*v.grid, SUBLANES, LANES, v.elements)
-        for a, v in zip(arrays, plan.values, strict=False)
+        np.asarray(a).reshape(v.registers, SUBLANES, LANES, v.elements)[registers][:, :, lanes]
+        for a, v, registers, lanes in zip(
+            arrays, plan.values, whole.registers, whole.lanes, strict=False
+        )
     ]
-    result = _run(plan, sources, [ALL] * len(plan.values))
-    packed = plan.values[plan.result].elements > 1
-    return result if packed else result[..., 0]
+    made = execute_part(plan, whole, sources)
+    made = made.reshape(*result.grid, SUBLANES, LANES, result.elements)
+    return made if result.elements > 1 else made[..., 0]
 
 
-def execute_lanes(plan: Plan, lanes: Array, sources: Sequence[Array], needed: list[Array]) -> Array:
-    """The lanes `lanes` of the result; `needed` is `lanes_needed(plan, lanes)`."""
-    return _run(plan, list(sources), needed)
+def execute_part(plan: Plan, part: Demand, sources: Sequence[Array]) -> Array:
+    """The part of the result that `part` was asked for: [registers, 8, lanes, elements].
 
-
-def lanes_needed(plan: Plan, lanes: Array) -> list[Array]:
-    """Which lanes of every value the lanes `lanes` of the result depend on, ascending."""
-    wanted = [np.zeros(LANES, np.bool_) for _ in plan.values]
-    wanted[plan.result][lanes] = True
-    for number in range(len(plan.steps) - 1, -1, -1):
-        step, mine = plan.steps[number], wanted[plan.sources + number]
-        if isinstance(step, RotateLanes):
-            mine = np.roll(mine, -step.amount)
-        elif isinstance(step, GatherLanes):
-            used = distinct_values(step.index.array()[..., mine])
-            mine = np.isin(ALL, used)
-        elif isinstance(step, TransposeBlocks):
-            mine = np.ones(LANES, np.bool_) if mine.any() else mine
-        for operand in step.operands:
-            wanted[operand] |= mine
-    return [np.nonzero(w)[0] for w in wanted]
-
-
-def _run(plan: Plan, sources: list[Array], lanes: list[Array]) -> Array:
+    `sources` are the same of what `part` demands of the sources.
+    """
     values = dict(enumerate(sources))
     last = {o: number for number, step in enumerate(plan.steps) for o in step.operands}
     for number, step in enumerate(plan.steps):
-        operands = [values[o] for o in step.operands]
-        before = [lanes[o] for o in step.operands]
         made = plan.sources + number
-        values[made] = _step(step, plan.values[made], operands, before, lanes[made])
+        values[made] = _step(step, number, plan, part, [values[o] for o in step.operands])
         # Memory that is used again is several times faster than memory that is new.
         for operand in {*step.operands}:
             if last[operand] == number and operand != plan.result:
@@ -97,47 +75,43 @@ def _at(have: Array, want: Array) -> Array:
     return np.searchsorted(have, want)
 
 
-def _keep(x: Array, have: Array, want: Array) -> Array:
-    """The lanes `want` of a value that carries the lanes `have`."""
-    return x if have.size == want.size else x[..., _at(have, want), :]
+def _keep(x: Array, have: Array, want: Array, axis: int) -> Array:
+    """Those of the registers or lanes `have` of a value that are in `want`."""
+    return x if have.size == want.size else x.take(_at(have, want), axis)
 
 
-def _step(
-    step: Step, value: Value, operands: list[Array], before: list[Array], lanes: Array
-) -> Array:
-    if isinstance(step, RotateLanes):
-        return operands[0][..., _at(before[0], (lanes - step.amount) % LANES), :]
-    if isinstance(step, GatherLanes):
-        index = _at(before[0], step.index.array()[..., lanes])
-        return _gather(operands[0], index, -2)
+def _of(pattern: Array, registers: Array, lanes: Array) -> Array:
+    """What is said of all registers, or of each one: [registers or nothing, 8, lanes]."""
+    if pattern.ndim == 3 and len(pattern) > 1:
+        pattern = pattern[registers]
+    return pattern if lanes.size == LANES else pattern[..., lanes]
+
+
+def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Array]) -> Array:
+    made = plan.sources + number
+    registers, lanes = part.registers[made], part.lanes[made]
+    before = [part.lanes[o] for o in step.operands]
+    have = [part.registers[o] for o in step.operands]
+    origins = part.origins[number]
     if isinstance(step, TransposeBlocks):
-        return _transpose_blocks(operands[0], value)[..., lanes, :]
-    # Everything else keeps lanes where they are. Registers first: few may be wanted of many.
-    if isinstance(step, GridTake):
-        table = np.array(step.indices)
-        taken = _keep(operands[0].reshape(-1, *operands[0].shape[-3:])[table], before[0], lanes)
-        if (table < 0).any():
-            taken[table < 0] = UNDEFINED
-        return taken.reshape(*step.shape, *taken.shape[1:])
-    if isinstance(step, GridSlice):
-        boxes = zip(step.offsets, step.sizes, step.strides, strict=True)
-        box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
-        return _keep(operands[0][box], before[0], lanes)
-    operands = [_keep(a, b, lanes) for a, b in zip(operands, before, strict=True)]
+        turned = _transpose_blocks(operands[0], have[0], plan.values[step.operands[0]])
+        assert origins is not None
+        return turned.take(_at(have[0], origins[0]), 0)[..., lanes, :]
+    if origins is not None:
+        return _renamed(operands, have, before, origins, lanes)
+    # Everything else works on equal registers.
+    operands = [_keep(a, r, registers, 0) for a, r in zip(operands, have, strict=True)]
+    if isinstance(step, RotateLanes):
+        return operands[0].take(_at(before[0], (lanes - step.amount) % LANES), -2)
+    if isinstance(step, GatherLanes):
+        index = _at(before[0], _of(step.index.array(), registers, lanes))
+        return _gather(operands[0], index, -2)
+    # And keeps lanes where they are.
+    operands = [_keep(a, b, lanes, -2) for a, b in zip(operands, before, strict=True)]
     first = operands[0]
-    inner = first.shape[-3:]
-    grid = len(first.shape) - 3
     match step:
-        case Words() | Elements():
+        case Words() | Elements() | GridReshape():
             return first
-        case GridReshape():
-            return first.reshape(*step.shape, *inner)
-        case GridTranspose():
-            return first.transpose(*step.permutation, *range(grid, grid + 3))
-        case GridBroadcast():
-            return np.broadcast_to(first, (*step.shape, *inner))
-        case GridConcat():
-            return np.concatenate(operands, step.dim)
         case SublaneShuffle():
             shuffled = np.empty_like(first)
             for sublane, row in enumerate(step.pattern):
@@ -145,9 +119,9 @@ def _step(
                 shuffled[..., sublane, :, :] = operands[which][..., row, :, :]
             return shuffled
         case Select():
-            return np.where(step.mask.array()[..., lanes, None], first, operands[1])
+            return np.where(_of(step.mask.array(), registers, lanes)[..., None], first, operands[1])
         case GatherSublanes():
-            return _gather(first, step.index.array()[..., lanes], -3)
+            return _gather(first, _of(step.index.array(), registers, lanes), -3)
         case ShiftLeft() | ShiftRight():
             result = np.full_like(first, ZERO)
             if isinstance(step, ShiftLeft):
@@ -156,7 +130,8 @@ def _step(
                 result[..., : -step.amount] = first[..., step.amount :]
             return result
         case KeepElements():
-            kept = step.mask.array()[..., lanes, None] >> np.arange(first.shape[-1]) * step.bits
+            mask = _of(step.mask.array(), registers, lanes)[..., None]
+            kept = mask >> np.arange(first.shape[-1]) * step.bits
             return np.where(kept & 1, first, ZERO)
         case Or():
             second = operands[1]
@@ -175,27 +150,59 @@ def _step(
             raise TypeError(f"no meaning for {type(step).__name__}")
 
 
+def _renamed(
+    operands: list[Array],
+    have: list[Array],
+    before: list[Array],
+    origins: list[Array],
+    lanes: Array,
+) -> Array:
+    """Registers of one or several operands, UNDEFINED where they come from none."""
+    result: Array | None = None
+    for x, mine, kept, origin in zip(operands, have, before, origins, strict=True):
+        there = origin >= 0
+        if there.all():
+            # Registers first: few may be wanted of many.
+            same = origin.size == mine.size and (origin == mine).all()
+            taken = x if same else x.take(_at(mine, origin), 0)
+            return _keep(taken, kept, lanes, -2)
+        if result is None:
+            result = np.full((origin.size, SUBLANES, lanes.size, x.shape[-1]), UNDEFINED, x.dtype)
+        result[there] = _keep(x.take(_at(mine, origin[there]), 0), kept, lanes, -2)
+    assert result is not None
+    return result
+
+
 def _gather(x: Array, index: Array, axis: int) -> Array:
-    grid = x.shape[:-3]
-    flat = x.reshape(-1, *x.shape[-3:])
-    index = np.broadcast_to(index[..., None], (len(flat), *index.shape[1:], x.shape[-1]))
-    return np.take_along_axis(flat, index, axis).reshape(*grid, *index.shape[1:])
+    index = np.broadcast_to(index[..., None], (len(x), *index.shape[-2:], x.shape[-1]))
+    return np.take_along_axis(x, index, axis)
 
 
 def _unpack(x: Array, step: Unpack) -> Array:
     if step.format == "interleaved":
         return x[..., step.index : step.index + 1]
     rows = np.moveaxis(x, -1, -2)
-    rows = rows.reshape(*x.shape[:-3], -1, x.shape[-2])
+    rows = rows.reshape(len(x), SUBLANES * x.shape[-1], x.shape[-2])
     return rows[..., step.index * SUBLANES : (step.index + 1) * SUBLANES, :, None]
 
 
-def _transpose_blocks(x: Array, value: Value) -> Array:
-    """The matrix of native tiles, transposed block by block, which transposes the whole matrix."""
-    *lead, r, c, sublanes, lanes, elements = x.shape
-    matrix = np.moveaxis(x, -1, -2).reshape(*lead, r, c, sublanes * elements, lanes)
-    matrix = np.swapaxes(matrix, -3, -2).reshape(*lead, r * sublanes * elements, c * lanes)
-    turned = np.swapaxes(matrix, -1, -2)
-    rows, columns = value.grid[-2:]
-    turned = turned.reshape(*lead, rows, sublanes, elements, columns, LANES)
-    return np.moveaxis(turned, (-2, -4, -1, -3), (-4, -3, -2, -1))
+def _transpose_blocks(x: Array, have: Array, operand: Value) -> Array:
+    """The blocks of native tiles `have`, each transposed, numbered as the blocks they come from."""
+    *_, sublanes, lanes, elements = x.shape
+    side = 16 // elements
+    # All tiles of a block are here; those of one column of blocks follow at equal distances.
+    order = np.argsort(_block_places(have, operand), kind="stable")
+    matrix = np.moveaxis(x[order], -1, -2).reshape(-1, side * sublanes * elements, lanes)
+    turned = np.swapaxes(matrix, -1, -2).reshape(-1, sublanes, elements, lanes)
+    result = np.empty_like(x)
+    result[order] = np.swapaxes(turned, -1, -2)
+    return result
+
+
+def _block_places(registers: Array, operand: Value) -> Array:
+    """Numbers the registers of a matrix of native tiles block by block."""
+    side = 16 // operand.elements
+    columns = operand.grid[-1]
+    above, column = np.divmod(registers, columns)
+    block, row = np.divmod(above, side)
+    return (block * columns + column) * side + row

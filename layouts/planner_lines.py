@@ -38,6 +38,26 @@ def distinct_values(values: Any) -> Array:
     return ordered[keep]
 
 
+def progressions(table: Array) -> list[tuple[int, int]] | None:
+    """The nest of (count, stride), outermost first, that enumerates `table`; strides >= 0."""
+    if table.size == 0 or (table < 0).any():
+        return None
+    dims: list[tuple[int, int]] = []
+    while table.size > 1:
+        steps = np.diff(table)
+        stride = int(steps[0])
+        different = np.nonzero(steps != stride)[0]
+        count = int(different[0]) + 1 if different.size else table.size
+        if stride < 0 or table.size % count or len(dims) == 5:
+            return None
+        rows = table.reshape(-1, count)
+        if (np.diff(rows, axis=1) != stride).any():
+            return None
+        dims.insert(0, (count, stride))
+        table = rows[:, 0]
+    return dims
+
+
 @dataclass(frozen=True)
 class Line:
     """`base + slope * t`, t lanes after the start of a segment; base is [..., segments]."""
@@ -67,11 +87,12 @@ class Lines:
         self.cuts = np.zeros(LANES, np.bool_)
 
     def constant(self, value: int) -> Line:
-        return Line(np.full((1,) * self.active.ndim, value, np.int64), 0)
+        return Line(np.full((1,) * self.active.ndim, value, self.starts.dtype), 0)
 
     def divide(self, line: Line, divisor: int) -> tuple[Line, Line]:
         """Quotient and remainder (floor division)."""
-        quotient, remainder = np.divmod(line.base, divisor)
+        quotient = line.base // divisor  # `np.divmod` takes several times as long
+        remainder = line.base - quotient * divisor
         if line.slope % divisor == 0:
             return Line(quotient, line.slope // divisor), Line(remainder, 0)
         self._cut(remainder, line.slope, lambda value: value // divisor)

@@ -102,7 +102,8 @@ def apply_index(
     moving = ~((patterns == axis) | (patterns < 0)).all((1, 2))
     if not moving.any():
         return value
-    program.afford(program.costs.gather(modulus == LANES) * int(moving[which].sum()))
+    gathers = int(moving[which].sum())
+    program.afford(program.costs.copies * program.costs.gather(modulus == LANES) * gathers)
     if len(patterns) == 1 or len(which) <= 2 * LANES:
         whole = Field.of(patterns if len(patterns) == 1 else patterns[which], modulus)
         if whole is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from pallasite.layouts.plan import (
 )
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import FULL, Field, Mask
-from pallasite.layouts.planner_lines import Array, distinct_values
+from pallasite.layouts.planner_lines import Array, distinct_values, progressions
 from pallasite.layouts.planner_patterns import (
     IDENTITY,
     filled,
@@ -52,6 +52,13 @@ from pallasite.layouts.registers import SUBLANES
 
 class TooDear(Exception):
     """An attempt costs more than the best one so far: nothing that it finds can win."""
+
+
+@dataclass(frozen=True)
+class _View(Step):
+    """Registers of a flat value, by a table; only the steps of a finished plan are written out."""
+
+    table: bytes
 
 
 class Program:
@@ -72,6 +79,7 @@ class Program:
         self.sources = len(sources)
         self.values: list[Value] = list(sources)
         self.steps: list[Step] = []
+        self._prices: list[float] = []
         self._known: dict[Step, int] = {}
         # What a flat value is a view of: (value, table), to compose views instead of stacking them.
         self._views: dict[int, tuple[int, Array]] = {}
@@ -81,6 +89,7 @@ class Program:
         copy = Program((), self.bits, self.costs, self.limit)
         copy.spent, copy.sources = self.spent, self.sources
         copy.values, copy.steps = list(self.values), list(self.steps)
+        copy._prices = list(self._prices)
         copy._known = dict(self._known)
         copy._views, copy._parts = dict(self._views), dict(self._parts)
         return copy
@@ -104,7 +113,9 @@ class Program:
             self.steps.append(step)
             self.values.append(value)
             known = self._known[step] = len(self.values) - 1
-            self.spent += self.costs.step(step, value)
+            price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
+            self._prices.append(price)
+            self.spent += price
             self.afford()
         return known
 
@@ -117,7 +128,7 @@ class Program:
         maker = self._maker(value)
         if isinstance(maker, GridReshape):
             return self.reshape(maker.operands[0], shape)
-        return self.add(GridReshape((value,), shape), replace(self.values[value], grid=shape))
+        return self.add(GridReshape((value,), shape), self.values[value].on(shape))
 
     def _maker(self, value: int) -> Step | None:
         return self.steps[value - self.sources] if value >= self.sources else None
@@ -133,9 +144,7 @@ class Program:
         if len({self.values[v].kind for v in values}) > 1:
             values = [self.words(v) for v in values]
         sizes = [self.size(v) for v in values]
-        made = self.add(
-            GridConcat(tuple(values), 0), replace(self.values[values[0]], grid=(sum(sizes),))
-        )
+        made = self.add(GridConcat(tuple(values), 0), self.values[values[0]].on((sum(sizes),)))
         self._parts[made] = (values, np.cumsum([0, *sizes]))
         return made
 
@@ -158,19 +167,21 @@ class Program:
         size = self.size(value)
         if table.size == size and (table == np.arange(size)).all():
             return value
+        made = self.add(_View((value,), table.tobytes()), self.values[value].on((table.size,)))
+        self._views[made] = (value, table)
+        return made
+
+    def _taken(self, value: int, table: Array) -> int:
+        """A view in instructions of plans: as a strided box where it is one."""
         made = self._strided(value, table)
         if made is None:
-            made = self.add(
-                GridTake((value,), tuple(table.tolist()), (table.size,)),
-                replace(self.values[value], grid=(table.size,)),
-            )
-        if made != value:
-            self._views[made] = (value, table)
+            step = GridTake((value,), tuple(table.tolist()), (table.size,))
+            made = self.add(step, self.values[value].on((table.size,)))
         return made
 
     def _strided(self, value: int, table: Array) -> int | None:
-        """`take` as a strided box, if the table is a nest of arithmetic progressions."""
-        nest = _progressions(table)
+        """`_taken` if the table is a nest of arithmetic progressions."""
+        nest = progressions(table)
         if nest is None:
             return None
         base, dims = int(table[0]), nest
@@ -206,21 +217,19 @@ class Program:
         if sizes != shape:
             made = self.add(
                 GridSlice((made,), tuple(offsets), tuple(sizes), (1,) * len(sizes)),
-                replace(self.values[value], grid=tuple(sizes)),
+                self.values[value].on(tuple(sizes)),
             )
         made = self.reshape(made, [count for count, _ in moving] or [1])
         order = [moving.index(d) for d in dims if d[1]]
         if order != sorted(order):
             grid = tuple(moving[o][0] for o in order)
-            made = self.add(
-                GridTranspose((made,), tuple(order)), replace(self.values[value], grid=grid)
-            )
+            made = self.add(GridTranspose((made,), tuple(order)), self.values[value].on(grid))
         if any(not stride for _, stride in dims):
             ones = [count if stride else 1 for count, stride in dims]
             grid = tuple(count for count, _ in dims)
             made = self.add(
                 GridBroadcast((self.reshape(made, ones),), grid),
-                replace(self.values[value], grid=grid),
+                self.values[value].on(grid),
             )
         return self.flat(made)
 
@@ -234,7 +243,7 @@ class Program:
             return self.take(self.words(base), table)
         if isinstance(self._maker(value), Elements):
             return self.steps[value - self.sources].operands[0]
-        return self.add(Words((value,)), replace(v, kind="word"))
+        return self.add(Words((value,)), Value(v.grid, v.elements, "word"))
 
     def elements(self, value: int) -> int:
         """Words as registers of the moved type."""
@@ -246,7 +255,7 @@ class Program:
             return self.take(self.elements(base), table)
         if isinstance(self._maker(value), Words):
             return self.steps[value - self.sources].operands[0]
-        return self.add(Elements((value,)), replace(v, kind="element"))
+        return self.add(Elements((value,)), Value(v.grid, v.elements))
 
     # Instructions, on flat values.
 
@@ -329,7 +338,7 @@ class Program:
         side = 16 // v.elements
         *lead, rows, columns = v.grid
         grid = (*lead, columns * side, rows // side)
-        return self.add(TransposeBlocks((value,)), replace(v, grid=grid))
+        return self.add(TransposeBlocks((value,)), v.on(grid))
 
     # Results.
 
@@ -342,41 +351,33 @@ class Program:
                 stack.extend(self.steps[value - self.sources].operands)
         return sorted(live)
 
-    def cost(self, result: int, costs: Costs) -> float:
+    def cost(self, result: int) -> float:
         """Of the steps that `result` needs."""
-        return sum(
-            costs.step(self.steps[v - self.sources], self.values[v]) for v in self._live(result)
-        )
+        return sum(self._prices[v - self.sources] for v in self._live(result))
 
-    def plan(self, result: int, costs: Costs, how: str) -> Plan:
+    def plan(self, result: int, how: str) -> Plan:
         """The steps that `result` needs, renumbered."""
+        done = Program(self.values[: self.sources], self.bits, self.costs)
+        number = {v: v for v in range(self.sources)}
+        for v in self._live(result):
+            step = self.steps[v - self.sources]
+            operands = tuple([number[o] for o in step.operands])
+            if isinstance(step, _View):
+                number[v] = done._taken(operands[0], self._views[v][1])
+            elif isinstance(step, GridReshape):
+                number[v] = done.reshape(operands[0], step.shape)
+            else:
+                number[v] = done.add(replace(step, operands=operands), self.values[v])
+        return done._finished(number[result], how)
+
+    def _finished(self, result: int, how: str) -> Plan:
         live = self._live(result)
         number = {v: v for v in range(self.sources)}
         number |= {v: self.sources + i for i, v in enumerate(live)}
         steps = tuple(
-            replace(step, operands=tuple(number[o] for o in step.operands))
+            replace(step, operands=tuple([number[o] for o in step.operands]))
             for step in (self.steps[v - self.sources] for v in live)
         )
         values = (*self.values[: self.sources], *(self.values[v] for v in live))
-        cost = self.cost(result, costs)
+        cost = self.cost(result)
         return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
-
-
-def _progressions(table: Array) -> list[tuple[int, int]] | None:
-    """The nest of (count, stride), outermost first, that enumerates `table`; strides >= 0."""
-    if table.size == 0 or (table < 0).any():
-        return None
-    dims: list[tuple[int, int]] = []
-    while table.size > 1:
-        steps = np.diff(table)
-        stride = int(steps[0])
-        different = np.nonzero(steps != stride)[0]
-        count = int(different[0]) + 1 if different.size else table.size
-        if stride < 0 or table.size % count or len(dims) == 5:
-            return None
-        rows = table.reshape(-1, count)
-        if (np.diff(rows, axis=1) != stride).any():
-            return None
-        dims.insert(0, (count, stride))
-        table = rows[:, 0]
-    return dims

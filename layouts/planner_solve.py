@@ -103,7 +103,7 @@ def cheapest(
             continue
         if value is None:
             continue
-        cost = copy.cost(value, costs)
+        cost = copy.cost(value)
         if best is None or cost < best[0]:
             best = (cost, copy, value)
             limit = min(limit, copy.spent)

@@ -7,6 +7,7 @@ The first step of planning: the index map and both layouts are evaluated in clos
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,6 +58,7 @@ class Trace:
         return Trace(np.arange(LANES), register, row, lane, (0, 0, 1), self.walked)
 
 
+@lru_cache(maxsize=4)
 def trace(move: Move) -> Trace:
     """Evaluates `move`, cutting the lanes until every step is affine on every segment."""
     layout, shape = move.destination

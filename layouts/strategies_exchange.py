@@ -147,7 +147,7 @@ def _best_network(bits: _Bits, program: Program, costs: Costs) -> _Network | Non
     if found is None:
         return None
     order, registers, steps = found
-    program.afford(registers + steps * costs.grid_instruction)
+    program.afford(costs.copies * registers + steps * costs.grid_instruction)
     return _network(bits, order)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -71,33 +72,69 @@ def gather_within_rows(
     changes = (ordered[..., 1:] != ordered[..., :-1]) & (ordered[..., :-1] >= 0)
     if changes.sum(2).max(initial=0) >= most:
         return None
-    overlay = Overlay(program, len(rest), move.starts)
+    layers: list[_GatherLayer] = []
+    gathers = selects = 0
     for _ in range(most):
         if not rest.any():
-            return overlay.value
+            break
         chosen = np.take_along_axis(source, rest.argmax(2)[..., None], 2)
         chosen = np.where(any_along(rest, 2)[..., None], chosen, -1)
         here = rest & (source == chosen)
         rest = rest & ~here
-        members = np.nonzero(here.any((1, 2)))[0]
-        made = _gather_layer(program, x, move.where(here).only(members), chosen[members], costs)
-        overlay.add(made, members, here[members])
-    return overlay.value if not rest.any() else None
+        members = np.nonzero(any_along(here, 1, 2))[0]
+        layers.append(_GatherLayer.of(move, here, members, chosen[members]))
+        # Before anything is made: what all layers cost at least.
+        gathers += layers[-1].gathers
+        selects += members.size if len(layers) > 1 else 0
+        program.afford(costs.copies * (costs.cross_lane * gathers + selects))
+    if rest.any():
+        return None
+    overlay = Overlay(program, len(rest), move.starts)
+    for layer in layers:
+        overlay.add(layer.make(program, x, costs), layer.members, layer.wanted)
+    return overlay.value
 
 
-def _gather_layer(program: Program, x: int, layer: WordMove, source: Array, costs: Costs) -> int:
-    """Each row from one source row: shuffle, then gather; equal registers are made once."""
-    n = len(source)
-    lanes = np.where(layer.wanted, layer.lane, -1).reshape(n, -1)
-    _, first, inverse = unique_rows(np.concatenate([source.reshape(n, -1), lanes], 1))
-    layer, source = layer.only(first), source[first]
-    turned = any_along(layer.displaced, 1, 2)
-    program.afford(costs.cross_lane * int(turned.sum()))
-    register, sublane = source // SUBLANES, np.where(source >= 0, source % SUBLANES, -1)
-    rows = move_rows(program, x, register, sublane, np.zeros(1, np.int64), costs)
-    patterns, which = layer.lane_patterns()
-    made = apply_index(program, rows, patterns, which, LANES, program.gather_lanes)
-    return program.take(made, inverse)
+@dataclass(frozen=True)
+class _GatherLayer:
+    """Rows of destination registers, each from one source row; equal registers are made once."""
+
+    members: Array
+    """The destination registers."""
+    wanted: Array
+    """What is taken of them, [members, 8, segments]."""
+    move: WordMove
+    """The different registers."""
+    source: Array
+    """Their source rows, [different, 8, 1]."""
+    inverse: Array
+    """Which of the different registers each member is."""
+
+    @classmethod
+    def of(cls, move: WordMove, here: Array, members: Array, source: Array) -> _GatherLayer:
+        """The words `here` of `move`, which come from the rows `source` of each member."""
+        wanted, n = here[members], members.size
+        lane = np.where(wanted, move.lane[members], -1)
+        flat = np.concatenate([source.reshape(n, -1), lane.reshape(n, -1)], 1)
+        _, first, inverse = unique_rows(flat)
+        kept, some = wanted[first], members[first]
+        register, sublane = (np.where(kept, f[some], -1) for f in (move.register, move.sublane))
+        layer = WordMove(move.starts, register, sublane, lane[first], move.slope)
+        return cls(members, wanted, layer, source[first], inverse)
+
+    @property
+    def gathers(self) -> int:
+        """How many of the different registers have a word that changes its lane."""
+        return int(any_along(self.move.displaced, 1, 2).sum())
+
+    def make(self, program: Program, x: int, costs: Costs) -> int:
+        """The members, flat: shuffled, then gathered along the lanes."""
+        source = self.source
+        register, sublane = source // SUBLANES, np.where(source >= 0, source % SUBLANES, -1)
+        rows = move_rows(program, x, register, sublane, np.zeros(1, np.int64), costs)
+        patterns, which = self.move.lane_patterns()
+        made = apply_index(program, rows, patterns, which, LANES, program.gather_lanes)
+        return program.take(made, self.inverse)
 
 
 def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
@@ -106,25 +143,24 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
     Applies if no two words of a destination register want the same place (source sublane,
     destination lane) from different sources: columns to rows, and merging rows into lanes.
     """
-    move = move.words()
-    n, s, lane = np.nonzero(move.wanted)
-    register, sublane, source = (f[n, s, lane] for f in (move.register, move.sublane, move.lane))
+    n, s, segment = np.nonzero(move.wanted)
+    register, sublane, lane = (f[n, s, segment] for f in (move.register, move.sublane, move.lane))
     middle_register = np.full(move.register.shape, -1)
     middle_lane = middle_register.copy()
-    middle_register[n, sublane, lane] = register
-    middle_lane[n, sublane, lane] = source
-    if (middle_register[n, sublane, lane] != register).any():
+    middle_register[n, sublane, segment] = register
+    middle_lane[n, sublane, segment] = lane
+    if (middle_register[n, sublane, segment] != register).any():
         return None
-    if (middle_lane[n, sublane, lane] != source).any():
+    if (middle_lane[n, sublane, segment] != lane).any():
         return None
     keep = np.where(middle_register >= 0, np.arange(SUBLANES)[None, :, None], -1)
-    middle = WordMove(move.starts, middle_register, keep, middle_lane, 1)
+    middle = WordMove(move.starts, middle_register, keep, middle_lane, move.slope)
     made = gather_within_rows(program, x, middle, costs, 40)
     if made is None:
         return None
     index = np.where(move.wanted, move.sublane, -1)
     _, first, which = unique_rows(index.reshape(len(index), -1))
-    index = index[first]
+    index = np.repeat(index[first], move.lengths, 2)
     step = program.gather_sublanes
     if not costs.sublane_gather:
         step = partial(_select_sublanes, program)
@@ -150,8 +186,10 @@ def gather_rows_apart(program: Program, x: int, move: WordMove, costs: Costs) ->
     fields = (move.register, move.sublane, move.lane)
     flat = np.concatenate([f.reshape(n * SUBLANES, -1) for f in fields], 1)
     turned = any_along(move.displaced.reshape(n * SUBLANES, -1), 1)
-    # Every row that changes lanes is gathered once.
-    program.afford(costs.cross_lane * len(unique_rows(flat[turned])[1]))
+    # Every row that changes lanes is gathered once, and then put to the others of its register.
+    gathers = len(unique_rows(flat[turned])[1])
+    joins = int(np.maximum(any_along(move.wanted, 2).sum(1) - 1, 0).sum())
+    program.afford(costs.copies * (costs.cross_lane * gathers + joins))
     rows = np.arange(n * SUBLANES)
     apart = move.only(rows // SUBLANES)
     apart = apart.where((np.arange(SUBLANES) == rows[:, None] % SUBLANES)[..., None])

@@ -62,7 +62,7 @@ def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
         rest = plan(replace(move, sources=tuple(turned)), costs)
     except Unsupported:
         return None
-    return program.plan(append(program, rest, values), costs, f"turn sources, {rest.how}")
+    return program.plan(append(program, rest, values), f"turn sources, {rest.how}")
 
 
 def _lies_along(source: Laid, dim: int) -> bool:
@@ -100,7 +100,7 @@ def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
     except Unsupported:
         return None
     result = append(program, rest, values)
-    return program.plan(result, costs, f"transpose, {rest.how}")
+    return program.plan(result, f"transpose, {rest.how}")
 
 
 def append(program: Program, plan: Plan, operands: list[int]) -> int:
@@ -154,7 +154,7 @@ def _widened(move: Move, costs: Costs, plan: Planner) -> Plan | None:
     words = tuple(replace(v, kind="word") for v in inner.values)
     made = append(program, replace(inner, values=words), values)
     result = _pack(program, made, layout, target, skipped, shape)
-    return program.plan(result, costs, f"unpack, {inner.how}, pack")
+    return program.plan(result, f"unpack, {inner.how}, pack")
 
 
 def _wide_layout(layout: VectorLayout) -> tuple[VectorLayout, int]:

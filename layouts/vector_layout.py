@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from pallasite.diagnostics import UsageError
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,10 @@ class VectorLayout:
         # Not np.unravel_index: NumPy 2.4 returns wrong digits for arrays above its buffer size.
         grid: list[Indices] = []
         for stride in self.strides(shape):
-            digit, register = np.divmod(register, stride)
+            digit = register // stride  # `np.divmod` takes several times as long
+            register = register - digit * stride
             grid.append(digit)
-        index: list[Indices] = [np.zeros((), np.int64)] * len(shape)
+        index: list[Indices] = [np.zeros((), register.dtype)] * len(shape)
         for dim, number in zip(self.leading_dims(len(shape)), grid, strict=False):
             index[dim] = number
         valid: NDArray[np.bool_] = np.ones((), np.bool_)

@@ -48,10 +48,11 @@ MOVES = [
 def test_every_lane_is_right(move: Move):
     bases = np.cumsum([0, *(np.prod(shape) for _, shape in move.sources)])
     sources = [
-        source_elements(source, int(base), LANES)
-        for source, base in zip(move.sources, bases, strict=False)
+        source_elements((layout, shape), int(base), np.arange(layout.register_count(shape)), LANES)
+        for (layout, shape), base in zip(move.sources, bases, strict=False)
     ]
-    expected = expected_elements(move, LANES)
+    layout, shape = move.destination
+    expected = expected_elements(move, np.arange(layout.register_count(shape)), LANES)
     actual = execute(plan(move, V5E), sources)
     wanted = expected != UNDEFINED
     assert (actual.reshape(expected.shape)[wanted] == expected[wanted]).all()
