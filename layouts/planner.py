@@ -19,7 +19,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
-from pallasite.layouts.planner_check import performs
+from pallasite.layouts.planner_check import corners, performs
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
@@ -39,7 +39,9 @@ _FEW_REGISTERS = 64
 
 _LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
-_MANY = 64
+_SLACK = 1.1
+"""How much dearer a plan of few registers may be that turns out to be cheapest for all."""
+_MANY = 128
 """Destinations of more registers are planned for those that repeat."""
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies."""
@@ -56,15 +58,19 @@ def plan(move: Move, costs: Costs) -> Plan:
     made = _by_copies(move, costs) or _by_axes(move, costs)
     if made is not None:
         return made
+    layout, shape = move.destination
+    grid = layout.grid_shape(shape)
     found = trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
     made = None if turned is not None else _by_periods(move, found, costs)
     if made is not None:
         return made
-    for bounded in (True, False):
-        plans = _Search(move, found, costs, bounded, turned).run()
+    for slack in (1.0, math.inf):
+        plans = _Search(move, found, costs, slack, turned).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
-            if performs(best, move, found.starts):
+            # Transposes are put together of plans that were checked.
+            checked = corners(grid) if best is turned else None
+            if performs(best, move, found.starts, checked):
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.
@@ -115,11 +121,14 @@ def _by_periods(move: Move, found: Trace, costs: Costs) -> Plan | None:
         return None
     times = round(len(found.register) / few.chosen.size)
     weighed = replace(costs, copies=costs.copies * times)
-    search = _Search(move, few.only(found), weighed, True, None)
-    for best in sorted(search.run(), key=lambda p: (p.cost, p.grid_instructions)):
-        made = extend(best, few, grid, costs)
-        if made is not None and performs(made, move, found.starts, few.sample()):
-            return made
+    plans = _Search(move, few.found, weighed, _SLACK, None).run()
+    # How much neighbours share is seen only where all of them are there.
+    most = min((p.cost for p in plans), default=0.0) * _SLACK
+    wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)
+    made = [p for p in wide if p is not None]
+    for best in sorted(made, key=lambda p: (p.cost, p.grid_instructions)):
+        if performs(best, move, found.starts, few.sample()):
+            return best
         _LOG.debug("strategy '%s' cannot be repeated: %s", best.how, move)
     return None
 
@@ -156,18 +165,19 @@ def _by_axes(move: Move, costs: Costs) -> Plan | None:
             continue
         plans.append((program.plan(value, ", ".join(hows)), starts))
     best = min(plans, key=lambda p: p[0].cost, default=None)
-    if best is None or not performs(best[0], move, best[1]):
+    target, shape = move.destination
+    if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):
         return None
     return best[0]
 
 
 class _Search:
-    """Asks the strategies for plans; each is stopped where it costs more than the best so far."""
+    """Asks the strategies for plans; none may cost more than `slack` times the best before it."""
 
     def __init__(
-        self, move: Move, found: Trace, costs: Costs, bounded: bool, turned: Plan | None
+        self, move: Move, found: Trace, costs: Costs, slack: float, turned: Plan | None
     ) -> None:
-        self._move, self._found, self._costs, self._bounded = move, found, costs, bounded
+        self._move, self._found, self._costs, self._slack = move, found, costs, slack
         self._plans = [] if turned is None else [turned]
 
     def run(self) -> list[Plan]:
@@ -200,11 +210,11 @@ class _Search:
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
         """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
         move, costs = self._move, self._costs
-        limit = min((p.cost for p in self._plans), default=math.inf)
-        if self._bounded and floor > limit:
+        limit = min((p.cost for p in self._plans), default=math.inf) * self._slack
+        if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        program = Program(sources, move.bits, costs, limit if self._bounded else math.inf)
+        program = Program(sources, move.bits, costs, limit)
         try:
             x = program.concat([program.flat(i) for i in range(len(sources))])
             made = build(program, x)

@@ -48,6 +48,17 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
     return not ((expected != UNDEFINED) & (actual != expected)).any()
 
 
+def corners(grid: Sequence[int]) -> Array:
+    """The first two, the middle and the last two registers along every dimension of `grid`.
+
+    What is put together of plans that were checked shows there whether it was put together rightly.
+    """
+    places = [
+        distinct_values(np.array([0, min(1, n - 1), n // 2, max(n - 2, 0), n - 1])) for n in grid
+    ]
+    return np.arange(math.prod(grid)).reshape(tuple(grid))[np.ix_(*places)].reshape(-1)
+
+
 def _bases(move: Move) -> list[int]:
     """The number of the first element of each source, when all are numbered consecutively."""
     sizes = [math.prod(shape) for _, shape in move.sources]

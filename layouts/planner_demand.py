@@ -21,7 +21,7 @@ from pallasite.layouts.plan import (
     Value,
 )
 from pallasite.layouts.planner_lines import Array, distinct_values
-from pallasite.layouts.registers import LANES
+from pallasite.layouts.registers import LANES, SUBLANES
 
 ALL_LANES = np.arange(LANES)
 
@@ -42,40 +42,69 @@ class Demand:
 def demand(plan: Plan, registers: Array, lanes: Array) -> Demand:
     """What `registers` of the result of `plan` depend on, in `lanes`."""
     wanted = [np.zeros(value.registers, np.bool_) for value in plan.values]
+    kept = [np.zeros(LANES, np.bool_) for _ in plan.values]
     wanted[plan.result][registers] = True
+    kept[plan.result][lanes] = True
     came: list[list[Array] | None] = [None] * len(plan.steps)
     for number in range(len(plan.steps) - 1, -1, -1):
         step, made = plan.steps[number], plan.sources + number
         operands = [plan.values[o] for o in step.operands]
-        found = origins(step, operands, plan.values[made])
-        if found is None:
-            for operand in step.operands:
-                wanted[operand] |= wanted[made]
+        mine, along = wanted[made], kept[made]
+        if isinstance(step, TransposeBlocks):
+            places = blocks(operands[0], np.nonzero(mine)[0], np.nonzero(along)[0])
+            wanted[step.operands[0]][places.registers] = True
+            kept[step.operands[0]][places.lanes] = True
             continue
-        mine = wanted[made]
-        came[number] = picked = [origin if mine.all() else origin[mine] for origin in found]
-        for operand, origin in zip(step.operands, picked, strict=True):
-            wanted[operand][origin[origin >= 0]] = True
-            if isinstance(step, TransposeBlocks):
-                _whole_blocks(wanted[operand], plan.values[operand])
-    return Demand([np.nonzero(w)[0] for w in wanted], _lanes(plan, lanes), came)
-
-
-def _lanes(plan: Plan, lanes: Array) -> list[Array]:
-    wanted = [np.zeros(LANES, np.bool_) for _ in plan.values]
-    wanted[plan.result][lanes] = True
-    for number in range(len(plan.steps) - 1, -1, -1):
-        step, mine = plan.steps[number], wanted[plan.sources + number]
         if isinstance(step, RotateLanes):
-            mine = np.roll(mine, -step.amount)
+            along = np.roll(along, -step.amount)
         elif isinstance(step, GatherLanes):
-            used = distinct_values(step.index.array()[..., mine])
-            mine = np.isin(ALL_LANES, used)
-        elif isinstance(step, TransposeBlocks):
-            mine = np.ones(LANES, np.bool_) if mine.any() else mine
-        for operand in step.operands:
-            wanted[operand] |= mine
-    return [np.nonzero(w)[0] for w in wanted]
+            along = np.isin(ALL_LANES, distinct_values(step.index.array()[..., along]))
+        found = origins(step, operands, plan.values[made])
+        if found is not None and not mine.all():
+            found = [origin[mine] for origin in found]
+        came[number] = found
+        for place, operand in enumerate(step.operands):
+            kept[operand] |= along
+            if found is None:
+                wanted[operand] |= mine
+            else:
+                wanted[operand][found[place][found[place] >= 0]] = True
+    return Demand([np.nonzero(w)[0] for w in wanted], [np.nonzero(k)[0] for k in kept], came)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Registers of matrices of native tiles that are transposed in blocks, and what they need."""
+
+    registers: Array
+    """[blocks, needed registers of each]: of the operand."""
+    lanes: Array
+    """Of the operand."""
+    block: Array
+    """Per register of the result, which of the blocks it is in."""
+    place: Array
+    """Per register of the result, where in its block."""
+    row: Array
+    """Which needed row of a block each lane of the result is."""
+
+
+def blocks(operand: Value, registers: Array, lanes: Array) -> Blocks:
+    """What `registers` of `operand`, transposed, need for `lanes`: rows and lanes change roles."""
+    side, height = 16 // operand.elements, SUBLANES * operand.elements
+    rows, columns = operand.grid[-2:]
+    rest, across = np.divmod(registers, rows // side)
+    rest, place = np.divmod(rest, side)
+    matrix, column = np.divmod(rest, columns)
+    first = (matrix * (rows // side) + across) * side * columns + column
+    corner = distinct_values(first)
+    used = distinct_values(lanes // height)
+    return Blocks(
+        corner[:, None] + used * columns,
+        (distinct_values(place)[:, None] * height + np.arange(height)).reshape(-1),
+        np.searchsorted(corner, first),
+        place,
+        np.searchsorted(used, lanes // height) * height + lanes % height,
+    )
 
 
 def origins(step: Step, operands: Sequence[Value], value: Value) -> list[Array] | None:
@@ -106,27 +135,9 @@ def origins(step: Step, operands: Sequence[Value], value: Value) -> list[Array] 
                 result.append(origin.reshape(-1))
                 at += extent
             return result
-        case TransposeBlocks():
-            return [_block_origins(first, value)]
         case _:
             return None
 
 
 def _numbers(value: Value) -> Array:
     return np.arange(value.registers).reshape(value.grid)
-
-
-def _block_origins(operand: Value, value: Value) -> Array:
-    """For a register of transposed blocks, the register of its block in the same place."""
-    side = 16 // operand.elements
-    *lead, rows, columns = operand.grid
-    blocks = _numbers(operand).reshape(*lead, rows // side, side, columns)
-    return np.moveaxis(blocks, -1, -3).swapaxes(-1, -2).reshape(value.registers)
-
-
-def _whole_blocks(wanted: Array, operand: Value) -> None:
-    """Extends `wanted` to the blocks that are transposed together."""
-    side = 16 // operand.elements
-    *lead, rows, columns = operand.grid
-    blocks = wanted.reshape(*lead, rows // side, side, columns)
-    blocks |= blocks.any(-2, keepdims=True)

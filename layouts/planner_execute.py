@@ -31,7 +31,7 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
-from pallasite.layouts.planner_demand import ALL_LANES, Demand, demand
+from pallasite.layouts.planner_demand import ALL_LANES, Demand, blocks, demand
 from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -94,9 +94,8 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
     have = [part.registers[o] for o in step.operands]
     origins = part.origins[number]
     if isinstance(step, TransposeBlocks):
-        turned = _transpose_blocks(operands[0], have[0], plan.values[step.operands[0]])
-        assert origins is not None
-        return turned.take(_at(have[0], origins[0]), 0)[..., lanes, :]
+        operand = plan.values[step.operands[0]]
+        return _transpose_blocks(operands[0], have[0], before[0], operand, registers, lanes)
     if origins is not None:
         return _renamed(operands, have, before, origins, lanes)
     # Everything else works on equal registers.
@@ -186,23 +185,18 @@ def _unpack(x: Array, step: Unpack) -> Array:
     return rows[..., step.index * SUBLANES : (step.index + 1) * SUBLANES, :, None]
 
 
-def _transpose_blocks(x: Array, have: Array, operand: Value) -> Array:
-    """The blocks of native tiles `have`, each transposed, numbered as the blocks they come from."""
-    *_, sublanes, lanes, elements = x.shape
-    side = 16 // elements
-    # All tiles of a block are here; those of one column of blocks follow at equal distances.
-    order = np.argsort(_block_places(have, operand), kind="stable")
-    matrix = np.moveaxis(x[order], -1, -2).reshape(-1, side * sublanes * elements, lanes)
-    turned = np.swapaxes(matrix, -1, -2).reshape(-1, sublanes, elements, lanes)
-    result = np.empty_like(x)
-    result[order] = np.swapaxes(turned, -1, -2)
-    return result
+def _transpose_blocks(
+    x: Array, have: Array, before: Array, operand: Value, registers: Array, lanes: Array
+) -> Array:
+    """`registers` of the matrix of native tiles, transposed block by block.
 
-
-def _block_places(registers: Array, operand: Value) -> Array:
-    """Numbers the registers of a matrix of native tiles block by block."""
-    side = 16 // operand.elements
-    columns = operand.grid[-1]
-    above, column = np.divmod(registers, columns)
-    block, row = np.divmod(above, side)
-    return (block * columns + column) * side + row
+    `x` carries the registers `have` and the lanes `before` of the operand.
+    """
+    needed = blocks(operand, registers, lanes)
+    height = SUBLANES * operand.elements
+    tiles = _keep(x.take(_at(have, needed.registers.reshape(-1)), 0), before, needed.lanes, -2)
+    matrix = np.swapaxes(tiles, -1, -2).reshape(len(needed.registers), -1, needed.lanes.size)
+    turned = np.swapaxes(matrix.take(needed.row, 1), 1, 2)
+    rows = _at(needed.lanes, needed.place[:, None] * height + np.arange(height))
+    picked = turned[needed.block[:, None], rows]
+    return np.swapaxes(picked.reshape(-1, SUBLANES, operand.elements, lanes.size), -1, -2)

@@ -20,8 +20,9 @@ from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.planner_words import unique_rows
 
-_NEAR = 3
-"""Registers in a row at both ends of every grid dimension that are planned in any case."""
+_NEAR = ((8, 2), (4, 2), (2, 2))
+"""Registers at the begin and the end of every grid dimension that are planned in any case: the more
+in a row, the nearer to the truth is what neighbours share. The first that are few enough."""
 _LEAST = 2
 """Repeating pays if so many times as many registers are not planned as are."""
 
@@ -30,19 +31,16 @@ _LEAST = 2
 class Periods:
     """Few destination registers in place of all."""
 
+    found: Trace
+    """Where their words come from, as if what lies between them had been left out."""
     chosen: Array
-    """The registers that are planned, ascending."""
+    """Which registers they are, ascending."""
     kind: Array
     """Per destination register, a number that those have in common which repeat one another."""
     model: Array
-    """Per kind, the place in `chosen` of the register that the others of its kind repeat."""
+    """Per kind, the place in `chosen` of the register that all of its kind repeat."""
     shift: Array
-    """[sources, registers]: how much further its source registers are than those of its model."""
-
-    def only(self, found: Trace) -> Trace:
-        """The trace of the chosen registers."""
-        register, row, lane = (f[self.chosen] for f in (found.register, found.row, found.lane))
-        return Trace(found.starts, register, row, lane, found.slopes, found.walked)
+    """[sources, registers]: how much further its source registers are than in `found`."""
 
     def sample(self) -> Array:
         """The first, second, middle and last register of every kind, and those that are planned."""
@@ -59,49 +57,78 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     `sources` are the numbers of registers of the sources.
     """
     count = len(found.register)
-    wanted = found.register >= 0
     bounds = np.cumsum([0, *sources])
     relative, first = np.full_like(found.register, -1), np.zeros((len(sources), count), np.int64)
+    # By source: the same distance from another source is not the same place.
+    origin = np.zeros_like(relative)
     for number, (start, end) in enumerate(pairwise(bounds.tolist())):
-        mine = wanted
-        if len(sources) > 1:
-            mine = (found.register >= start) & (found.register < end)
+        mine = (found.register >= start) & (found.register < end)
         lowest = np.where(mine, found.register, end).min((1, 2))
-        first[number] = np.where(lowest == end, 0, lowest)
+        first[number] = np.where(lowest == end, start, lowest)
         np.subtract(found.register, first[number][:, None, None], out=relative, where=mine)
-        # The same distance from another source is not the same place.
-        relative[mine] += int(bounds[-1]) * number
-    fields = [f.reshape(count, -1) for f in (relative, found.row, found.lane)]
-    _, _, kind = unique_rows(np.concatenate(fields, 1))
-    chosen = _chosen(kind, grid)
-    if chosen is None:
+        origin[mine] = number
+    fields = [origin] if len(sources) > 1 else []
+    fields += [relative, found.row, found.lane]
+    _, _, kind = unique_rows(np.concatenate([f.reshape(count, -1) for f in fields], 1))
+    tried = (_picked(kind, grid, near) for near in _NEAR)
+    picked = next((found for found in tried if found is not None), None)
+    if picked is None:
         return None
+    chosen = np.arange(count).reshape(tuple(grid))[np.ix_(*picked)].reshape(-1)
+    nearer = first[:, chosen] - _left_out(picked, kind, first, grid)
     order = np.argsort(kind[chosen], kind="stable")
     kinds = np.bincount(kind[chosen])
     model = order[np.cumsum(kinds) - kinds + kinds // 2]
-    return Periods(chosen, kind, model, first - first[:, chosen[model]][:, kind])
+    wanted = relative[chosen] >= 0
+    place = nearer[origin[chosen], np.arange(chosen.size)[:, None, None]]
+    register = np.where(wanted, relative[chosen] + place, -1)
+    row, lane = found.row[chosen], found.lane[chosen]
+    few = Trace(found.starts, register, row, lane, found.slopes, found.walked)
+    return Periods(few, chosen, kind, model, first - nearer[:, model][:, kind])
 
 
-def _chosen(kind: Array, grid: Sequence[int]) -> Array | None:
-    """A box of registers, with gaps, in which every kind occurs; None if it is not much smaller."""
+def _picked(kind: Array, grid: Sequence[int], near: tuple[int, int]) -> list[Array] | None:
+    """Places along every dimension, such that every kind occurs; None if they are too many.
+
+    Among them are so many at the begin and at the end of every dimension.
+    """
     kinds = int(kind.max()) + 1
     most = kind.size // (1 + _LEAST)
     if kinds > most:
         return None
     numbers = np.arange(kind.size).reshape(tuple(grid))
-    picked = [{*range(min(n, _NEAR)), *range(max(n - _NEAR, 0), n)} for n in grid]
+    picked = [{*range(min(n, near[0])), *range(max(n - near[1], 0), n)} for n in grid]
     _, first = np.unique(kind, return_index=True)
-    while True:
-        if math.prod(map(len, picked)) > most:
-            return None
-        chosen = numbers[np.ix_(*[np.array(sorted(p)) for p in picked])].reshape(-1)
+    while math.prod(map(len, picked)) <= most:
+        places = [np.array(sorted(p)) for p in picked]
         missing = np.ones(kinds, np.bool_)
-        missing[kind[chosen]] = False
+        missing[kind[numbers[np.ix_(*places)].reshape(-1)]] = False
         if not missing.any():
-            return np.sort(chosen)
-        place, left = [], int(first[missing.argmax()])
-        for n in reversed(grid):
-            left, at = divmod(left, n)
-            place.insert(0, at)
-        for dim, at in enumerate(place):
+            return places
+        left = int(first[missing.argmax()])
+        for dim in range(len(grid) - 1, -1, -1):
+            left, at = divmod(left, grid[dim])
             picked[dim] |= {at, min(at + 1, grid[dim] - 1)}
+    return None
+
+
+def _left_out(picked: list[Array], kind: Array, first: Array, grid: Sequence[int]) -> Array:
+    """[sources, chosen]: how many source registers what follows a gap moves towards what is before.
+
+    A register behind a gap takes the place of the first one in it, if both are of a kind; so it
+    shares source registers with its new neighbours as that one did.
+    """
+    kinds, firsts = kind.reshape(tuple(grid)), first.reshape(-1, *grid)
+    result = np.zeros((len(first), *map(len, picked)), np.int64)
+    for dim, places in enumerate(picked):
+        moved = np.zeros((len(first), places.size), np.int64)
+        for number in (np.nonzero(np.diff(places) > 1)[0] + 1).tolist():
+            gap, after = int(places[number - 1]) + 1, int(places[number])
+            alike = kinds.take(gap, dim) == kinds.take(after, dim)
+            if alike.any():
+                far = (firsts.take(after, dim + 1) - firsts.take(gap, dim + 1))[:, alike]
+                moved[:, number:] += far.max(1, keepdims=True)
+        shape = [len(first), *(1,) * len(grid)]
+        shape[dim + 1] = places.size
+        result += moved.reshape(shape)
+    return result.reshape(len(first), -1)
