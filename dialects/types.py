@@ -144,7 +144,17 @@ def splat(type: Attribute, value: int | float) -> Dense:
         data = element.pack((element.get_normalized_value(int(value)),))
     else:
         data = element.pack((value,))
+    if isinstance(shaped, VectorType):
+        shape = shaped.get_shape()
+        if vector_of(element, shape) is shaped:
+            return splat_of(element, shape, data)
     return DenseIntOrFPElementsAttr(shaped, BytesAttr(data))
+
+
+@lru_cache(maxsize=4096)
+def splat_of(element: Attribute, shape: tuple[int, ...], data: bytes) -> Dense:
+    """The splat, on vectors of `shape`, of the element that has the bytes `data`; made once."""
+    return DenseIntOrFPElementsAttr(cast(Any, vector_of(element, shape)), BytesAttr(data))
 
 
 def compact(attribute: Dense) -> Dense:

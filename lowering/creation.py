@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -21,9 +22,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
+from xdsl.irdl import IRDLOperation, OptionalDef
 
 from pallasite.dialects.types import split_grid, vector_of
 
+# pyright: reportPrivateUsage=false
+_new: Any = object.__new__
+_tuple_of: Any = tuple.__new__
 _INDEX = IndexType()
 _UNKNOWN = UnknownLoc()
 _NOTHING: Mapping[str, Attribute] = {}
@@ -41,23 +46,59 @@ def made(
     op = _wired(kind, operands, result_types)
     op.properties, op.attributes = dict(properties), dict(attributes)
     op.location = _UNKNOWN if location is None else location
-    op.__post_init__()
+    if _needs_more(kind, frozenset(properties)):
+        op.__post_init__()
     return op
+
+
+@lru_cache(maxsize=4096)
+def _needs_more(kind: type[Operation], given: frozenset[str]) -> bool:
+    """Whether `kind` does anything to an operation with these properties once it is there."""
+    if kind.__post_init__ is not IRDLOperation.__post_init__:
+        return True
+    definition = cast(type[IRDLOperation], kind).get_irdl_definition()
+    missing = [d for name, d in definition.properties.items() if name not in given]
+    found = [*missing, *definition.attributes.values()]
+    return any(not isinstance(d, OptionalDef) and d.default_value is not None for d in found)
 
 
 def _wired(
     kind: type[Operation], operands: Sequence[SSAValue], result_types: Sequence[Attribute]
 ) -> Operation:
     """An operation of which only the operands and results are set."""
-    op = kind.__new__(kind)
-    # The fields that are not set keep the defaults of their class. What the setter of `operands`
-    # does for an operation that had none.
-    uses = [Use(op, i) for i in range(len(operands))]
-    for value, use in zip(operands, uses, strict=True):
-        value.add_use(use)
-    op._operands = SSAValues(operands)  # pyright: ignore[reportPrivateUsage]
-    op._operand_uses = tuple(uses)  # pyright: ignore[reportPrivateUsage]
-    op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    # Fields that are not set keep the defaults of their class: most of the time of an unrolling is
+    # spent here, so nothing is called that need not be.
+    op = _using(kind, operands)
+    results: list[OpResult] = []
+    for number, kind_of_result in enumerate(result_types):
+        result = _new(OpResult)
+        result._type = kind_of_result
+        result.op = op
+        result.index = number
+        results.append(result)
+    op.results = _tuple_of(SSAValues, results)
+    return op
+
+
+def _using(kind: type[Operation], operands: Sequence[SSAValue]) -> Any:
+    """An operation of which only the operands are set."""
+    op = _new(kind)
+    uses: list[Use] = []
+    number = 0
+    for value in operands:
+        # What `Use` and `add_use` do for an operation that had no operands.
+        use = _new(Use)
+        use._operation = op
+        use._index = number
+        after = value.first_use
+        if after is not None:
+            use._next_use = after
+            after._prev_use = use
+        value.first_use = use
+        uses.append(use)
+        number += 1
+    op._operands = _tuple_of(SSAValues, operands)
+    op._operand_uses = tuple(uses)
     return op
 
 
@@ -69,19 +110,19 @@ def fill(block: Block, ops: Sequence[Operation]) -> None:
     before: Operation | None = None
     for op in ops:
         op.parent = block
-        op._prev_op = before  # pyright: ignore[reportPrivateUsage]
+        op._prev_op = before
         if before is not None:
-            before._next_op = op  # pyright: ignore[reportPrivateUsage]
+            before._next_op = op
         before = op
     if before is not None:
-        before._next_op = None  # pyright: ignore[reportPrivateUsage]
-        block._first_op = ops[0]  # pyright: ignore[reportPrivateUsage]
-        block._last_op = before  # pyright: ignore[reportPrivateUsage]
+        before._next_op = None
+        block._first_op = ops[0]
+        block._last_op = before
 
 
 def emptied(block: Block) -> None:
     """Lets `block` forget its operations, which `fill` has given to another one."""
-    block._first_op = block._last_op = None  # pyright: ignore[reportPrivateUsage]
+    block._first_op = block._last_op = None
 
 
 class Model:
@@ -118,6 +159,25 @@ class Model:
         op.attributes = first.attributes.copy()
         op.location = first.location
         return op
+
+    def result(self, operands: Sequence[SSAValue], into: list[Operation]) -> SSAValue:
+        """The only result of a new operation, which is appended to `into`."""
+        first = self._first
+        if first is None:
+            op = self.make(operands)
+            (result,) = op.results
+        else:
+            op = _using(self._kind, operands)
+            result = _new(OpResult)
+            (result._type,) = self._types
+            result.op = op
+            result.index = 0
+            op.results = _tuple_of(SSAValues, (result,))
+            op.properties = first.properties.copy()
+            op.attributes = first.attributes.copy()
+            op.location = first.location
+        into.append(op)
+        return result
 
 
 @lru_cache

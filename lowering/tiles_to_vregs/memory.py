@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, cast
+from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
@@ -16,23 +15,18 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
 STEPS = "grid.steps"
 
 
-def _steps(op: Operation, rank: int) -> list[int]:
+def _steps(op: Operation, rank: int, u: Unroller) -> tuple[int, ...]:
     steps = op.attributes.get(STEPS)
-    if steps is None:
-        return [0] * rank
-    return [int(s) for s in cast(DenseArrayBase[Any], steps).get_values()]
+    return (0,) * rank if steps is None else u.integers(steps)
 
 
 def _places(
-    base: Sequence[SSAValue], steps: list[int], shape: tuple[int, ...], u: Unroller
+    base: Sequence[SSAValue], steps: Sequence[int], shape: tuple[int, ...], u: Unroller
 ) -> Iterator[tuple[SSAValue, ...]]:
     """The indices of the positions of a grid of `shape`, in row-major order."""
     # Each index depends on the position along one dimension only.
-    known = [
-        [u.offset(b, p * s) for p in range(n)]
-        for b, s, n in zip(base, steps, shape or [1] * len(base), strict=True)
-    ]
-    return product(*known)
+    counts = shape or (1,) * len(base)
+    return product(*map(u.offsets, base, steps, counts))
 
 
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
@@ -40,7 +34,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     """Position g of the grid reads at `index + g * steps`."""
     grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     base = list(op.indices)
-    steps = _steps(op, len(base))
+    steps = _steps(op, len(base), u)
     memory = u.scalar(op.base)
     model = Model(type(op), (kind,), op.properties, location=op.location)
     loaded: list[SSAValue | None] = [
@@ -55,7 +49,7 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     stored = op.value
     values = u.registers(stored)
     base = list(op.indices)
-    steps = _steps(op, len(base))
+    steps = _steps(op, len(base), u)
     given = getattr(op, "mask", None)
     masks = u.registers(given) if given is not None else None
     memory = u.scalar(op.base)

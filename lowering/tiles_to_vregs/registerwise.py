@@ -7,7 +7,6 @@ from itertools import repeat
 from math import prod
 from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
@@ -18,7 +17,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import splat, splat_value
 from pallasite.lowering.creation import Model, made
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, is_vector, rule
+from pallasite.lowering.tiles_to_vregs.unroll import (
+    Unroller,
+    as_grid,
+    everywhere,
+    is_vector,
+    rule,
+)
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
                tpu.CreateSubelementMaskOp)  # fmt: skip
@@ -190,6 +195,13 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     u.define(op.results[0], as_grid(results, grid))
 
 
+def _splat(constant: Attribute, kind: Attribute) -> Attribute:
+    """The splat on registers of type `kind` of what `constant` has everywhere."""
+    register = cast(VectorType[Attribute], kind)
+    number = splat_value(constant)
+    return constant if number is None else splat(register, number)
+
+
 @rule(*_GENERATORS)
 def unroll_generator(op: Operation, u: Unroller) -> None:
     """An operation without vector operands makes one register that all positions share."""
@@ -198,15 +210,15 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
         u.keep(op)
         return
     properties = _shift_dimensions(op, len(grid))
-    number = splat_value(properties.get("value"))
-    if number is not None:
-        properties["value"] = splat(cast(VectorType[Attribute], kind), number)
+    constant = properties.get("value")
+    if constant is not None:
+        properties["value"] = _splat(constant, kind)
     operands = [u.hoisted(v) for v in op.operands]
     register = u.generated(type(op), operands, kind, properties)
     if register is None:
         new = made(type(op), operands, (kind,), properties, location=op.location)
         register = u.emit(new).results[0]
-    u.define(op.results[0], np.broadcast_to(as_grid([register], ()), grid))
+    u.define(op.results[0], everywhere(register, grid))
 
 
 @rule(vector.ExtractOp)

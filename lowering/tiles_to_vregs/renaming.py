@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import splat
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
-
-
-def _integers(attribute: Attribute) -> list[int]:
-    return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, everywhere, rule
 
 
 @rule(grid.SliceOp)
 def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
-    boxes = zip(_integers(op.offsets), _integers(op.sizes), _integers(op.strides), strict=True)
+    boxes = zip(u.integers(op.offsets), u.integers(op.sizes), u.integers(op.strides), strict=True)
     index = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
     u.define(op.results[0], u.registers(op.operands[0])[index])
 
@@ -37,7 +33,7 @@ def unroll_reshape(op: grid.ReshapeOp, u: Unroller) -> None:
 
 @rule(grid.TransposeOp)
 def unroll_transpose(op: grid.TransposeOp, u: Unroller) -> None:
-    u.define(op.results[0], u.registers(op.operands[0]).transpose(_integers(op.permutation)))
+    u.define(op.results[0], u.registers(op.operands[0]).transpose(u.integers(op.permutation)))
 
 
 @rule(grid.BroadcastOp)
@@ -49,7 +45,7 @@ def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
 
 @rule(grid.PoisonOp)
 def unroll_poison(op: grid.PoisonOp, u: Unroller) -> None:
-    u.define(op.results[0], np.full(u.grid(op.results[0].type), None, dtype=object))
+    u.define(op.results[0], everywhere(None, u.grid(op.results[0].type)))
 
 
 @rule(grid.TakeOp)
@@ -57,7 +53,7 @@ def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
     # One more register, which is what index -1 picks.
     registers = u.registers(op.operands[0]).reshape(-1)
     source = as_grid([*registers, None], (registers.size + 1,))
-    taken = source[np.array(_integers(op.indices), np.int64)]
+    taken = source[np.array(u.integers(op.indices), np.int64)]
     u.define(op.results[0], taken.reshape(u.grid(op.results[0].type)))
 
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, ModuleOp, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -71,6 +71,13 @@ def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Register
     return array.reshape(tuple(shape))
 
 
+def everywhere(register: SSAValue | None, shape: Grid) -> Registers:
+    """A grid of `shape` that holds one register at every position."""
+    array = np.empty(shape, dtype=object)
+    array.fill(register)
+    return array
+
+
 def known_integer(value: SSAValue) -> int | None:
     """The integer that `value` is, if it is a scalar constant."""
     owner = value.owner
@@ -92,21 +99,37 @@ def is_vector(kind: Attribute) -> bool:
 
 
 def _has_vectors(op: Operation, plain: set[Operation]) -> bool:
-    """Whether `op` or anything in it has to do with vectors.
+    """Whether `op`, which has regions, or anything in it has to do with vectors.
 
     Operations with regions of which that is not so are added to `plain`.
     """
-    found = any(is_vector(v.type) for v in (*op.operands, *op.results))
+    found = _names_vectors(op)
     for region in op.regions:
         for block in region.blocks:
-            found = found or any(is_vector(a.type) for a in block.args)
-            for inner in block.ops:
+            for argument in block.args:
+                found = found or type(argument.type) is VectorType
+            inner = block.first_op
+            while inner is not None:
                 # What is within must be looked at in any case.
-                if (inner.regions or not found) and _has_vectors(inner, plain):
-                    found = True
-    if op.regions and not found:
+                if inner.regions:
+                    found = _has_vectors(inner, plain) or found
+                elif not found:
+                    found = _names_vectors(inner)
+                inner = inner.next_op
+    if not found:
         plain.add(op)
     return found
+
+
+def _names_vectors(op: Operation) -> bool:
+    """Whether a result or an operand of `op` is a vector."""
+    for value in op.results:
+        if type(value.type) is VectorType:
+            return True
+    for value in op.operands:
+        if type(value.type) is VectorType:
+            return True
+    return False
 
 
 class Unroller:
@@ -119,11 +142,17 @@ class Unroller:
         self._grids: dict[int, Registers] = {}
         self._scalars: dict[int, SSAValue] = {}
         self._plain: set[Operation] = set()
+        self._splits: dict[int, tuple[Grid | None, Attribute]] = {}
+        self._places: dict[tuple[int, int, int], list[SSAValue]] = {}
+        self._known: dict[int, int | None] = {}
+        self._integers: dict[int, tuple[int, ...]] = {}
+        self._numbers: dict[Attribute, int] = {}
+        self._attributes: dict[int, tuple[Attribute, int]] = {}
         self._indices: dict[int, SSAValue] = {}
         self._generated: dict[object, SSAValue] = {}
         self._entry_values: set[SSAValue] = set()
         self._entry: list[Operation] = []
-        self._sums: list[dict[tuple[SSAValue, int], SSAValue]] = []
+        self._sums: list[dict[tuple[int, int], SSAValue]] = []
         self._out: list[Operation] = []
 
     def run(self, function: func.FuncOp) -> None:
@@ -150,7 +179,13 @@ class Unroller:
             # Nothing was split: messages go on calling the arguments by their names.
             for before, after in zip(old.args, new.args, strict=True):
                 after.name_hint = before.name_hint
-        gone = [op for op in list(old.ops) if not self._operation(op)]
+        gone: list[Operation] = []
+        op = old.first_op
+        while op is not None:
+            after = op.next_op
+            if not self._operation(op):
+                gone.append(op)
+            op = after
         emptied(old)
         for op in gone:
             op.drop_all_references()
@@ -173,8 +208,8 @@ class Unroller:
         return True
 
     def is_plain(self, op: Operation) -> bool:
-        """Whether neither `op`, which has regions, nor anything in it has to do with vectors."""
-        return op in self._plain
+        """Whether neither `op` nor anything in its regions has to do with vectors."""
+        return op in self._plain if op.regions else not _names_vectors(op)
 
     # What rules use.
 
@@ -183,13 +218,16 @@ class Unroller:
 
         So with what is in it.
         """
+        scalars, grids = self._scalars, self._grids
         for inner in op.walk() if op.regions else (op,):
-            for number, value in enumerate(inner.operands):
-                known = self._scalars.get(id(value))
+            number = 0
+            for value in inner.operands:
+                known = scalars.get(id(value))
                 if known is not None:
                     inner.operands[number] = known
-                elif id(value) in self._grids:
+                elif id(value) in grids:
                     raise _unknown(inner)
+                number += 1
         self._out.append(op)
 
     def scalar(self, value: SSAValue) -> SSAValue:
@@ -211,10 +249,15 @@ class Unroller:
 
     def result(self, model: Model, operands: Sequence[SSAValue]) -> SSAValue:
         """The only result of the operation of `model` with `operands`, appended."""
-        op = model.make(operands)
-        self._out.append(op)
-        (value,) = op.results
-        return value
+        return model.result(operands, self._out)
+
+    def integers(self, attribute: Attribute) -> tuple[int, ...]:
+        """The integers that an attribute of an old operation lists."""
+        known = self._integers.get(id(attribute))
+        if known is None:
+            values = cast(DenseArrayBase[Any], attribute).get_values()
+            known = self._integers[id(attribute)] = tuple([int(v) for v in values])
+        return known
 
     def expanded_types(self, types: Sequence[Attribute]) -> list[Attribute]:
         """`types` with every grid type repeated once per register."""
@@ -250,11 +293,16 @@ class Unroller:
 
     def split(self, kind: Attribute) -> tuple[Grid | None, Attribute]:
         """The grid of grid type `kind` and the type of one register; other types have no grid."""
-        # Types are rarely one object although they are equal, and hashing a whole one is slow.
-        if type(kind) is not VectorType:
-            return (None, kind)
-        shape = tuple([extent.data for extent in kind.shape.data])
-        return grid_and_register(kind.element_type, shape) or (None, kind)
+        known = self._splits.get(id(kind))
+        if known is None:
+            known = (None, kind)
+            if type(kind) is VectorType:
+                # Hashing a whole type is slow.
+                shape = tuple([extent.data for extent in kind.shape.data])
+                known = grid_and_register(kind.element_type, shape) or known
+            # By identity, which is safe: the old values, and so their types, live on.
+            self._splits[id(kind)] = known
+        return known
 
     def grid(self, kind: Attribute) -> Grid:
         """The grid of a type; () for what has none."""
@@ -275,20 +323,37 @@ class Unroller:
             self._entry_values.add(known)
         return known
 
-    def offset(self, base: SSAValue, amount: int) -> SSAValue:
-        """The index `base + amount`, computed once per block and never for constants."""
+    def offsets(self, base: SSAValue, step: int, count: int) -> list[SSAValue]:
+        """The indices `base + i * step` for i below `count`, computed once per block.
+
+        Those of constants are constants, defined once at the function's entry.
+        """
         base = self.scalar(base)
-        constant = known_integer(base)
-        if constant is not None:
-            return self.index(constant + amount)
+        constant = self._constant(base)
+        if constant is None:
+            return [self._sum(base, i * step) for i in range(count)]
+        key = (constant, step, count)
+        known = self._places.get(key)
+        if known is None:
+            known = self._places[key] = [self.index(constant + i * step) for i in range(count)]
+        return known
+
+    def _constant(self, base: SSAValue) -> int | None:
+        """`known_integer` of a value in the new function."""
+        if id(base) not in self._known:
+            self._known[id(base)] = known_integer(base)
+        return self._known[id(base)]
+
+    def _sum(self, base: SSAValue, amount: int) -> SSAValue:
+        """The index `base + amount`, computed once per block."""
         if not amount:
             return base
         for known in self._sums:
-            if (base, amount) in known:
-                return known[base, amount]
+            if (id(base), amount) in known:
+                return known[id(base), amount]
         sum_ = made(arith.AddiOp, (base, self.index(amount)), (base.type,), _ADDI)
         total = self.emit(sum_).results[0]
-        self._sums[-1][base, amount] = total
+        self._sums[-1][id(base), amount] = total
         return total
 
     def hoisted(self, value: SSAValue) -> SSAValue:
@@ -308,14 +373,26 @@ class Unroller:
 
         None if an operand is not a constant, so that the register belongs where it is used.
         """
-        if any(v not in self._entry_values for v in operands):
-            return None
-        key = (op, tuple(operands), kind, tuple(sorted(properties.items())))
-        if key not in self._generated:
+        for value in operands:
+            if value not in self._entry_values:
+                return None
+        named = [(name, self._number(properties[name])) for name in sorted(properties)]
+        key = (op, *map(id, operands), self._number(kind), *named)
+        known = self._generated.get(key)
+        if known is None:
             register = made(op, operands, (kind,), properties)
             self._entry.append(register)
-            self._generated[key] = register.results[0]
-        return self._generated[key]
+            known = self._generated[key] = register.results[0]
+        return known
+
+    def _number(self, attribute: Attribute) -> int:
+        """Equal for equal attributes, of which each is hashed once."""
+        seen = self._attributes.get(id(attribute))
+        if seen is None:
+            number = self._numbers.setdefault(attribute, len(self._numbers))
+            # Kept alive, so that no other one takes its place.
+            seen = self._attributes[id(attribute)] = (attribute, number)
+        return seen[1]
 
     def zeros(self, kind: Attribute) -> SSAValue:
         """A register of zeros, defined once at the function's entry."""
