@@ -44,6 +44,7 @@ from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
+_Rules = dict[type[Operation], tuple[Rule, ...]]
 
 
 def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
@@ -58,7 +59,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     check_index_maps(module)
     # Later forms hold register operations, which their own verifiers check.
     if form_of(module) not in ("mosaic", "dma"):
-        rules: list[dict[type[Operation], tuple[Rule, ...]]] = []
+        rules: list[_Rules] = []
     elif allow_beyond_reference:
         rules = [_RULES]
     else:
@@ -266,19 +267,33 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     (_vector_access, _alignment),
 )
 _RULES = {**COMPUTE_RULES, **_ACCESSES, **TRANSFER_RULES}
-_REFERENCE: dict[type[Operation], tuple[Rule, ...]] = {
-    **REFERENCE_RULES,
-    **MASK_RULES,
-    **SCALAR_RULES,
-    **CAST_RULES,
-    **{kind: (*MASK_RULES[kind], carried_flat) for kind in (scf.ForOp, scf.IfOp)},
-    tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], strided_rotation),
-    tpu.StridedLoadOp: (_strided,),
-    tpu.StridedStoreOp: (_strided,),
-    tpu.MemrefReshapeOp: (_reshape_view,),
-    tpu.VectorStoreOp: (_byte_masks,),
-    vector.StoreOp: (_byte_masks,),
-}
+
+
+def _merged(*tables: _Rules) -> _Rules:
+    """The rules of all tables, for each operation in the order of the tables."""
+    merged: _Rules = {}
+    for table in tables:
+        for kind, rules in table.items():
+            merged[kind] = (*merged.get(kind, ()), *rules)
+    return merged
+
+
+_REFERENCE = _merged(
+    REFERENCE_RULES,
+    MASK_RULES,
+    SCALAR_RULES,
+    CAST_RULES,
+    {
+        tpu.DynamicRotateOp: (strided_rotation,),
+        scf.ForOp: (carried_flat,),
+        scf.IfOp: (carried_flat,),
+        tpu.StridedLoadOp: (_strided,),
+        tpu.StridedStoreOp: (_strided,),
+        tpu.MemrefReshapeOp: (_reshape_view,),
+        tpu.VectorStoreOp: (_byte_masks,),
+        vector.StoreOp: (_byte_masks,),
+    },
+)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.passes.check_vectors import REFERENCE_RULES, Rule, refusal
+from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
@@ -128,9 +128,9 @@ def _mask_choice(op: arith.SelectOp, target: Target) -> None:
 MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
-    arith.SelectOp: (*REFERENCE_RULES[arith.SelectOp], _mask_choice),
+    arith.SelectOp: (_mask_choice,),
     tpu.ConcatenateOp: (_mask_concatenation,),
-    tpu.DynamicRotateOp: (*REFERENCE_RULES[tpu.DynamicRotateOp], _mask_rotation),
+    tpu.DynamicRotateOp: (_mask_rotation,),
     vector.ShapeCastOp: (_mask_reshape,),
 }
 """Rules of the reference for operations on masks."""

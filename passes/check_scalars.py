@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, VectorType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType
+from xdsl.ir import Attribute, Operation
 
-from pallasite.dialects import arith, math
+from pallasite.dialects import arith, math, scf
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
 
 
 def _scalars(op: Operation, target: Target) -> None:
     """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
-    type = op.results[0].type
+    types = [value.type for value in (*op.operands, *op.results)]
+    narrow = next((type for type in types if _is_narrow(type)), None)
+    if narrow is None:
+        return
+    wide = "int32" if isinstance(narrow, IntegerType) else "float32"
+    raise refusal(
+        op, "scalar-type", f"{op.name} of scalars of {narrow} is not supported",
+        "the scalar unit computes with 32-bit words only",
+        f"cast the operands to {wide} first, and the result back",
+        f"the TPU compiler says: Not implemented: {_words(op)}",
+    )  # fmt: skip
+
+
+def _is_narrow(type: Attribute) -> bool:
     if isinstance(type, IntegerType):
-        narrow = type.width.data not in (1, 32)
-    else:
-        narrow = isinstance(type, BFloat16Type | Float16Type)
-    if narrow:
-        wide = "int32" if isinstance(type, IntegerType) else "float32"
+        return type.width.data not in (1, 32)
+    return _is_narrow_float(type)
+
+
+def _is_narrow_float(type: Attribute) -> bool:
+    return isinstance(type, AnyFloat) and type.bitwidth < 32
+
+
+def _words(op: Operation) -> str:
+    """The compiler's own message, by which programs and searches know it."""
+    if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return f"Only i32 {op.name} is supported"
+    return "Only i1 and i32 scalars are supported"
+
+
+def _carried_scalars(op: Operation, target: Target) -> None:
+    """Narrow integers cross the borders of loops and branches, narrow floats do not."""
+    narrow = next((r.type for r in op.results if _is_narrow_float(r.type)), None)
+    if narrow is not None:
         raise refusal(
-            op, "scalar-type", f"{op.name} of scalars of {type} is not supported",
-            "the scalar unit computes with 32-bit words only",
-            f"cast the operands to {wide} first, and the result back",
+            op, "scalar-type", f"a scalar of {narrow} that {op.name} carries is not supported",
+            "the scalar unit has no registers for narrow floats",
+            "cast it to float32 inside, and the result back",
         )  # fmt: skip
 
 
@@ -36,16 +63,23 @@ def _power(op: math.PowFOp, target: Target) -> None:
         )  # fmt: skip
 
 
+_CONVERSIONS = (
+    arith.BitcastOp, arith.ConstantOp, arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.FPToSIOp,
+    arith.FPToUIOp, arith.IndexCastOp, arith.IndexCastUIOp, arith.SIToFPOp, arith.TruncFOp,
+    arith.TruncIOp, arith.UIToFPOp, arith.ConvertFOp, arith.ScalingExtFOp, arith.ScalingTruncFOp,
+)  # fmt: skip
+"""Operations that narrow scalars are made for: they only change the type."""
+_COMPUTING = [
+    kind
+    for dialect in (arith.Arith, math.Math)
+    for kind in dialect.operations
+    if not issubclass(kind, _CONVERSIONS)
+]
+
 SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    **dict.fromkeys(
-        (
-            arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp,
-            arith.RemUIOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp,
-            arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp,
-            arith.MinimumfOp,
-        ),
-        (_scalars,),
-    ),
-    math.PowFOp: (_power,),
-}  # fmt: skip
-"""Rules of the reference for operations on scalars."""
+    **dict.fromkeys(_COMPUTING, (_scalars,)),
+    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
+    math.PowFOp: (_scalars, _power),
+}
+"""Rules of the reference for operations on scalars (asked of libtpu 0.0.51 for v5e, type by
+type)."""

@@ -76,6 +76,10 @@ _INTEGER_WIDTHS: dict[type[Operation], frozenset[int]] = {
     math.CountTrailingZerosOp: frozenset(),
 }  # fmt: skip
 """Widths of vector elements that the integer operations take; bitwise ones take all."""
+_NARROW_SUMS = (
+    "the TPU compiler says: Not implemented: Only vector<i16> and vector<i32> are supported"
+)
+"""The compiler's own message, by which programs and searches know it."""
 
 _WIDE_FLOATS = (
     arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp, arith.MinimumfOp,
@@ -104,6 +108,7 @@ def _integers(op: Operation, target: Target) -> None:
         f"{op.name} takes vectors of {known}, got {element}" if known
         else f"the vector unit has no {op.name}",
         "cast the operands to int32 first",
+        *([_NARROW_SUMS] if widths == _HALVES else []),
     )  # fmt: skip
 
 

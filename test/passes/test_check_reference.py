@@ -103,6 +103,44 @@ def test_scalars_compute_in_words(element: str, good: bool) -> None:
         beyond(text, "scalar-type")
 
 
+@pytest.mark.parametrize(("body", "element"), [
+    ("%b = arith.andi %a, %a : i8", "i8"),
+    ("%b = arith.shli %a, %a : i16", "i16"),
+    ("%b = arith.select %true, %a, %a : bf16", "bf16"),
+    ("%b = math.absf %a : bf16", "bf16"),
+    ("%c = arith.cmpi slt, %a, %a : i8\n%b = arith.select %c, %a, %a : i8", "i8"),
+    ("%b = scf.if %true -> (bf16) {\n scf.yield %a : bf16\n} else {\n scf.yield %a : bf16\n}",
+     "bf16"),
+])  # fmt: skip
+def test_narrow_scalars_are_only_moved(body: str, element: str) -> None:
+    ref = memref(f"4x{element}", SMEM)
+    text = kernel(
+        f"%x: {ref}",
+        f"%true = arith.constant true\n%a = memref.load %x[%c0] : {ref}\n{body}\n"
+        f"memref.store %b, %x[%c0] : {ref}",
+    )
+    beyond(text, "scalar-type")
+
+
+def test_narrow_integers_cross_branches_and_are_cast() -> None:
+    ref = memref("4xi8", SMEM)
+    check(
+        kernel(
+            f"%x: {ref}",
+            f"""%true = arith.constant true
+            %a = memref.load %x[%c0] : {ref}
+            %b = scf.if %true -> (i8) {{
+              scf.yield %a : i8
+            }} else {{
+              %w = arith.extsi %a : i8 to i32
+              %n = arith.trunci %w : i32 to i8
+              scf.yield %n : i8
+            }}
+            memref.store %b, %x[%c0] : {ref}""",
+        )
+    )
+
+
 def gather(shape: str, dim: int, index: str) -> str:
     dims = shape.rpartition("x")[0]
     indices = f"{dims}x{index}"
