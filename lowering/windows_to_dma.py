@@ -46,6 +46,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    IndexType,
     IntegerAttr,
     LocationAttr,
     MemRefType,
@@ -144,7 +145,7 @@ class _Lowering:
         kernel, old = self.kernel, self.function.body.block
         dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
         types: list[Attribute] = [i32] if self.split is not None else []
-        types += [memref_of(i32, (), _SMEM) for _ in dynamic]
+        types += [memref_of(i32, shape, _SMEM) for shape in self._bound_shapes(len(dynamic))]
         types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
         entry = Block(arg_types=types)
         arguments = iter(entry.args)
@@ -174,11 +175,20 @@ class _Lowering:
         remove_dead_code(entry)
         self._replace(entry, len(dynamic))
 
+    def _bound_shapes(self, count: int) -> list[tuple[int, ...]]:
+        """The shapes in which the call passes sizes of the grid: scalars, or arrays of one."""
+        call = call_of(self.module)
+        if call is None:
+            return [()] * count
+        return [tuple(type.get_shape()) for type in call.operands[:count]]
+
     def _bounds(self, dynamic: dict[int, SSAValue]) -> tuple[Scalar, ...]:
         result: list[Scalar] = []
         for axis, bound in enumerate(self.kernel.grid or ()):
             if axis in dynamic:
-                load = memref.LoadOp.get(dynamic[axis], [])
+                rank = len(cast(MemRefType[Attribute], dynamic[axis].type).get_shape())
+                first = [self.build.value(0, IndexType())] * rank
+                load = memref.LoadOp.get(dynamic[axis], first)
                 result.append(self.build.emit(load, f"size{axis}").results[0])
             else:
                 result.append(bound)

@@ -7,15 +7,20 @@ that size are accepted, a quarter of a MiB more is "ran out of memory in memory 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
 from pallasite.dialects import memref
 from pallasite.dialects.kernel import (
+    CONFIG,
+    DYNAMIC,
+    Call,
+    Kernel,
     Window,
     call_of,
     describe_kernel,
@@ -30,6 +35,10 @@ from pallasite.targets import Target
 _MEMREF = MemRefType[Attribute]
 _VMEM = 1
 """What `scoped_memory_configs` of a call numbers VMEM with."""
+_SCRATCH = "internal_scratch_in_bytes"
+"""Compiler parameter: VMEM that the compiler may use for its own moves."""
+_LEAST_SCRATCH = 36864
+"""The least that it accepts, on every target (asked of libtpu 0.0.51)."""
 _NAMED = 4
 """Buffers that a refusal names."""
 
@@ -41,9 +50,9 @@ class _Buffer:
     line: SourceLocation | None
     """Where the kernel first uses it: the signature of a kernel has no position."""
 
-    def __str__(self) -> str:
-        used = f", first used at {self.line}" if self.line else ""
-        return f"{self.title} with {self.bytes} bytes{used}"
+    @property
+    def note(self) -> Note:
+        return Note(f"{self.bytes} bytes: {self.title}", self.line)
 
 
 _Owners = list[_Buffer]
@@ -70,12 +79,17 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     except ValueError as error:
         raise VerifyError("kernel-signature", str(error), source_location(func)) from error
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
-    for argument, window in zip(kernel.operands, kernel.windows, strict=True):
-        _add(owners, argument, target, _copies(window))
-    for argument in (*kernel.prefetch, *kernel.scratch):
-        _add(owners, argument, target, 1)
+    call = call_of(module)
+    for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
+        title = _window_title(kernel, call, number, _copies(window))
+        _add(owners, argument, target, _copies(window), title)
+    for argument in kernel.prefetch:
+        _add(owners, argument, target, 1, "scalar prefetch")
+    for argument in kernel.scratch:
+        _add(owners, argument, target, 1, "scratch")
     limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     if not allow_beyond_reference:
+        _check_scratch(module)
         limits["vmem"] = scoped_vmem(module, target)
     for space, limit in limits.items():
         held = owners[space] + _scoped(func.body.blocks, space, target)
@@ -83,7 +97,6 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         if total <= limit:
             continue
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
-        told = "; ".join(str(buffer) for buffer in largest)
         available = getattr(target, f"{space}_bytes")
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
@@ -95,8 +108,34 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
             f"the kernel's blocks and scratch take {total} bytes of {space.upper()}, "
             f"{target.name} has {limit}" + (" for a kernel" if limit < available else ""),
             source_location(func) or next((b.line for b in largest if b.line), None),
-            [Note(f"the largest: {told}"), Note(f"use smaller blocks{raised}")],
+            [
+                *(buffer.note for buffer in largest),
+                Note(f"the TPU compiler says: Ran out of memory in memory space {space}"),
+                Note(f"use smaller blocks{raised}"),
+            ],
         )  # fmt: skip
+
+
+def _check_scratch(module: ModuleOp) -> None:
+    call = call_of(module)
+    config: Any = call.settings.get(CONFIG) if call is not None else None
+    size = config.get(_SCRATCH) if isinstance(config, dict) else None
+    if isinstance(size, int) and size < _LEAST_SCRATCH:
+        func = kernel_function(module)
+        raise Unsupported(
+            "internal-scratch",
+            f"the compiler needs at least {_LEAST_SCRATCH} bytes of VMEM for its own moves, "
+            f"{_SCRATCH} gives {size}",
+            next(filter(None, map(source_location, func.walk())), None) if func else None,
+            [
+                Note(
+                    "the TPU compiler says: "
+                    f"Requested internal scratch size {size} needs to be at least "
+                    f"{_LEAST_SCRATCH} bytes."
+                ),
+                Note(f"leave {_SCRATCH} out, or give {_LEAST_SCRATCH} or more"),
+            ],
+        )
 
 
 def scoped_vmem(module: ModuleOp, target: Target) -> int:
@@ -114,13 +153,48 @@ def scoped_vmem(module: ModuleOp, target: Target) -> int:
     return target.scoped_vmem_bytes
 
 
-def _add(owners: dict[str, _Owners], value: SSAValue, target: Target, copies: int) -> None:
+def _add(
+    owners: dict[str, _Owners], value: SSAValue, target: Target, copies: int, title: str
+) -> None:
     space = memory_space(value.type) or "vmem"
     if space in owners and isinstance(value.type, MemRefType):
         name = f"%{value.name_hint}: {value.type}" if value.name_hint else str(value.type)
-        title = f"{name} in {copies} buffers" if copies > 1 else name
         size = block_bytes(value.type, target) * copies
-        owners[space].append(_Buffer(size, title, _first_line(value)))
+        owners[space].append(_Buffer(size, f"{title} {name}", _first_line(value)))
+
+
+def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -> str:
+    """What a block is for, in the compiler's words, by which programs know it."""
+    position = len(kernel.prefetch) + number
+    block = cast(_MEMREF, kernel.operands[number].type).get_shape()
+    levels = f"has {copies} buffering levels" if copies > 1 else "is single buffered"
+    ending = f"This allocation {levels}."
+    if call is None:
+        return f"window allocation for operand {position}. {ending}"
+    bounds = sum(size == DYNAMIC for size in kernel.grid or ())
+    inputs = len(call.operands) - bounds
+    array = (*call.operands[bounds:], *call.results)[position]
+    kind, place = ("input", position) if position < inputs else ("output", position - inputs)
+    element = _hlo_name(array.element_type)
+    return (
+        f"{kind} window allocation for operator {kind} {place}. "
+        f"The window shape is {element}[{_sizes(block)}], "
+        f"while the full shape is {element}[{_sizes(array.get_shape())}]. {ending}"
+    )
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return ",".join(map(str, shape))
+
+
+def _hlo_name(element: Attribute) -> str:
+    """An element type as XLA spells it: s32, f32, bf16."""
+    if isinstance(element, IntegerType):
+        if element.width.data == 1:
+            return "pred"
+        unsigned = element.signedness.data == Signedness.UNSIGNED
+        return f"{'u' if unsigned else 's'}{element.width.data}"
+    return str(element).lower()
 
 
 def _first_line(value: SSAValue) -> SourceLocation | None:
@@ -143,7 +217,7 @@ def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
         for op in block.ops:
             if isinstance(op, memref.AllocaOp) and _static(op):
                 owners: dict[str, _Owners] = {space: []}
-                _add(owners, op.results[0], target, 1)
+                _add(owners, op.results[0], target, 1, "scoped allocation")
                 here += owners[space]
             for region in op.regions:
                 nested = _scoped(region.blocks, space, target)

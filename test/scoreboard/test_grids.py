@@ -68,6 +68,7 @@ def test_a_grid_known_at_run_time(mapped: bool) -> None:
         equal(result, [x.at[:8].add(1), x + 3])
     else:
         equal(run(program, jnp.int32(2), x, form="dma"), x.at[:16].add(2))
+        equal(run(program, jnp.array([2]), x, form="dma"), x.at[:16].add(2))
 
 
 @feature("C09")

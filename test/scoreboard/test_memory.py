@@ -112,6 +112,31 @@ def test_default_limit_of_vmem() -> None:
     assert "20971520" in refusal(call(scoped, S(5120, 1024), in_specs=[ANY], out_specs=ANY), tall)
 
 
+@feature("M12")
+def test_what_takes_the_memory() -> None:
+    """Each block is named with its whole array, in the compiler's words."""
+    rows = pl.BlockSpec((4096, 1024), lambda i: (i, 0))
+    text = refusal(call(copy, S(8192, 1024), grid=(2,), in_specs=[rows], out_specs=rows),
+                   ramp(8192, 1024))  # fmt: skip
+    for side in ("input", "output"):
+        assert (
+            f"{side} window allocation for operator {side} 0. The window shape is f32[4096,1024], "
+            "while the full shape is f32[8192,1024]. This allocation has 2 buffering levels."
+        ) in text
+    assert "Ran out of memory in memory space vmem" in text
+
+
+@feature("M12")
+def test_memory_for_the_moves_of_the_compiler() -> None:
+    def program(size: int) -> Any:
+        params = pltpu.CompilerParams(internal_scratch_in_bytes=size)
+        return call(copy, S(8, 128), compiler_params=params)
+
+    x = ramp(8, 128)
+    assert "size 512 needs to be at least 36864" in refusal(program(512), x)
+    equal(run(program(36864), x), x)
+
+
 def gather(table: Any, x: Any) -> Any:
     def body(table_ref: Any, x_ref: Any, o: Any) -> None:
         o[...] = x_ref[...]
