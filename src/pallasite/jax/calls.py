@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.api import lower, parse, target_named
 from pallasite.diagnostics import ExecutionError, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import call_of
+from pallasite.dialects.kernel import CONFIG, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.interpreter.arrays import dtype_of
@@ -55,7 +55,9 @@ class KernelCall:
         self.operands = [_array_type(type) for type in call.operands]
         self.results = [_array_type(type) for type in call.results]
         self.module = module
-        config: dict[str, Any] = call.settings.get("custom_call_config", {})
+        config: dict[str, Any] = call.settings.get(CONFIG, {})
+        self.cost: dict[str, Any] = config.get("cost_estimate") or {}
+        """What the program says that one call costs: flops, transcendentals, bytes_accessed."""
         talks = bool(config.get("has_communication")) or config.get("collective_id") is not None
         self.collective = devices > 1 and (talks or _knows_its_device(module))
         self.devices = devices

@@ -60,6 +60,7 @@ from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
 from jax.core import ShapedArray  # noqa: E402
 
 from pallasite.jax import tracing  # noqa: E402
+from pallasite.jax.costs import counting_kernels  # noqa: E402
 from pallasite.jax.devices import answer_for_target  # noqa: E402
 from pallasite.jax.exported import check_not_exported, run_exported_programs  # noqa: E402
 from pallasite.jax.failures import (  # noqa: E402
@@ -115,6 +116,8 @@ def install() -> None:
         compiler.from_hlo = staticmethod(without_tpu_options(compiler.from_hlo))
         executor: Any = pxla.ExecuteReplicated
         executor.__call__ = surfacing_diagnostics(executor.__call__)
+        executable: Any = pxla.MeshExecutable
+        executable.cost_analysis = counting_kernels(executable.cost_analysis)
         _installed.set()
 
 
