@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import DYNAMIC, Kernel
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
@@ -90,19 +90,3 @@ def _candidates(
             used = set[int]()
         prefix = [axis for axis in prefix if axis in used]
     return prefix
-
-
-def axes_used(index_map: FuncOp, axes: int) -> set[int]:
-    """The grid axes on which the results of an index map depend."""
-    block = index_map.body.block
-    waiting: list[SSAValue] = list(block.last_op.operands) if block.last_op is not None else []
-    seen: set[SSAValue] = set()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if isinstance(value.owner, Operation):
-            for op in value.owner.walk():
-                waiting += op.operands
-    return {axis for axis, argument in enumerate(block.args[:axes]) if argument in seen}

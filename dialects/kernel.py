@@ -15,8 +15,8 @@ call's configuration. `tpu.form` names the form a pass left the module in.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -35,6 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import VerifyError
+from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import tiling_of
 
@@ -159,7 +160,8 @@ class Window:
 
     `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
     both are None for an operand that the kernel sees whole. `low` and `high` are the padding of an
-    element window, None for a blocked one. `buffers` is 1, 2, or None for the default. The kernel's
+    element window, None for a blocked one. `buffers` is 1, 2, or None for the
+    default; 1 for a block that stays the same. The kernel's
     ref lacks the `squeezed` dimensions (only in the `pallas` form; later ones keep them).
     """
 
@@ -252,10 +254,32 @@ def describe_kernel(func: FuncOp) -> Kernel:
             raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
     else:
         windows = (Window(),) * len(operands)
+    maps = _functions(func) if windows and grid else {}
     return Kernel(
-        func, grid, names, arguments[:steps], arguments[steps:first], operands, windows,
-        arguments[last:],
+        func, grid, names, arguments[:steps], arguments[steps:first], operands,
+        tuple(_single(window, maps, grid or ()) for window in windows), arguments[last:],
     )  # fmt: skip
+
+
+def _functions(func: FuncOp) -> dict[str, FuncOp]:
+    """The functions of the module that holds `func`, by name."""
+    module = func.parent_op()
+    if not isinstance(module, ModuleOp):
+        return {}
+    return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+
+
+def _single(window: Window, maps: Mapping[str, FuncOp], grid: Sequence[int]) -> Window:
+    """`window` with one buffer if its block stays the same in all steps, as the compiler has it.
+
+    It counts as the same if its index map reads no axis of several steps (asked of libtpu 0.0.51).
+    """
+    index_map = maps.get(window.transform or "")
+    if index_map is None or not index_map.body.blocks:
+        return window
+    if any(grid[axis] != 1 for axis in axes_used(index_map, len(grid))):
+        return window
+    return replace(window, buffers=1)
 
 
 def element_type(value: BlockArgument) -> Attribute:

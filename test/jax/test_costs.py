@@ -35,7 +35,11 @@ def test_estimates_are_counted() -> None:
     x = jnp.zeros((8, 128))
     assert costs(kernel, x) == [1234, 21, 12345]
     assert costs(jax.vmap(kernel), jnp.stack([x] * 3)) == [3 * 1234, 3 * 21, 3 * 12345]
-    flops, exponentials, _ = costs(lambda x: kernel(jnp.exp(kernel(x))) * 2.0, x)
+
+    def twice(x: Any) -> Any:
+        return kernel(jnp.exp(kernel(x))) * 2.0
+
+    flops, exponentials, _ = costs(twice, x)
     assert (flops, exponentials) == (2 * 1234 + 1024, 2 * 21 + 1024)
 
 

@@ -53,6 +53,17 @@ def term(text: str, point: Sequence[int]) -> int:
     return point[int(text[1:])] if text.startswith("d") else int(text)
 
 
+def stays(terms: Sequence[str], grid: Sequence[int], dynamic: Sequence[int]) -> bool:
+    """Whether a block is the same in all steps, because its index map reads no axis of several.
+
+    `t` is a table at the first axis.
+    """
+    varying = [f"d{n}" for n, size in enumerate(grid) if size != 1 or n in dynamic]
+    if "d0" in varying:
+        varying.append("t")
+    return not any(axis in text for text in terms for axis in varying)
+
+
 # The specification's schedule.
 
 

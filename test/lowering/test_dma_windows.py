@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from pallasite.interpreter.driver import functions_of
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 from pallasite.targets import get_target
 
-from .schedule_model import model
+from .schedule_model import model, stays
 from .test_dma_schedule import Trace, View, operand_of
 from .window_model import TABLE, Box, Case, Window, text_of, values_after
 
@@ -104,9 +105,13 @@ def check_events(case: Case, target: str = "v5e") -> None:
             axes[split.axis] = range(first, first + count)
             single[split.axis] = 2  # which part a core has is known only when it runs
             arguments = [core, *arguments]
-        trace = BoxTrace(function, arguments, case.windows)
-        events = model(axes, case.windows, lambda w: w.trivial(case.grid, case.dynamic))
-        assert trace.events == [boxed(event, case.windows) for event in events]
+        windows = [
+            replace(w, buffers=1) if stays(w.terms, case.grid, case.dynamic) else w
+            for w in case.windows
+        ]
+        trace = BoxTrace(function, arguments, windows)
+        events = model(axes, windows, lambda w: w.trivial(case.grid, case.dynamic))
+        assert trace.events == [boxed(event, windows) for event in events]
         assert not any(trace.semaphores.values())
 
 

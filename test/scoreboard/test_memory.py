@@ -127,6 +127,22 @@ def test_what_takes_the_memory() -> None:
 
 
 @feature("M12")
+def test_blocks_that_stay_have_one_buffer() -> None:
+    """A block whose index map reads no axis of several steps is fetched once."""
+
+    def program(at: Any) -> Any:
+        block, stays = (
+            pl.BlockSpec((2048, 1024), at),
+            pl.BlockSpec((2048, 1024), lambda i, j: (i, 0)),
+        )
+        return call(copy, S(2048, 1024), grid=(1, 2), in_specs=[block], out_specs=stays)
+
+    x = ramp(4096, 1024)
+    equal(run(program(lambda i, j: (1 - i, 0)), x), x[2048:])
+    assert "25165824 bytes" in refusal(program(lambda i, j: (j, 0)), x)
+
+
+@feature("M12")
 def test_memory_for_the_moves_of_the_compiler() -> None:
     def program(size: int) -> Any:
         params = pltpu.CompilerParams(internal_scratch_in_bytes=size)

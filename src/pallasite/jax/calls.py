@@ -54,6 +54,8 @@ class KernelCall:
             raise UsageError("no-kernel", f"the call of {name} carries no kernel")
         self.operands = [_array_type(type) for type in call.operands]
         self.results = [_array_type(type) for type in call.results]
+        self.callback = -1
+        """The number of its callback in the program."""
         self.module = module
         config: dict[str, Any] = call.settings.get(CONFIG, {})
         self.cost: dict[str, Any] = config.get("cost_estimate") or {}

@@ -1,12 +1,14 @@
 """`cost_analysis()` of compiled programs: what their kernels say that they cost.
 
 XLA knows nothing of a callback and counts -1 for it; a TPU counts the `cost_estimate` of the
-kernel's call. Both are counted once per call in the program, as XLA counts the body of a loop.
+kernel's call, for each place in the compiled program (the body of a loop is one) that calls it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,10 @@ UNKNOWN = -1.0
 _ESTIMATED = {"flops": "flops", "transcendentals": "transcendentals",
               "bytes accessed": "bytes_accessed"}  # fmt: skip
 """XLA's names of costs, and those of an estimate."""
+_CALLBACK = re.compile(
+    r'custom_call_target="xla_ffi_[a-z_]*python_[a-z]*_callback".*backend_config=\{index = (\d+)'
+)
+"""A place that calls back, in the text of a compiled program, and the number of the callback."""
 _NOT_COUNTED = ("transcendentals",)
 """Costs for which XLA counts nothing instead of `UNKNOWN`."""
 
@@ -28,10 +34,13 @@ def counting_kernels(analyse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def analysed(self: Any) -> Any:
         costs = analyse(self)
         kept = getattr(getattr(self, "unsafe_call", None), "keepalive", None)
-        if isinstance(costs, dict):
-            for item in kept or ():
-                if isinstance(item, KernelCall) and item.cost:
-                    _count(costs, item.cost)
+        calls = [item for item in kept or () if isinstance(item, KernelCall) and item.cost]
+        if calls and isinstance(costs, dict):
+            text = "".join(m.to_string() for m in self.xla_executable.hlo_modules())
+            places = Counter(map(int, _CALLBACK.findall(text)))
+            for call in calls:
+                for _ in range(places[call.callback]):
+                    _count(costs, call.cost)
         return costs
 
     return analysed

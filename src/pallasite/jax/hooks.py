@@ -244,6 +244,7 @@ def _emit_callback(ctx: Any, call: KernelCall, position: Any, op: Any) -> Sequen
         ir.BoolAttr(op.attributes["has_side_effect"]).value
     )
     ctx.module_context.add_keepalive(call)
+    call.callback = len(ctx.module_context.host_callbacks)
     values, _, _ = jax_callback.emit_python_callback(
         ctx,
         functools.partial(call_back, call),
