@@ -166,14 +166,15 @@ def _add(
 def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -> str:
     """What a block is for, in the compiler's words, by which programs know it."""
     position = len(kernel.prefetch) + number
-    block = cast(_MEMREF, kernel.operands[number].type).get_shape()
+    type = kernel.operands[number].type
     levels = f"has {copies} buffering levels" if copies > 1 else "is single buffered"
     ending = f"This allocation {levels}."
-    if call is None:
-        return f"window allocation for operand {position}. {ending}"
     bounds = sum(size == DYNAMIC for size in kernel.grid or ())
+    arrays = (*call.operands[bounds:], *call.results) if call is not None else ()
+    if call is None or position >= len(arrays) or not isinstance(type, MemRefType):
+        return f"window allocation for operand {position}. {ending}"
     inputs = len(call.operands) - bounds
-    array = (*call.operands[bounds:], *call.results)[position]
+    array, block = arrays[position], cast(_MEMREF, type).get_shape()
     kind, place = ("input", position) if position < inputs else ("output", position - inputs)
     element = _hlo_name(array.element_type)
     return (
