@@ -9,8 +9,9 @@ becomes
 
 Runs before memory is tiled, because an access at any row asks for tiles of single rows
 (`infer-memref-layout`). Slices move up through elementwise operations into loads, concatenations
-and rolls of rows that are only stored become stores of their parts, and reshapes of rows become
-views of memory. Registers are touched only where they are wanted, and nothing moves between them.
+and rolls of rows that are only stored become stores of their parts, stores of single rows become
+one, and reshapes of rows become views of memory. Registers are touched only where they are wanted,
+and nothing moves between them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory
+from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
 from pallasite.lowering.absorb_moves.stores import split_store
 from pallasite.passes.dead_code import remove_dead_code
+
+
+def _blocks(function: func.FuncOp) -> list[Block]:
+    """The blocks of `function` and of everything in it."""
+    return [block for op in function.walk() for region in op.regions for block in region.blocks]
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ class AbsorbMovesPass(ModulePass):
         for function in op.body.block.ops:
             if not isinstance(function, func.FuncOp) or not function.body.blocks:
                 continue
+            for block in _blocks(function):
+                merge_rows(block)
             for found in list(function.walk()):
                 if isinstance(found, tpu.VectorStoreOp):
                     split_store(found)

@@ -25,6 +25,11 @@ Shape = tuple[int, ...]
 
 ELEMENTWISE = tuple(elementwise_kinds())
 
+_VIEWS = (
+    tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
+    tpu.ReinterpretCastOp, memref_dialect.CastOp,
+)  # fmt: skip
+
 
 def rows_are_ours(memref: SSAValue) -> bool:
     """Whether `infer-memref-layout` may tile the buffer behind `memref` by single rows."""
@@ -46,6 +51,16 @@ def is_whole_buffer(memref: SSAValue) -> bool:
         first = next((d for d, n in enumerate(part) if n != 1), 0)
         return tuple(whole[first:]) == tuple(part[first:]) and is_whole_buffer(owner.operands[0])
     return isinstance(owner, memref_dialect.AllocaOp)
+
+
+def buffer_of(memref: SSAValue) -> SSAValue | None:
+    """The allocation that `memref` is or is a view of, None if that is not known.
+
+    Different allocations never overlap.
+    """
+    while isinstance(memref.owner, _VIEWS):
+        memref = memref.owner.operands[0]
+    return memref if isinstance(memref.owner, memref_dialect.AllocaOp) else None
 
 
 def registers(shape: Shape, bits: int) -> int:

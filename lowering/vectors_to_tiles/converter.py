@@ -145,8 +145,7 @@ class Converter:
         self._old: list[Operation] = []
         self._places: dict[SSAValue, Block | Operation] = {}
         self._offers: dict[SSAValue, Offer] = {}
-        self._words: dict[SSAValue, Offer] = {}
-        self._filled: dict[SSAValue, Offer] = {}
+        self._forms: dict[tuple[str, SSAValue], Callable[..., SSAValue | None]] = {}
         self._smaller: dict[SSAValue, Offer] = {}
         self._anchor: Operation | None = None
 
@@ -244,30 +243,21 @@ class Converter:
         moves there, or gives None."""
         self._smaller[value] = make
 
-    def offer_words(self, value: SSAValue, make: Offer) -> None:
-        """Says that `make(layout)` gives the i32 words of packed `value` in `layout`, or None."""
-        self._words[value] = make
+    def offer_form(self, form: str, value: SSAValue, make: Callable[..., SSAValue | None]) -> None:
+        """Says that `make(layout, ...)` gives another `form` of `value`, or None. The forms:
 
-    def words(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
-        """The words of packed `value`, as i32 with fewer rows, in `layout`, if that is offered."""
-        return self._offered(self._words, value, layout)
+        `words`: the i32 words of packed `value`, with fewer rows. `filled`: `value` with its last
+        row repeated in the rows of padding behind it. `rows`: its rows in another order.
+        """
+        self._forms[form, value] = make
 
-    def offer_filled(self, value: SSAValue, make: Offer) -> None:
-        """Says that `make(layout)` gives `value` with its last row repeated in the rows of padding
-        behind it, or None."""
-        self._filled[value] = make
-
-    def filled(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
-        """`value` in `layout` with its last row in the padding behind it, if that is offered."""
-        return self._offered(self._filled, value, layout)
-
-    def _offered(
-        self, offers: dict[SSAValue, Offer], value: SSAValue, layout: VectorLayout
-    ) -> SSAValue | None:
-        if value not in offers:
+    def form(self, form: str, value: SSAValue, *wanted: object) -> SSAValue | None:
+        """A form of `value` (`offer_form`) in a layout, if that is offered."""
+        make = self._forms.get((form, value))
+        if make is None:
             return None
         outer, self._anchor = self._anchor, self._behind(value)
-        grid = offers[value](layout)
+        grid = make(*wanted)
         self._anchor = outer
         return grid
 

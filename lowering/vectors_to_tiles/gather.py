@@ -82,6 +82,34 @@ def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
     c.retire(op)
 
 
+@rule(tpu.GatherOp)
+def lower_static_gather(op: tpu.GatherOp, c: Converter) -> None:
+    """Rows of one register in another order: a load that takes them so, or a shuffle."""
+    source, result = op.source, op.result
+    shape, rank = shape_of(result), len(shape_of(source))
+    rows = [int(i) for i in op.indices.get_values()]
+    axis, bits = op.dimension.value.data, bit_width(element_of(source))
+    if axis != rank - 2 or max(len(rows), shape_of(source)[axis]) > SUBLANES or bits != 32:
+        raise c.unsupported(
+            op, "static-gather", f"a gather of positions {rows} of {source.type} is not supported",
+            "a shuffle moves rows of 32-bit elements inside one register",
+            "slice the rows and concatenate them",
+        )  # fmt: skip
+    layout = VectorLayout.native(rank, bits)
+    value = c.form("rows", source, layout, rows)
+    if value is None:
+        held = c.in_layout(source, layout)
+        pattern = DenseArrayBase.from_list(i32, [*rows, *[rows[-1]] * (SUBLANES - len(rows))])
+        made = tpu.SublaneShuffleOp.create(
+            operands=[held, held],
+            result_types=[grid_type(layout, shape, element_of(source))],
+            properties={"pattern": pattern},
+        )
+        value = c.emit(made)
+    c.define(result, value, layout)
+    c.retire(op)
+
+
 def words(value: SSAValue, c: Converter) -> Tiled:
     """`value` in native tiles of words: narrower elements, floats too, as sign-extended bits."""
     shape, bits = shape_of(value), bit_width(element_of(value))

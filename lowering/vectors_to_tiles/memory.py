@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -292,12 +293,12 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result)
     # Those files need the accesses of this one.
-    from pallasite.lowering.vectors_to_tiles.filled_loads import load_filled
     from pallasite.lowering.vectors_to_tiles.packed_loads import (
         load_between_words,
         load_spread_row,
         load_words,
     )
+    from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load_rows
 
     plan = access(op, op.base, indices, shape, c)
     c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
@@ -310,9 +311,10 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
         return spread if spread is not None else load_between_words(op, plan, layout, c)
 
     c.offer(result, again)
-    c.offer_filled(result, lambda layout: load_filled(op, plan, layout, c))
+    c.offer_form("rows", result, partial(load_rows, op, plan, c))
+    c.offer_form("filled", result, partial(load_filled, op, plan, c))
     if plan.layout.bits < 32 and len(shape) > 1:
-        c.offer_words(result, lambda layout: load_words(op, layout, c))
+        c.offer_form("words", result, partial(load_words, op, c))
     c.retire(op)
 
 

@@ -55,7 +55,7 @@ def _words_of(memref: SSAValue, c: Converter) -> SSAValue | None:
 
 
 def load_words(
-    op: vector.LoadOp, layout: VectorLayout, c: Converter, row: int | None = None
+    op: vector.LoadOp, c: Converter, layout: VectorLayout, row: int | None = None
 ) -> SSAValue | None:
     """The words of a packed load in `layout`, if memory serves them there and no word is cut.
 
@@ -93,7 +93,7 @@ def load_between_words(
         return None
     words = VectorLayout(32, layout.sublane_dim, layout.lane_dim, 0, layout.column)
     first = start - start % p
-    parts = [load_words(op, words, c, row) for row in (first, first + p)]
+    parts = [load_words(op, c, words, row) for row in (first, first + p)]
     low, high = parts
     if low is None or high is None:
         return None

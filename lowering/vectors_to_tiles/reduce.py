@@ -137,7 +137,7 @@ def _filled(source: SSAValue, held: Tiled, c: Converter) -> Tiled:
     dim = held.layout.sublane_dim
     if dim is None or held.grid is not c.tiled(source).grid:
         return held
-    value = c.filled(source, held.layout)
+    value = c.form("filled", source, held.layout)
     if value is None:
         return held
     block = held.layout.block[0]

@@ -291,7 +291,7 @@ def _pairs(
     axis = permutation[-2]
     if rank < 3 or permutation[-1] != rank - 1 or axis == rank - 2:
         return None
-    words = c.words(op.operands[0], VectorLayout(32, axis, rank - 1))
+    words = c.form("words", op.operands[0], VectorLayout(32, axis, rank - 1))
     if words is None:
         return None
     # The grid gets one dimension per dimension of the source, in that order.

@@ -8,37 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
 
+from .memory_kernels import kernel
+
 Array = NDArray[np.generic]
 NUMPY = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i8": np.int8}
-
-
-def kernel(operands: list[str], body: str) -> ModuleOp:
-    """A kernel of `%a`, `%b`, ...; the last of the types `operands` (`8x128xf32`) is its result.
-
-    In `body`, `A`, `B`, ... stand for the memref types.
-    """
-    names = [chr(ord("a") + i) for i in range(len(operands))]
-    memrefs = {
-        n: f"memref<{t}, #tpu.memory_space<vmem>>" for n, t in zip(names, operands, strict=True)
-    }
-    for name, kind in memrefs.items():
-        body = body.replace(f": {name.upper()}", f": {kind}")
-    tensors = [f"tensor<{t}>" for t in operands]
-    arguments = ", ".join(f"%{n}: {t}" for n, t in memrefs.items())
-    return pallasite.parse(f"""
-module attributes {{tpu.call = {{operands = [{", ".join(tensors[:-1])}],
-    results = [{tensors[-1]}], aliases = array<i64>, settings = "{{}}"}}}} {{
-  func.func @kernel({arguments}) attributes {{dimension_semantics = [],
-      scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>}} {{
-    %z = arith.constant 0 : index
-    {body}
-    func.return
-  }}
-}}""")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,268 @@
+"""Stores of single rows one below the other become one store of all of them.
+
+    tpu.vector_store %b[%c0, %z], %f(%a[7])        %x = vector.load %a[%c0, %z] : vector<8x128xf32>
+    tpu.vector_store %b[%c1, %z], %f(%a[6])  ->    %y = tpu.gather %x[[7, 6, ...]] in 0
+    ...                                            tpu.vector_store %b[%c0, %z], %f(%y)
+
+What is stored must be computed in the same way, from rows of one memory and from values that are
+the same for all rows. Between the first and the last operation of a group nothing else may touch
+the memory it writes, and nothing may write the memory it reads; waits and loops end a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import get_effects
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
+from pallasite.layouts.registers import SUBLANES
+from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of, insert_before
+from pallasite.passes.divisibility import constant_of
+
+Build = Callable[[Operation], SSAValue]
+"""Inserts what computes all rows in front of an operation."""
+
+
+@dataclass
+class _Stretch:
+    """Operations of a block between which memory is only loaded and stored, and when."""
+
+    stores: list[tpu.VectorStoreOp] = field(default_factory=list[tpu.VectorStoreOp])
+    read: set[SSAValue] = field(default_factory=set[SSAValue])
+    written: dict[SSAValue, set[object]] = field(default_factory=dict[SSAValue, set[object]])
+
+
+def merge_rows(block: Block) -> None:
+    """Merges the stores of single rows in `block`, not those in its regions."""
+    for stretch in list(_stretches(block)):
+        groups: dict[object, list[tpu.VectorStoreOp]] = {}
+        for store in stretch.stores:
+            groups.setdefault(_group(store), []).append(store)
+        for stores in groups.values():
+            target = buffer_of(stores[0].base)
+            alone = target is not None and len(stretch.written[target]) == 1
+            if alone and target not in stretch.read:
+                _merge_group(stores, stretch)
+
+
+def _stretches(block: Block) -> Iterator[_Stretch]:
+    stretch = _Stretch()
+    for op in block.ops:
+        if isinstance(op, vector.LoadOp | memref_dialect.LoadOp):
+            buffer = buffer_of(op.operands[0])
+            # A load of what a whole buffer held before is dead if nobody uses it.
+            if buffer is not None and any(result.first_use is not None for result in op.results):
+                stretch.read.add(buffer)
+        elif isinstance(op, tpu.VectorStoreOp) and buffer_of(op.base) is not None:
+            buffer = cast(SSAValue, buffer_of(op.base))
+            stretch.written.setdefault(buffer, set()).add(_group(op))
+            stretch.stores.append(op)
+        elif op.regions or get_effects(op) != set():
+            yield stretch
+            stretch = _Stretch()
+    yield stretch
+
+
+def _group(store: tpu.VectorStoreOp) -> object:
+    """Equal for stores of single rows at different rows of the same place; else the store."""
+    shape = shape_of(store.value.type)
+    kind = store.base.type
+    plain = store.mask is None and not store.add.value.data
+    if not plain or len(shape) < 2 or any(n != 1 for n in shape[:-1]):
+        return store
+    if bit_width(kind.element_type) != 32 or constant_of(store.indices[-2]) is None:
+        return store
+    places = [_place(i) for n, i in enumerate(store.indices) if n != len(shape) - 2]
+    return (store.base, store.value.type, *places)
+
+
+def _place(index: SSAValue) -> object:
+    known = constant_of(index)
+    return index if known is None else known
+
+
+def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None:
+    rows = {constant_of(store.indices[-2]): store for store in stores}
+    if len(rows) < len(stores):
+        return
+    for chunk in _chunks(sorted(cast("dict[int, object]", rows))):
+        members = [rows[row] for row in chunk]
+        value = _together([m.value for m in members], stretch)
+        if value is None:
+            continue
+        last = next(s for s in reversed(stores) if s in members)
+        kind = members[0].value.type
+        *lead, _, columns = kind.get_shape()
+        wanted = VectorType(kind.element_type, (*lead, len(chunk), columns))
+        merged = tpu.VectorStoreOp.create(
+            operands=[_cast(value(last), wanted, last), members[0].base, *members[0].indices],
+            properties=last.properties,
+            attributes=last.attributes,
+        )
+        merged.location = members[0].location
+        Rewriter.insert_op(merged, InsertPoint.before(last))
+        for member in members:
+            member.detach()
+            member.erase()
+
+
+def _chunks(rows: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring rows, cut where a register begins; single ones are left out."""
+    chunk: list[int] = []
+    for row in rows:
+        if chunk and (row != chunk[-1] + 1 or row % SUBLANES == 0):
+            if len(chunk) > 1:
+                yield chunk
+            chunk = []
+        chunk.append(row)
+    if len(chunk) > 1:
+        yield chunk
+
+
+def _cast(value: SSAValue, kind: VectorType[Attribute], place: Operation) -> SSAValue:
+    return value if value.type == kind else insert_before(vector.ShapeCastOp(value, kind), place)
+
+
+def _together(rows: Sequence[SSAValue], stretch: _Stretch) -> Build | None:
+    """All of `rows`, each a row of one length, as a matrix; None if they are not alike."""
+    one = rows[0]
+    columns = shape_of(one.type)[-1]
+    wanted = VectorType(element_type(one.type), (len(rows), columns))
+    splats = {_splat(row) for row in rows}
+    if len(splats) == 1 and None not in splats:
+        return lambda place: _spread(one, wanted, place)
+    owners = [row.owner for row in rows]
+    first = owners[0]
+    if any(type(owner) is not type(first) for owner in owners):
+        return None
+    if not isinstance(first, Operation) or not all(row.has_one_use() for row in rows):
+        return None
+    operations = cast(Sequence[Operation], owners)
+    if isinstance(first, vector.ShapeCastOp):
+        source = shape_of(first.operands[0].type)
+        if any(n != 1 for n in source[:-1]) or source[-1] != columns:
+            return None
+        return _together([op.operands[0] for op in operations], stretch)
+    if isinstance(first, vector.LoadOp):
+        return _loaded(cast(Sequence[vector.LoadOp], operations), wanted, stretch)
+    if isinstance(first, ELEMENTWISE) and len(first.results) == 1:
+        return _computed(operations, wanted, stretch)
+    return None
+
+
+def _splat(row: SSAValue) -> object:
+    """What makes every element of `row`, if that is one constant or one scalar."""
+    owner = row.owner
+    if isinstance(owner, arith.ConstantOp):
+        number = splat_value(owner.value)
+        return None if number is None else ("constant", repr(number))
+    if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
+        scalar = owner.source.owner
+        return scalar.value if isinstance(scalar, arith.ConstantOp) else owner.source
+    return None
+
+
+def _spread(row: SSAValue, wanted: VectorType[Attribute], place: Operation) -> SSAValue:
+    owner = row.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return insert_before(vector.BroadcastOp(owner.source, wanted), place)
+    assert isinstance(owner, arith.ConstantOp)
+    number = splat_value(owner.value)
+    assert number is not None
+    return insert_before(arith.ConstantOp(splat(wanted, number)), place)
+
+
+def _computed(
+    operations: Sequence[Operation], wanted: VectorType[Attribute], stretch: _Stretch
+) -> Build | None:
+    first = operations[0]
+    same = (first.properties, first.attributes)
+    if any((op.properties, op.attributes) != same for op in operations):
+        return None
+    parts: list[SSAValue | Build] = []
+    for operands in zip(*(op.operands for op in operations), strict=True):
+        if isinstance(operands[0].type, VectorType):
+            part = _together(operands, stretch)
+            if part is None:
+                return None
+            parts.append(part)
+        elif all(operand is operands[0] for operand in operands):
+            parts.append(operands[0])
+        else:
+            return None
+
+    def build(place: Operation) -> SSAValue:
+        values = [part if isinstance(part, SSAValue) else part(place) for part in parts]
+        made = type(first).create(
+            operands=values,
+            result_types=[wanted],
+            properties=first.properties,
+            attributes=first.attributes,
+        )
+        return insert_before(made, place)
+
+    return build
+
+
+def _loaded(
+    loads: Sequence[vector.LoadOp], wanted: VectorType[Attribute], stretch: _Stretch
+) -> Build | None:
+    """One load of neighbouring rows; rows of one register in another order are gathered."""
+    first = loads[0]
+    buffer, rank = buffer_of(first.base), len(first.indices)
+    if buffer is None or buffer in stretch.written or rank < 2:
+        return None
+    if bit_width(wanted.element_type) != 32:
+        return None
+    places = [[_place(i) for n, i in enumerate(op.indices) if n != rank - 2] for op in loads]
+    known = [constant_of(op.indices[-2]) for op in loads]
+    if any(op.base is not first.base for op in loads) or None in known:
+        return None
+    if any(place != places[0] for place in places) or len(shape_of(first.result.type)) != rank:
+        return None
+    rows = cast("list[int]", known)
+    low, high = min(rows), max(rows) + 1
+    if (high - 1) // SUBLANES != low // SUBLANES:
+        return None
+    columns = wanted.get_shape()[-1]
+    extent = cast(MemRefType[Attribute], first.base.type).get_shape()[-2]
+    in_order = rows == list(range(low, high))
+    if not in_order:
+        low -= low % SUBLANES
+        high = min(low + SUBLANES, extent)
+
+    def build(place: Operation) -> SSAValue:
+        start = insert_before(arith.ConstantOp(IntegerAttr(low, IndexType())), place)
+        lead = (1,) * (rank - 2)
+        kind = VectorType(wanted.element_type, (*lead, high - low, columns))
+        indices = [*first.indices[:-2], start, first.indices[-1]]
+        block = insert_before(vector.LoadOp(first.base, indices, kind), place)
+        matrix = VectorType(wanted.element_type, (high - low, columns))
+        if in_order:
+            return _cast(block, matrix, place)
+        gathered = tpu.GatherOp.create(
+            operands=[block],
+            result_types=[VectorType(wanted.element_type, (*lead, len(rows), columns))],
+            properties={
+                "indices": DenseArrayBase.from_list(i32, [row - low for row in rows]),
+                "dimension": IntegerAttr(rank - 2, i32),
+            },
+        )
+        return _cast(insert_before(gathered, place), wanted, place)
+
+    return build

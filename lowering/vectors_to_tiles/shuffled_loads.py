@@ -1,0 +1,89 @@
+"""Loads of rows in any order: those of a gather, or the last row once more in the padding behind
+it, where a maximum or minimum ignores it.
+
+The compiler takes a shuffled load whose rows lie less than 16 rows of words behind its first one;
+that was tried on v4, v5e and v6e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import grid, tpu, vector
+from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import Converter, element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.memory import (
+    STEPS,
+    Access,
+    load_registers,
+    moved,
+    sublane_mask,
+)
+
+_ROWS = 16
+"""The first row of words that a shuffled load does not reach."""
+
+
+def load_filled(
+    op: vector.LoadOp, plan: Access, c: Converter, layout: VectorLayout
+) -> SSAValue | None:
+    """The vector that `op` loads; a shuffled load fills its last block of rows.
+
+    None unless rows of words begin a register and the last block has padding.
+    """
+    shape = shape_of(op.results[0])
+    if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
+        return None
+    whole, rest = divmod(shape[-2], SUBLANES)
+    if not rest or (rest - 1) * plan.sublane_stride >= _ROWS:
+        return None
+    blocks = layout.grid_shape(shape)
+    base = list(plan.base)
+    if whole:
+        base[-2] = moved(base[-2], whole * plan.steps[-2], c)
+    last = [min(s, rest - 1) for s in range(SUBLANES)]
+    filled = _shuffled(op, plan, layout, base, (*shape[:-2], rest, shape[-1]), last, c)
+    if not whole:
+        return filled
+    rows = [*blocks[:-2], whole, blocks[-1]]
+    head = load_registers(plan, plan.base, element_of(op.results[0]), rows, SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, filled], len(blocks) - 2))
+
+
+def load_rows(
+    op: vector.LoadOp, plan: Access, c: Converter, layout: VectorLayout, rows: Sequence[int]
+) -> SSAValue | None:
+    """Rows `rows`, at most a register of them, of the vector that `op` loads."""
+    shape = shape_of(op.results[0])
+    if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
+        return None
+    if shape[-2] > plan.tile_rows and not plan.single_rows:
+        return None
+    if len(rows) > SUBLANES or max(rows) * plan.sublane_stride >= _ROWS:
+        return None
+    offsets = [*rows, *[rows[-1]] * (SUBLANES - len(rows))]
+    kind = (*shape[:-2], len(rows), shape[-1])
+    return _shuffled(op, plan, layout, plan.base, kind, offsets, c)
+
+
+def _shuffled(
+    op: vector.LoadOp, plan: Access, layout: VectorLayout, base: Sequence[SSAValue],
+    shape: tuple[int, ...], rows: Sequence[int], c: Converter,
+) -> SSAValue:  # fmt: skip
+    """Registers of a vector of `shape` whose sublanes are `rows`, counted from `base`."""
+    made = tpu.ShuffledLoadOp.create(
+        operands=[plan.memref, *base],
+        result_types=[grid_type(layout, shape, element_of(op.results[0]))],
+        properties={
+            "sublane_mask": sublane_mask(0, SUBLANES),
+            "sublane_offsets": DenseArrayBase.from_list(
+                i32, [row * plan.sublane_stride for row in rows]
+            ),
+        },
+        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+    )
+    return c.emit(made)
