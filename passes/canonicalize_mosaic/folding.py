@@ -1,4 +1,5 @@
-"""Arithmetic that is known now: neutral operands, operations on constants, loops that never run."""
+"""Arithmetic that is known now or needs no constant: neutral operands, operations on constants,
+doubling, loops that never run."""
 
 from __future__ import annotations
 
@@ -46,6 +47,16 @@ def fold_product_with_one(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
     if _splat(right) == 1:
         return left
     return right if _splat(left) == 1 else None
+
+
+@rule(arith.MulfOp)
+def double_by_addition(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
+    """`x * 2.0` is `x + x`, exactly, and takes no register of constants."""
+    if not is_vector(op.results[0]):
+        return None
+    left, right = op.operands
+    value = left if _splat(right) == 2 else right if _splat(left) == 2 else None
+    return None if value is None else r.emit(arith.AddfOp(value, value, op.fastmath))
 
 
 def _splat(value: SSAValue) -> int | float | None:

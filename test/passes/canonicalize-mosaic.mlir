@@ -105,6 +105,16 @@ func.func @bf16_reduction(%a: vector<16x128xbf16>, %b: vector<16xbf16>) -> vecto
   func.return %0 : vector<16xbf16>
 }
 
+// CHECK-LABEL: func.func @doubled(
+// CHECK:       %[[SUM:.*]] = arith.addf %a, %a : vector<16x128xf32>
+// CHECK-NEXT:  func.return %[[SUM]]
+func.func @doubled(%a: vector<16x128xf32>) -> vector<16x128xf32> {
+  %two = arith.constant 2.0 : f32
+  %0 = vector.broadcast %two : f32 to vector<16x128xf32>
+  %1 = arith.mulf %0, %a : vector<16x128xf32>
+  func.return %1 : vector<16x128xf32>
+}
+
 // CHECK-LABEL: func.func @accumulator_folds_in(
 // CHECK:       tpu.matmul %a, %b, %c
 // CHECK-NEXT:  func.return
