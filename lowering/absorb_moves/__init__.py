@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory
+from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
 from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
 from pallasite.lowering.absorb_moves.stores import split_store
@@ -50,11 +51,14 @@ class AbsorbMovesPass(ModulePass):
                 continue
             for block in _blocks(function):
                 merge_rows(block)
+            deepened = Deepened()
             for found in list(function.walk()):
                 if isinstance(found, tpu.VectorStoreOp):
                     split_store(found)
                 elif isinstance(found, vector.ShapeCastOp | tpu.ReshapeOp):
                     reshape_memory(found)
+                elif isinstance(found, tpu.DynamicRotateOp):
+                    roll_in_memory(found, deepened)
             for found in list(function.walk()):
                 if isinstance(found, vector.ExtractStridedSliceOp):
                     move_slice_up(found)

@@ -1,0 +1,218 @@
+"""A roll of loaded rows by an amount known at run time: loads that begin at other rows.
+
+    %x = vector.load %a[%z, %z] : vector<16x128xf32>
+    %y = tpu.dynamic_rotate %x by %n dim 0
+becomes, where `%b` is the buffer `%a` with eight rows more behind it
+    %top = vector.load %b[%z, %z] : vector<8x128xf32>
+    tpu.vector_store %b[%c16, %z], %top
+    %p = vector.load %b[(16 - %n) mod 16, %z] : vector<8x128xf32>
+    %q = vector.load %b[(24 - %n) mod 16, %z] : vector<8x128xf32>
+    %y = tpu.concatenate %p, %q in 0
+
+A load that passes the last row finds the first ones again. Registers would take a rotation and one
+or more selects each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import get_effects
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_of
+from pallasite.layouts.registers import SUBLANES
+from pallasite.lowering.absorb_moves.memory import buffer_of, insert_before
+from pallasite.passes.divisibility import constant_of
+
+_MOST_BLOCKS = 16
+"""Blocks of rows that get a load of their own; the size of the result must stay bounded."""
+
+_MOST_BYTES = 1 << 16
+"""How much a buffer may grow: a kernel that just fits must not be refused for that."""
+
+
+@dataclass
+class Deepened:
+    """What the rolls of a function have changed: allocations with rows added, and the stores that
+    fill those rows."""
+
+    buffers: set[SSAValue] = field(default_factory=set[SSAValue])
+    heads: set[Operation] = field(default_factory=set[Operation])
+
+
+def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
+    """Replaces `op` by loads if it rolls all rows of a buffer."""
+    load, rank = op.value.owner, len(shape_of(op.value.type))
+    if not isinstance(load, vector.LoadOp) or op.stride is not None or rank < 2:
+        return
+    if op.dimension.value.data != rank - 2 or constant_of(op.amount) is not None:
+        return
+    kind = cast(MemRefType[Attribute], load.base.type)
+    rows = shape_of(op.value.type)[-2]
+    whole = kind.get_shape()[-2] == rows and constant_of(load.indices[-2]) == 0
+    if not whole or bit_width(kind.element_type) != 32 or len(load.indices) != rank:
+        return
+    if not SUBLANES < rows <= SUBLANES * _MOST_BLOCKS or not _memory_is_kept(load, op, deepened):
+        return
+    memory = _deeper(load.base, deepened)
+    if memory is None:
+        return
+    head = _load(load, memory, load.indices[-2], SUBLANES, op)
+    top = _store(head, memory, [*load.indices[:-2], _index(rows, op), load.indices[-1]], op)
+    deepened.heads.add(top)
+    parts = [
+        _load(load, memory, start, min(SUBLANES, rows - block * SUBLANES), op)
+        for block, start in enumerate(_starts(op, rows))
+    ]
+    joined = tpu.ConcatenateOp.create(
+        operands=parts,
+        result_types=[op.result.type],
+        properties={"dimension": IntegerAttr(rank - 2, i32)},
+    )
+    op.result.replace_all_uses_with(insert_before(joined, op))
+    op.detach()
+    op.erase()
+
+
+def _memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bool:
+    """Whether nothing between the two, in one block, may write what was loaded."""
+    buffer = buffer_of(load.base)
+    between = load.next_op
+    while between is not None and between is not op:
+        stores = isinstance(between, tpu.VectorStoreOp) and (
+            between in deepened.heads or buffer_of(between.base) not in (None, buffer)
+        )
+        loads = isinstance(between, vector.LoadOp | memref_dialect.LoadOp)
+        if not (stores or loads) and (between.regions or get_effects(between) != set()):
+            return False
+        between = between.next_op
+    return between is op
+
+
+def _deeper(memref: SSAValue, deepened: Deepened) -> SSAValue | None:
+    """`memref`, all of a buffer of ours or of one slot, with a register of rows more behind it."""
+    views: list[Operation] = []
+    buffer = memref
+    while isinstance(buffer.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        views.append(buffer.owner)
+        buffer = buffer.owner.operands[0]
+    rows = cast(MemRefType[Attribute], memref.type).get_shape()[-2]
+    kind = cast(MemRefType[Attribute], buffer.type)
+    if not isinstance(buffer.owner, memref_dialect.AllocaOp) or tiling_of(kind) is not None:
+        return None
+    added = math.prod(kind.get_shape()) // rows * SUBLANES * 4
+    if memory_space(kind) not in ("vmem", None) or added > _MOST_BYTES:
+        return None
+    for view in views:
+        if isinstance(view, tpu.MemrefSliceOp) and constant_of(view.base_idx[-2]) != 0:
+            return None
+        if cast(MemRefType[Attribute], view.results[0].type).get_shape()[-2] != rows:
+            return None
+    if buffer not in deepened.buffers:
+        if kind.get_shape()[-2] != rows:
+            return None
+        buffer = _with_more_rows(buffer)
+        deepened.buffers.add(buffer)
+        if not views:
+            return buffer
+    made = buffer
+    for view in reversed(views):
+        old = cast(MemRefType[Attribute], view.results[0].type)
+        shape = [*old.get_shape()[:-2], rows + SUBLANES, old.get_shape()[-1]]
+        result = MemRefType(old.element_type, shape, old.layout, old.memory_space)
+        again = type(view).create(
+            operands=[made, *view.operands[1:]],
+            result_types=[result],
+            properties=view.properties,
+            attributes=view.attributes,
+        )
+        again.location = view.location
+        Rewriter.insert_op(again, InsertPoint.after(view))
+        made = again.results[0]
+    return made
+
+
+def _with_more_rows(buffer: SSAValue) -> SSAValue:
+    """The allocation `buffer`, larger; who used it sees a slice of what it was."""
+    old = cast(MemRefType[Attribute], buffer.type)
+    *lead, rows, columns = old.get_shape()
+    larger = MemRefType(
+        old.element_type, [*lead, rows + SUBLANES, columns], old.layout, old.memory_space
+    )
+    whole = Rewriter.replace_value_with_new_type(buffer, larger)
+    owner = cast(Operation, whole.owner)
+    others = [use for use in whole.uses if not isinstance(use.operation, tpu.MemrefSliceOp)]
+    if others:
+        zero = arith.ConstantOp(IntegerAttr(0, 32))
+        view = tpu.MemrefSliceOp.create(
+            operands=[whole, *[zero.result] * len(larger.get_shape())],
+            result_types=[old],
+            properties={
+                "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, len(lead) + 2, 0])
+            },
+        )
+        zero.location = view.location = owner.location
+        Rewriter.insert_op([zero, view], InsertPoint.after(owner))
+        for use in others:
+            use.operation.operands[use.index] = view.result
+    return whole
+
+
+def _starts(op: tpu.DynamicRotateOp, rows: int) -> list[SSAValue]:
+    """The rows at which the blocks of the result begin in memory, all in [0, rows)."""
+    size = insert_before(arith.ConstantOp(IntegerAttr(rows, 32)), op)
+    # The remainder has the sign of the amount; this one is not negative.
+    rest = insert_before(arith.RemSIOp(op.amount, size), op)
+    first = insert_before(arith.SubiOp(size, rest), op)
+    starts: list[SSAValue] = []
+    for block in range(-(-rows // SUBLANES)):
+        step = insert_before(arith.ConstantOp(IntegerAttr(block * SUBLANES, 32)), op)
+        place = insert_before(arith.AddiOp(first, step), op)
+        wrapped = insert_before(arith.RemSIOp(place, size), op)
+        starts.append(insert_before(arith.IndexCastOp(wrapped, IndexType()), op))
+    return starts
+
+
+def _index(value: int, place: Operation) -> SSAValue:
+    return insert_before(arith.ConstantOp(IntegerAttr(value, IndexType())), place)
+
+
+def _load(
+    like: vector.LoadOp, memref: SSAValue, row: SSAValue, rows: int, place: Operation
+) -> SSAValue:
+    """`rows` rows from `row` on, of the columns and leading positions that `like` loads."""
+    old = like.result.type
+    *lead, _, columns = old.get_shape()
+    kind = VectorType(old.element_type, [*lead, rows, columns])
+    indices = [*like.indices[:-2], row, like.indices[-1]]
+    return insert_before(vector.LoadOp(memref, indices, kind), place)
+
+
+def _store(
+    value: SSAValue, memref: SSAValue, indices: list[SSAValue], place: Operation
+) -> Operation:
+    made = tpu.VectorStoreOp.create(
+        operands=[value, memref, *indices],
+        properties={
+            "strides": DenseArrayBase.from_list(i32, []),
+            "add": IntegerAttr(0, 1),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, len(indices), 0]),
+        },
+    )
+    made.location = place.location
+    Rewriter.insert_op(made, InsertPoint.before(place))
+    return made

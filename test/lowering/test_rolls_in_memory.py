@@ -1,0 +1,86 @@
+"""Rolls of loaded rows by amounts known at run time: by loads, right for every amount."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pallasite
+
+from .memory_kernels import kernel
+
+Array = NDArray[np.int32]
+
+
+def rolled(shape: tuple[int, ...], more: str = "") -> str:
+    """A body that rolls the rows of `%a` by the number in its first element."""
+    kind, zeros = f"vector<{'x'.join(map(str, shape))}xi32>", ", ".join(["%z"] * len(shape))
+    first, dim = ", ".join(["0"] * len(shape)), len(shape) - 2
+    return f"""%x = vector.load %a[{zeros}] : A, {kind}
+        %n = vector.extract %x[{first}] : i32 from {kind}
+        %y = tpu.dynamic_rotate %x by %n dim {dim} : {kind}, i32 -> {kind}
+        {more}
+        tpu.vector_store %b[{zeros}], %y {{strides = array<i32>}} : B, {kind},"""
+
+
+def answers(shape: tuple[int, ...], body: str, amounts: list[int]) -> list[tuple[Array, Array]]:
+    """The operand and the result for every amount; registers are neither rotated nor chosen."""
+    text = "x".join(map(str, shape)) + "xi32"
+    lowered = pallasite.lower(kernel([text, text], body), form="vreg", target="v5e")
+    assert "dynamic_rotate" not in str(lowered) and "arith.select" not in str(lowered)
+    found: list[tuple[Array, Array]] = []
+    for amount in amounts:
+        value = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+        value[(0,) * len(shape)] = amount
+        (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e", checks=("init",))
+        found.append((value, np.asarray(actual)))
+    return found
+
+
+@pytest.mark.parametrize("shape", [(16, 128), (20, 256), (37, 100), (2, 24, 128)])
+def test_every_amount(shape: tuple[int, ...]) -> None:
+    rows = shape[-2]
+    for value, actual in answers(shape, rolled(shape), [0, 1, 7, rows - 1, rows, rows + 9]):
+        amount = value.flat[0]
+        assert np.array_equal(actual, np.roll(value, amount, -2))
+
+
+def test_two_rolls_of_one_buffer() -> None:
+    more = """%w = tpu.dynamic_rotate %x by %n dim 0 : vector<16x128xi32>, i32 -> vector<16x128xi32>
+        tpu.vector_store %b[%z, %z], %w {strides = array<i32>} : B, vector<16x128xi32>,"""
+    for value, actual in answers((16, 128), rolled((16, 128), more), [5]):
+        assert np.array_equal(actual, np.roll(value, 5, 0))
+
+
+def test_rows_overwritten_before_the_roll() -> None:
+    body = rolled((16, 128)).replace("%n =", """%k = arith.constant dense<3> : vector<16x128xi32>
+        tpu.vector_store %a[%z, %z], %k {strides = array<i32>} : A, vector<16x128xi32>,
+        %n =""")  # fmt: skip
+    module = kernel(["16x128xi32", "16x128xi32"], body)
+    value = np.arange(16 * 128, dtype=np.int32).reshape(16, 128) + 5
+    (actual,) = pallasite.run(module, [value], form="vreg", target="v5e")
+    assert np.array_equal(actual, np.roll(value, 5, 0))
+
+
+def test_blocks_of_a_pipeline() -> None:
+    text = """
+builtin.module attributes {tpu.call = {operands = [tensor<48x128xi32>], results = [tensor<48x128xi32>], aliases = array<i64>, settings = "{}"}} {
+  func.func @f(%i: i32, %a: memref<16x128xi32, #tpu.memory_space<vmem>>, %b: memref<16x128xi32, #tpu.memory_space<vmem>>) attributes {dimension_semantics = [#tpu.dimension_semantics<arbitrary>], iteration_bounds = array<i64: 3>, window_params = [{transform_indices = @t, window_bounds = array<i64: 16, 128>}, {transform_indices = @t, window_bounds = array<i64: 16, 128>}], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>} {
+    %z = arith.constant 0 : index
+    %x = vector.load %a[%z, %z] : memref<16x128xi32, #tpu.memory_space<vmem>>, vector<16x128xi32>
+    %y = tpu.dynamic_rotate %x by %i dim 0 : vector<16x128xi32>, i32 -> vector<16x128xi32>
+    tpu.vector_store %b[%z, %z], %y {strides = array<i32>} : memref<16x128xi32, #tpu.memory_space<vmem>>, vector<16x128xi32>,
+    func.return
+  }
+  func.func @t(%i: i32) -> (i32, i32) {
+    %z = arith.constant 0 : i32
+    func.return %i, %z : i32, i32
+  }
+}"""  # noqa: E501
+    value = np.arange(48 * 128, dtype=np.int32).reshape(48, 128)
+    lowered = pallasite.lower(pallasite.parse(text), form="vreg", target="v5e")
+    assert "dynamic_rotate" not in str(lowered)
+    (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e", checks=("race", "init"))
+    blocks = [np.roll(block, n, 0) for n, block in enumerate(np.split(value, 3))]
+    assert np.array_equal(actual, np.concatenate(blocks))
