@@ -24,7 +24,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
-from pallasite.lowering.absorb_moves.reshapes import reshape_memory
+from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
 from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
@@ -51,6 +51,9 @@ class AbsorbMovesPass(ModulePass):
                 continue
             for block in _blocks(function):
                 merge_rows(block)
+            for found in list(function.walk()):
+                if isinstance(found, tpu.DynamicRotateOp):
+                    roll_as_column(found)
             deepened = Deepened()
             for found in list(function.walk()):
                 if isinstance(found, tpu.VectorStoreOp):

@@ -33,7 +33,7 @@ _VIEWS = (
 
 def rows_are_ours(memref: SSAValue) -> bool:
     """Whether `infer-memref-layout` may tile the buffer behind `memref` by single rows."""
-    while isinstance(memref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+    while isinstance(memref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp | tpu.MemrefReshapeOp):
         memref = memref.owner.operands[0]
     if not isinstance(memref.owner, memref_dialect.AllocaOp):
         return False

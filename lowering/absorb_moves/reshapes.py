@@ -1,4 +1,4 @@
-"""Reshapes of rows become views of memory."""
+"""Reshapes of rows become views of memory; rows of several tiles are rolled as rows of one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    VectorType,
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import bit_width, shape_of
-from pallasite.layouts.registers import SUBLANES
+from pallasite.dialects.types import bit_width, element_type, shape_of
+from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.absorb_moves.memory import (
     Shape,
     insert_before,
@@ -38,15 +39,36 @@ def _only_rows_change(one: Shape, other: Shape) -> bool:
 
 def _view(memref: SSAValue, indices: Sequence[SSAValue], old: Shape, new: Shape) -> bool:
     """Whether an access of `old` at `indices` is one of all of `memref`, seen as `new`."""
+    return _only_rows_change(old, new) and _takes_all(memref, indices, old)
+
+
+def _takes_all(memref: SSAValue, indices: Sequence[SSAValue], shape: Shape) -> bool:
+    """Whether an access of 32-bit elements is one of all rows of a buffer of ours."""
     kind = cast(MemRefType[Attribute], memref.type)
     return (
         bit_width(kind.element_type) == 32
-        and _only_rows_change(old, new)
-        and tuple(kind.get_shape()) == old
+        and tuple(kind.get_shape()) == shape
         and all(constant_of(index) == 0 for index in indices)
         and rows_are_ours(memref)
         and is_whole_buffer(memref)
     )
+
+
+def _store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> None:
+    """Stores `value` to all of `memref` instead of what `store` does."""
+    rank = len(shape_of(value.type))
+    stored = tpu.VectorStoreOp.create(
+        operands=[value, memref, *_origin(store, rank)],
+        properties={
+            **store.properties,
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, rank, 0]),
+        },
+        attributes=store.attributes,
+    )
+    stored.location = store.location
+    Rewriter.insert_op(stored, InsertPoint.before(store))
+    store.detach()
+    store.erase()
 
 
 def _reshaped(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
@@ -82,19 +104,48 @@ def reshape_memory(op: vector.ShapeCastOp | tpu.ReshapeOp) -> None:
     elif stores:
         assert isinstance(store, tpu.VectorStoreOp)
         view = _reshaped(store.base, old, store)
-        stored = tpu.VectorStoreOp.create(
-            operands=[source, view, *_origin(store, len(old))],
-            properties={
-                **store.properties,
-                "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, 1, len(old), 0]),
-            },
-            attributes=store.attributes,
-        )
-        stored.location = store.location
-        Rewriter.insert_op(stored, InsertPoint.before(store))
-        store.detach()
-        store.erase()
+        _store_again(store, source, view)
     else:
         return
+    op.detach()
+    op.erase()
+
+
+def roll_as_column(op: tpu.DynamicRotateOp) -> None:
+    """A roll of rows between a load and a store, all three of a whole buffer: the columns of tiles
+    of each row become rows, of which registers hold eight wherever they begin."""
+    shape, use = shape_of(op.value.type), op.result.first_use
+    rank, load, amount = len(shape), op.value.owner, constant_of(op.amount)
+    if rank < 2 or op.dimension.value.data != rank - 2 or op.stride is not None or use is None:
+        return
+    store, factor = use.operation, shape[-1] // LANES
+    if factor < 2 or shape[-1] % LANES or (amount is not None and amount % SUBLANES == 0):
+        return
+    alone = op.value.has_one_use() and op.result.has_one_use()
+    if not alone or not isinstance(load, vector.LoadOp) or not isinstance(store, tpu.VectorStoreOp):
+        return
+    if store.mask is not None or store.add.value.data or use.index != 0:
+        return
+    if not _takes_all(load.base, load.indices, shape) or not _takes_all(
+        store.base, store.indices, shape
+    ):
+        return
+    rows: Shape = (*shape[:-2], shape[-2] * factor, LANES)
+    kind = VectorType(element_type(op.value.type), rows)
+    source = _reshaped(load.base, rows, load)
+    value = insert_before(vector.LoadOp(source, _origin(load, rank), kind), load)
+    times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), op)
+    if amount is None:
+        total = insert_before(arith.MuliOp(op.amount, times), op)
+    else:
+        total = insert_before(arith.ConstantOp(IntegerAttr(amount * factor, i32)), op)
+    made = tpu.DynamicRotateOp.create(
+        operands=[value, total],
+        result_types=[kind],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    rolled = insert_before(made, op)
+    _store_again(store, rolled, _reshaped(store.base, rows, store))
     op.detach()
     op.erase()

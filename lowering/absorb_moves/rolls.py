@@ -47,10 +47,10 @@ _MOST_BYTES = 1 << 16
 
 @dataclass
 class Deepened:
-    """What the rolls of a function have changed: allocations with rows added, and the stores that
-    fill those rows."""
+    """What the rolls of a function have changed: allocations and how many rows were added to them,
+    and the stores that fill those rows."""
 
-    buffers: set[SSAValue] = field(default_factory=set[SSAValue])
+    buffers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     heads: set[Operation] = field(default_factory=set[Operation])
 
 
@@ -68,7 +68,7 @@ def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
         return
     if not SUBLANES < rows <= SUBLANES * _MOST_BLOCKS or not _memory_is_kept(load, op, deepened):
         return
-    memory = _deeper(load.base, deepened)
+    memory = _deeper(load.base, SUBLANES, deepened)
     if memory is None:
         return
     head = _load(load, memory, load.indices[-2], SUBLANES, op)
@@ -103,55 +103,56 @@ def _memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> b
     return between is op
 
 
-def _deeper(memref: SSAValue, deepened: Deepened) -> SSAValue | None:
-    """`memref`, all of a buffer of ours or of one slot, with a register of rows more behind it."""
-    views: list[Operation] = []
-    buffer = memref
-    while isinstance(buffer.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        views.append(buffer.owner)
-        buffer = buffer.owner.operands[0]
-    rows = cast(MemRefType[Attribute], memref.type).get_shape()[-2]
+def _deeper(memref: SSAValue, added: int, deepened: Deepened) -> SSAValue | None:
+    """`memref`, all of a buffer of ours or of a slot, with at least `added` rows more behind it."""
+    owner, kind = memref.owner, cast(MemRefType[Attribute], memref.type)
+    if isinstance(owner, memref_dialect.AllocaOp):
+        return _deeper_buffer(memref, added, deepened)
+    if not isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp | tpu.MemrefReshapeOp):
+        return None
+    *lead, rows, columns = kind.get_shape()
+    source = cast(MemRefType[Attribute], owner.operands[0].type).get_shape()
+    factor = source[-1] // columns if isinstance(owner, tpu.MemrefReshapeOp) else 1
+    if (source[-2] - deepened.buffers.get(owner.operands[0], 0)) * factor != rows:
+        return None
+    if isinstance(owner, tpu.MemrefSliceOp) and constant_of(owner.base_idx[-2]) != 0:
+        return None
+    inner = _deeper(owner.operands[0], -(-added // factor), deepened)
+    if inner is None:
+        return None
+    rows += -(-added // factor) * factor
+    again = type(owner).create(
+        operands=[inner, *owner.operands[1:]],
+        result_types=[
+            MemRefType(kind.element_type, [*lead, rows, columns], kind.layout, kind.memory_space)
+        ],
+        properties=owner.properties,
+        attributes=owner.attributes,
+    )
+    again.location = owner.location
+    Rewriter.insert_op(again, InsertPoint.after(owner))
+    return again.results[0]
+
+
+def _deeper_buffer(buffer: SSAValue, added: int, deepened: Deepened) -> SSAValue | None:
+    if buffer in deepened.buffers:
+        return buffer if deepened.buffers[buffer] >= added else None
     kind = cast(MemRefType[Attribute], buffer.type)
-    if not isinstance(buffer.owner, memref_dialect.AllocaOp) or tiling_of(kind) is not None:
+    if tiling_of(kind) is not None or memory_space(kind) not in ("vmem", None):
         return None
-    added = math.prod(kind.get_shape()) // rows * SUBLANES * 4
-    if memory_space(kind) not in ("vmem", None) or added > _MOST_BYTES:
+    if math.prod(kind.get_shape()) // kind.get_shape()[-2] * added * 4 > _MOST_BYTES:
         return None
-    for view in views:
-        if isinstance(view, tpu.MemrefSliceOp) and constant_of(view.base_idx[-2]) != 0:
-            return None
-        if cast(MemRefType[Attribute], view.results[0].type).get_shape()[-2] != rows:
-            return None
-    if buffer not in deepened.buffers:
-        if kind.get_shape()[-2] != rows:
-            return None
-        buffer = _with_more_rows(buffer)
-        deepened.buffers.add(buffer)
-        if not views:
-            return buffer
-    made = buffer
-    for view in reversed(views):
-        old = cast(MemRefType[Attribute], view.results[0].type)
-        shape = [*old.get_shape()[:-2], rows + SUBLANES, old.get_shape()[-1]]
-        result = MemRefType(old.element_type, shape, old.layout, old.memory_space)
-        again = type(view).create(
-            operands=[made, *view.operands[1:]],
-            result_types=[result],
-            properties=view.properties,
-            attributes=view.attributes,
-        )
-        again.location = view.location
-        Rewriter.insert_op(again, InsertPoint.after(view))
-        made = again.results[0]
-    return made
+    larger = _with_more_rows(buffer, added)
+    deepened.buffers[larger] = added
+    return larger
 
 
-def _with_more_rows(buffer: SSAValue) -> SSAValue:
+def _with_more_rows(buffer: SSAValue, added: int) -> SSAValue:
     """The allocation `buffer`, larger; who used it sees a slice of what it was."""
     old = cast(MemRefType[Attribute], buffer.type)
     *lead, rows, columns = old.get_shape()
     larger = MemRefType(
-        old.element_type, [*lead, rows + SUBLANES, columns], old.layout, old.memory_space
+        old.element_type, [*lead, rows + added, columns], old.layout, old.memory_space
     )
     whole = Rewriter.replace_value_with_new_type(buffer, larger)
     owner = cast(Operation, whole.owner)
