@@ -56,7 +56,7 @@ def merge_rows(block: Block) -> None:
         for stores in groups.values():
             target = buffer_of(stores[0].base)
             alone = target is not None and len(stretch.written[target]) == 1
-            if alone and target not in stretch.read:
+            if len(stores) > 1 and alone and target not in stretch.read:
                 _merge_group(stores, stretch)
 
 
@@ -84,6 +84,8 @@ def _group(store: tpu.VectorStoreOp) -> object:
     kind = store.base.type
     plain = store.mask is None and not store.add.value.data
     if not plain or len(shape) < 2 or any(n != 1 for n in shape[:-1]):
+        return store
+    if len(store.indices) != len(shape):
         return store
     if bit_width(kind.element_type) != 32 or constant_of(store.indices[-2]) is None:
         return store

@@ -7,6 +7,7 @@ turns one block of rows into `ratio` blocks, and narrowing merges them
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -33,6 +34,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
 )
 from pallasite.lowering.vectors_to_tiles.elementwise import agree, lower_in_layout
+from pallasite.lowering.vectors_to_tiles.stacked import stack
 
 WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,
             arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip
@@ -63,6 +65,7 @@ def lower_cast(op: Operation, c: Converter) -> None:
     else:
         value, layout = narrow(c, held, element_of(result))
         c.define(result, value, layout)
+        c.offer_form("stacked", result, partial(stack, held, element_of(result), c))
     c.retire(op)
 
 

@@ -248,8 +248,13 @@ class Converter:
 
         `words`: the i32 words of packed `value`, with fewer rows. `filled`: `value` with its last
         row repeated in the rows of padding behind it. `rows`: its rows in another order.
+        `stacked`: registers shared by neighbours along the last leading dimension.
         """
         self._forms[form, value] = make
+
+    def offers(self, form: str, value: SSAValue) -> bool:
+        """Whether `form` of `value` may be had."""
+        return (form, value) in self._forms
 
     def form(self, form: str, value: SSAValue, *wanted: object) -> SSAValue | None:
         """A form of `value` (`offer_form`) in a layout, if that is offered."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
@@ -24,6 +22,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
+from pallasite.lowering.vectors_to_tiles.pairs import stack_pairs, transpose_pairs
 from pallasite.lowering.vectors_to_tiles.relabel import (
     Renaming,
     regrouped,
@@ -180,7 +179,8 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
         value = made(layout) if layout is not None else None
         if layout is not None and value is not None:
             c.define(result, value, layout)
-            c.offer(result, lambda other: made(other) or _pairs(op, permutation, other, c))
+            c.offer(result, lambda other: made(other) or transpose_pairs(op, permutation, other, c))
+            c.offer_form("stacked", result, lambda: stack_pairs(op, permutation, c))
             c.retire(op)
             return True
     return False
@@ -274,41 +274,6 @@ def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c:
     value, layout = narrow(c, Tiled(moved, target, shape), byte)
     c.define(op.results[0], c.bitcast(value, grid_type(layout, shape, held.element)), layout)
     c.retire(op)
-
-
-def _pairs(
-    op: Operation, permutation: Sequence[int] | None, target: VectorLayout, c: Converter
-) -> SSAValue | None:
-    """Rows of 16 bits change places with a leading dimension that memory puts on the sublanes.
-
-    Each word then holds two rows of the source; each of its halves, packed along the sublanes, is
-    a register of the result, which is in the native layout.
-    """
-    held, shape = c.tiled(op.operands[0]), shape_of(op.results[0])
-    rank = len(shape)
-    if permutation is None or target != VectorLayout.native(rank, 16):
-        return None
-    axis = permutation[-2]
-    if rank < 3 or permutation[-1] != rank - 1 or axis == rank - 2:
-        return None
-    words = c.form("words", op.operands[0], VectorLayout(32, axis, rank - 1))
-    if words is None:
-        return None
-    # The grid gets one dimension per dimension of the source, in that order.
-    order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
-    words = c.emit(grid.TransposeOp(words, [order.index(d) for d in range(rank)]))
-    blocks = list(cast(VectorType[Attribute], words.type).get_shape()[:rank])
-    word = VectorLayout(32, axis, rank - 1).register_shape()
-    half = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 16)))
-    # A pack drops the upper halves of its words.
-    apart = VectorType(i32, (*blocks[:-1], 1, blocks[-1], *word))
-    halves = [c.emit(grid.ReshapeOp(h, apart)) for h in (words, c.emit(arith.ShRUIOp(words, half)))]
-    rows = VectorType(i32, (*blocks[:-2], held.shape[-2], blocks[-1], *word))
-    both = c.emit(grid.ReshapeOp(c.emit(grid.ConcatOp(halves, rank - 1)), rows))
-    moved = c.emit(grid.TransposeOp(both, permutation))
-    wide = Tiled(moved, VectorLayout.native(rank, 32), shape)
-    value, layout = narrow(c, wide, IntegerType(16))
-    return c.bitcast(value, grid_type(layout, shape, held.element))
 
 
 @rule(tpu.ConcatenateOp)

@@ -17,7 +17,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.converter import Converter, rule, shape_of
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    rule,
+    shape_of,
+)
 from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.memory import (
     STEPS,
@@ -28,6 +32,7 @@ from pallasite.lowering.vectors_to_tiles.memory import (
     moved,
     sublane_mask,
 )
+from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
 
 
 @dataclass(frozen=True)
@@ -86,16 +91,37 @@ def store_grid(
     c: Converter,
 ) -> None:
     """Stores the vector `value`, where `mask` is set, in the layout it has if memory takes that."""
+    if indices and mask is None and _store_stacked(op, value, plan, indices, c):
+        return
     layout = c.tiled(value).layout
     if indices and layout != plan.layout and layout.row is not None and mask is None:
         other = access_in(plan, list(indices), shape_of(value), layout)
         plan = other if other is not None else plan
     held = c.in_layout(value, plan.layout)
     words = c.in_layout(mask, plan.layout) if mask is not None else None
-    rows, columns = plan.layout.extents(shape_of(value))
     if len(shape_of(value)) == 1:
-        _store_flat(op, held, words, plan, columns, c)
+        _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value))[1], c)
         return
+    _store_classes(held, words, plan, shape_of(value), c)
+
+
+def _store_stacked(
+    op: Operation, value: SSAValue, plan: Access, indices: Sequence[SSAValue], c: Converter
+) -> bool:
+    """Stores registers that neighbours share, if `value` and memory come so."""
+    view = stacked_view(value, plan, indices, c) if c.offers("stacked", value) else None
+    held = c.form("stacked", value) if view is not None else None
+    if view is None or held is None:
+        return False
+    memref, places, shape = view
+    _store_classes(held, None, access(op, memref, places, shape, c), shape, c)
+    return True
+
+
+def _store_classes(
+    held: SSAValue, words: SSAValue | None, plan: Access, shape: tuple[int, ...], c: Converter
+) -> None:
+    rows, columns = plan.layout.extents(shape)
     assert plan.layout.row is not None and plan.layout.column is not None
     for r in classes(plan.layout.row, rows, plan.layout.block[0], plan.open_row):
         for k in classes(plan.layout.column, columns, LANES, plan.open_column):

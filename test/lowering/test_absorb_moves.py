@@ -109,6 +109,39 @@ CASES = [
         "transpose(a, (1, 0, 2))",
     ),
     Case(
+        "front_to_half_registers", ["2x8x12x128xbf16", "2x12x8x128xbf16"],
+        """%x = vector.load %a[%z, %z, %z, %z] : A, vector<2x8x12x128xbf16>
+        %y = tpu.transpose %x, [0, 2, 1, 3] : vector<2x8x12x128xbf16> -> vector<2x12x8x128xbf16>
+        tpu.vector_store %b[%z, %z, %z, %z], %y {strides = array<i32>}
+            : B, vector<2x12x8x128xbf16>,""",
+        "transpose(a, (0, 2, 1, 3))",
+        ("sublanes [true, true, true, true, false",),
+    ),
+    Case(
+        "half_registers_stored_together", ["6x8x128xf32", "1x8x8x128xbf16"],
+        """%t = arith.constant 2 : index
+        %x = vector.load %a[%z, %z, %z] : A, vector<6x8x128xf32>
+        %y = vector.shape_cast %x : vector<6x8x128xf32> to vector<1x6x8x128xf32>
+        %u = arith.truncf %y : vector<1x6x8x128xf32> to vector<1x6x8x128xbf16>
+        tpu.vector_store %b[%z, %t, %z, %z], %u {strides = array<i32>}
+            : B, vector<1x6x8x128xbf16>,
+        %w = vector.load %a[%t, %z, %z] : A, vector<2x8x128xf32>
+        %v = arith.truncf %w : vector<2x8x128xf32> to vector<2x8x128xbf16>
+        %s = vector.shape_cast %v : vector<2x8x128xbf16> to vector<1x2x8x128xbf16>
+        tpu.vector_store %b[%z, %z, %z, %z], %s {strides = array<i32>}
+            : B, vector<1x2x8x128xbf16>,""",
+        "concatenate([a[2:4], a])[None]",
+        (),
+    ),
+    Case(
+        "quarter_registers_stored_together", ["8x8x128xi32", "8x8x128xi8"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<8x8x128xi32>
+        %u = arith.trunci %x : vector<8x8x128xi32> to vector<8x8x128xi8>
+        tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<8x8x128xi8>,""",
+        "a",
+        ("sublanes [true, true, false",),
+    ),
+    Case(
         "rows_of_a_batch_spread", ["4x128xf32", "4x16x128xf32"],
         """%x = vector.load %a[%z, %z] : A, vector<4x128xf32>
         %y = vector.shape_cast %x : vector<4x128xf32> to vector<4x1x128xf32>

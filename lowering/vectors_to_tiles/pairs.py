@@ -1,0 +1,75 @@
+"""Rows of 16 bits change places with a leading dimension that memory puts on the sublanes.
+
+Each word then holds two rows of the source; each of its halves, packed along the sublanes, is a
+register of the result, which is in the native layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, VectorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, grid
+from pallasite.dialects.types import splat
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.casts import narrow
+from pallasite.lowering.vectors_to_tiles.converter import (
+    Converter,
+    Tiled,
+    element_of,
+    grid_type,
+    shape_of,
+)
+from pallasite.lowering.vectors_to_tiles.stacked import stack
+
+
+def transpose_pairs(
+    op: Operation, permutation: Sequence[int] | None, target: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """The result of `op` in the native layout of `target`, or None."""
+    rank, element = len(shape_of(op.results[0])), element_of(op.results[0])
+    wide = _halves(op, permutation, c) if target == VectorLayout.native(rank, 16) else None
+    if wide is None:
+        return None
+    value, layout = narrow(c, wide, IntegerType(16))
+    return c.bitcast(value, grid_type(layout, wide.shape, element))
+
+
+def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) -> SSAValue | None:
+    """The result of `op` in registers that neighbours share (`stacked.stack`), or None."""
+    wide = _halves(op, permutation, c)
+    value = None if wide is None else stack(wide, IntegerType(16), c)
+    if value is None:
+        return None
+    kind = cast(VectorType[Attribute], value.type)
+    return c.bitcast(value, VectorType(element_of(op.results[0]), kind.get_shape()))
+
+
+def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> Tiled | None:
+    """The elements of the result of `op` in the lower halves of words, in the native layout."""
+    held, shape = c.tiled(op.operands[0]), shape_of(op.results[0])
+    rank = len(shape)
+    if permutation is None or held.layout.bits != 16:
+        return None
+    axis = permutation[-2]
+    if rank < 3 or permutation[-1] != rank - 1 or axis == rank - 2:
+        return None
+    words = c.form("words", op.operands[0], VectorLayout(32, axis, rank - 1))
+    if words is None:
+        return None
+    # The grid gets one dimension per dimension of the source, in that order.
+    order = [*(d for d in range(rank - 1) if d != axis), axis, rank - 1]
+    words = c.emit(grid.TransposeOp(words, [order.index(d) for d in range(rank)]))
+    blocks = list(cast(VectorType[Attribute], words.type).get_shape()[:rank])
+    word = VectorLayout(32, axis, rank - 1).register_shape()
+    half = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 16)))
+    # A pack drops the upper halves of its words.
+    apart = VectorType(i32, (*blocks[:-1], 1, blocks[-1], *word))
+    halves = [c.emit(grid.ReshapeOp(h, apart)) for h in (words, c.emit(arith.ShRUIOp(words, half)))]
+    rows = VectorType(i32, (*blocks[:-2], held.shape[-2], blocks[-1], *word))
+    both = c.emit(grid.ReshapeOp(c.emit(grid.ConcatOp(halves, rank - 1)), rows))
+    moved = c.emit(grid.TransposeOp(both, permutation))
+    return Tiled(moved, VectorLayout.native(rank, 32), shape)
