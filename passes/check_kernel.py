@@ -189,6 +189,32 @@ def _alignment(op: Operation, target: Target) -> None:
             )  # fmt: skip
 
 
+def _short_rows(op: Operation, target: Target) -> None:
+    """A row at a place known at run time is reached in a wide array if it fills several tiles.
+
+    Asked of libtpu 0.0.51: one row of more than 128 columns may start anywhere, one that fits a
+    single register must start a tile, as several rows must.
+    """
+    memref = cast(_MEMREF, _base_of(op).type)
+    shape, index = memref.get_shape(), cast(Any, op).indices
+    value = op.operands[0].type if op.name.endswith("store") else op.results[0].type
+    accessed = cast("VectorType[Attribute]", value).get_shape()
+    if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
+        return
+    rows = tile_rows(shape[-2], 32)
+    if shape[-1] <= LANES or accessed[-1] > LANES:
+        return
+    if shape[-2] > 1 and accessed[-2] == 1 and remainder(index[-2], rows) is None:
+        raise refusal(
+            op, "unproven-alignment",
+            f"{accessed[-1]} columns of a row that is known at run time cannot be accessed in an "
+            f"array of {shape[-1]} columns",
+            f"the compiler finds single rows in arrays of one column of tiles, or more than {LANES}"
+            " columns of a row",
+            "access the whole row, ref[pl.ds(i, 1), :], and slice or extend its value",
+        )  # fmt: skip
+
+
 def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int]) -> int:
     """What a dynamic index of dimension `dim` must be a multiple of.
 
@@ -290,8 +316,10 @@ _REFERENCE = _merged(
         tpu.StridedLoadOp: (_strided,),
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),
-        tpu.VectorStoreOp: (_byte_masks,),
-        vector.StoreOp: (_byte_masks,),
+        tpu.VectorLoadOp: (_short_rows,),
+        vector.LoadOp: (_short_rows,),
+        tpu.VectorStoreOp: (_byte_masks, _short_rows),
+        vector.StoreOp: (_byte_masks, _short_rows),
     },
 )
 

@@ -38,6 +38,22 @@ def test_columns_stay_columns_without_a_sublane_gather() -> None:
     check(row_sum(KEPT, "16x1"), "v4")
 
 
+@pytest.mark.parametrize(("shape", "columns", "good"), [
+    ("64x256", 129, True), ("64x256", 256, True), ("64x256", 128, False), ("4x256", 1, False),
+    ("64x128", 1, True), ("1x256", 128, True),
+])  # fmt: skip
+def test_rows_at_any_place(shape: str, columns: int, good: bool) -> None:
+    row, table = f"1x{columns}xf32", memref("1xi32", SMEM)
+    start = f"%n = memref.load %t[%c0] : {table}\n%d = arith.index_cast %n : i32 to index\n"
+    stored = f"vector.store %v, %a[%d, %c0] : {memref(f'{shape}xf32')}, vector<{row}>"
+    arguments = f"%t: {table}, %a: {memref(f'{shape}xf32')}, %b: {memref(row)}"
+    loading = kernel(arguments, start + load("v", "a", f"{shape}xf32", "%d, %c0").replace(
+        f"vector<{shape}xf32>", f"vector<{row}>"))  # fmt: skip
+    storing = kernel(arguments, start + load("v", "b", row) + stored)
+    for text in (loading, storing):
+        (check if good else partial(beyond, code="unproven-alignment"))(text)
+
+
 @pytest.mark.parametrize(("dims", "kept", "good"), [
     ([1, 2], "5", False), ([1, 2], "1x5", False), ([1, 2], "5x1", True), ([1, 2], "5x1x1", True),
     ([0, 1], "128", True), ([0, 2], "24", False),
