@@ -11,9 +11,7 @@ from xdsl.dialects.vector import (
     CombiningKindAttr,
     CombiningKindFlag,
     CreateMaskOp,
-    ExtractOp,
     FMAOp,
-    InsertOp,
     MaskedLoadOp,
     MaskedStoreOp,
     PrintOp,
@@ -50,6 +48,7 @@ from pallasite.dialects.vector_memory import (
     StepOp,
     StoreOp,
 )
+from pallasite.dialects.vector_positions import POSITION_OPS, ExtractOp, InsertOp
 from pallasite.dialects.vector_shapes import (
     SHAPE_OPS,
     BroadcastOp,
@@ -60,7 +59,9 @@ from pallasite.dialects.vector_shapes import (
 )
 
 Vector = derive(
-    UpstreamVector, [*SHAPE_OPS, *ELEMENT_OPS, *COMPUTE_OPS, *MEMORY_OPS], [IteratorTypeAttr]
+    UpstreamVector,
+    [*SHAPE_OPS, *POSITION_OPS, *ELEMENT_OPS, *COMPUTE_OPS, *MEMORY_OPS],
+    [IteratorTypeAttr],
 )
 
 __all__ = [

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
+from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
@@ -57,9 +58,17 @@ def transpose(op: vector.TransposeOp | tpu.TransposeOp, facts: Facts) -> Functio
     return lambda x: x.transpose(permutation)
 
 
-def _positions(static: tuple[int, ...], dynamic: tuple[int, ...]) -> tuple[int, ...]:
+def _positions(
+    static: tuple[int, ...], dynamic: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The position in a vector of that shape; those known before the run were verified."""
     given = iter(dynamic)
-    return tuple(next(given) if p == _DYNAMIC else p for p in static)
+    position = tuple(next(given) if p == _DYNAMIC else p for p in static)
+    if not all(0 <= index < size for index, size in zip(position, shape, strict=False)):
+        raise ExecutionError(
+            "out-of-bounds", f"position {list(position)} is outside a vector of shape {list(shape)}"
+        )
+    return position
 
 
 @meaning(vector.ExtractOp)
@@ -68,7 +77,7 @@ def extract(op: vector.ExtractOp, facts: Facts) -> Function:
     result = (lambda x: x) if is_vector(op.result.type) else as_scalar(op.result.type)
     if not op.dynamic_position:
         return lambda x: result(x[static])
-    return lambda x, *dynamic: result(x[_positions(static, dynamic)])
+    return lambda x, *dynamic: result(x[_positions(static, dynamic, x.shape)])
 
 
 @meaning(vector.InsertOp)
@@ -77,7 +86,7 @@ def insert(op: vector.InsertOp, facts: Facts) -> Function:
 
     def function(value: Any, into: Any, *dynamic: int) -> Any:
         result = into.copy()
-        result[_positions(static, dynamic)] = value
+        result[_positions(static, dynamic, result.shape)] = value
         return result
 
     return function

@@ -33,3 +33,27 @@
 %ref, %x = "test.op"() : () -> (memref<8x128xf32>, index)
 // CHECK: 'vector.load': expected 2 indices for memref<8x128xf32>, got 1
 %0 = vector.load %ref[%x] : memref<8x128xf32>, vector<128xf32>
+
+// -----
+
+// CHECK: 'vector.extract': index 8 is outside dimension 0 of vector<8x128xf32>
+%a = "test.op"() : () -> vector<8x128xf32>
+%0 = vector.extract %a[8] : vector<128xf32> from vector<8x128xf32>
+
+// -----
+
+// CHECK: 'vector.extract': vector<64xf32> is no part of vector<8x128xf32> at a position of 1 indices
+%a = "test.op"() : () -> vector<8x128xf32>
+%0 = vector.extract %a[0] : vector<64xf32> from vector<8x128xf32>
+
+// -----
+
+// CHECK: 'vector.insert': index -1 is outside dimension 1 of vector<8x128xf32>
+%a, %s = "test.op"() : () -> (vector<8x128xf32>, f32)
+%0 = vector.insert %s, %a [0, -1] : f32 into vector<8x128xf32>
+
+// -----
+
+// CHECK: 'vector.insert': expected one element type, got vector<8x128xf32> and i32
+%a, %s = "test.op"() : () -> (vector<8x128xf32>, i32)
+%0 = vector.insert %s, %a [0, 1] : i32 into vector<8x128xf32>

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from pallasite.diagnostics import ExecutionError
+
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 V = "vector<2x3x4xf32>"
 
@@ -44,6 +46,9 @@ def test_extract_gives_a_scalar_carrier(meaning):
     assert b(np.array([True])) is True
     dynamic = meaning(f"%r = vector.extract %a[1, %i, 3] : f32 from {V}", a=V, i="index")
     assert dynamic(X, 2) == X[1, 2, 3]
+    for outside in (-1, 3):
+        with pytest.raises(ExecutionError, match="is outside a vector of shape"):
+            dynamic(X, outside)
 
 
 def test_insert_leaves_its_operand_alone(meaning):
