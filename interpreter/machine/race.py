@@ -23,9 +23,9 @@ from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
+from pallasite.interpreter.machine.region_index import RegionIndex
 from pallasite.interpreter.machine.regions import Region, span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
-from pallasite.interpreter.machine.spans import Spans
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
@@ -67,14 +67,14 @@ def _verb(use: Use) -> str:
 
 
 class Settled:
-    """The latest read, or write, of each region by one core, found by the bytes it touches."""
+    """The latest read, or write, of each region by one core."""
 
     def __init__(self) -> None:
         self._latest: dict[Any, Use] = {}
-        self._spans: Spans[Any] = Spans()
+        self._index: RegionIndex[Any] = RegionIndex()
         """Of the keys of regions."""
         self._new: list[Any] = []
-        """Keys whose spans are not known yet: many buffers are never searched."""
+        """Keys that are not in the index yet: many buffers are never searched."""
 
     def add(self, use: Use) -> None:
         """Remembers `use`; an older one of the same region adds nothing to it."""
@@ -87,17 +87,17 @@ class Settled:
         """The uses whose regions may overlap another one, some of them twice."""
         while self._new:
             key = self._new.pop()
-            self._spans.add(key, self._latest[key].region.span)
-        for key in self._spans.near(region.span):
+            self._index.add(key, self._latest[key].region)
+        for key in self._index.near(region):
             yield self._latest[key]
 
 
 class Flying:
-    """The halves of transfers that nobody has waited for, found by the bytes they touch."""
+    """The halves of transfers that nobody has waited for."""
 
     def __init__(self) -> None:
         self._uses: dict[Use, None] = {}
-        self._spans: Spans[Use] | None = None
+        self._index: RegionIndex[Use] | None = None
         """Of all uses, once they are too many to look at each."""
 
     def __bool__(self) -> bool:
@@ -106,22 +106,22 @@ class Flying:
     def add(self, use: Use) -> None:
         """Remembers `use`."""
         self._uses[use] = None
-        if self._spans is not None:
-            self._spans.add(use, use.region.span)
+        if self._index is not None:
+            self._index.add(use, use.region)
         elif len(self._uses) > FEW:
-            self._spans = Spans()
-            for use in self._uses:
-                self._spans.add(use, use.region.span)
+            self._index = RegionIndex()
+            for earlier in self._uses:
+                self._index.add(earlier, earlier.region)
 
     def remove(self, use: Use) -> None:
         """Forgets `use`, which has been waited for."""
         del self._uses[use]
-        if self._spans is not None:
-            self._spans.remove(use, use.region.span)
+        if self._index is not None:
+            self._index.remove(use, use.region)
 
     def near(self, region: Region) -> Iterable[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
-        return self._uses if self._spans is None else self._spans.near(region.span)
+        return self._uses if self._index is None else self._index.near(region)
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Region:
     is few objects for the garbage collector to visit.
     """
 
-    __slots__ = ("_box", "_pieces", "_span", "base", "bits", "key", "mask")
+    __slots__ = ("_box", "_pieces", "_span", "_telling", "base", "bits", "key", "mask")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Region:
         self.mask = mask
         self._box = box
         self._pieces = pieces
+        self._telling: int | None = None
         self._span = None if reach is None else self._bytes(reach)
 
     @property
@@ -67,6 +68,29 @@ class Region:
     def _bytes(self, reach: tuple[int, int]) -> tuple[int, int]:
         first, last = self.base + reach[0], self.base + reach[1]
         return first * self.bits // 8, -(-last * self.bits // 8)
+
+    @property
+    def array(self) -> Hashable:
+        """Equal for dense boxes of one array, which their coordinates tell apart; else None."""
+        box = self._box
+        if box is None or box[3] is not None or not box[1]:
+            return None
+        return box[0], self.base, self.bits
+
+    def along(self, dimension: int) -> tuple[int, int]:
+        """Of a box of an array: the first coordinate in a dimension, and one past the last."""
+        assert self._box is not None
+        start = self._box[1][dimension]
+        return start, start + self._box[2][dimension]
+
+    @property
+    def telling(self) -> int:
+        """Of a box of an array: the dimension of which it takes the smallest part up to its end."""
+        if self._telling is None:
+            assert self._box is not None
+            parts = [start / max(size, 1) for start, size in zip(*self._box[1:3], strict=True)]
+            self._telling = parts.index(max(parts))
+        return self._telling
 
     @property
     def span(self) -> tuple[int, int]:
@@ -92,7 +116,8 @@ class Region:
 
     def overlaps(self, other: Region) -> bool:
         """Whether some bit belongs to both."""
-        if self._same_array(other):
+        array = self.array
+        if array is not None and array == other.array:
             assert self._box is not None and other._box is not None
             columns = zip(self._box[1], self._box[2], other._box[1], other._box[2], strict=True)
             for start, size, begin, count in columns:
@@ -106,13 +131,6 @@ class Region:
         first = min(self.low, other.low) // 4 * 4
         size = max(self.high, other.high) - first + 4
         return bool((self._marks(first, size) & other._marks(first, size)).any())
-
-    def _same_array(self, other: Region) -> bool:
-        """Whether both are dense boxes of one array, which their coordinates tell apart."""
-        a, b = self._box, other._box
-        if a is None or b is None or a[3] is not None or b[3] is not None:
-            return False
-        return a[0] == b[0] and self.base == other.base and self.bits == other.bits
 
     def _marks(self, first: int, size: int) -> NDArray[np.uint8]:
         marks = np.zeros(-(-size // 4) * 4, np.uint8)
