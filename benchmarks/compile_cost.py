@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from corpus import Kernel, arguments, kernels, machine, publish, register_kinds, table
+from odd_moves import FAMILIES, odd_moves, sizes
 from templates import TEMPLATES, square
 from xdsl.dialects.builtin import ModuleOp
 
@@ -22,11 +24,17 @@ from pallasite import api
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of, set_form
+from pallasite.layouts.planner import Costs, plan
 from pallasite.lowering.pipelines import steps
+from pallasite.targets import get_target
 
 TARGET = "v5e"
 SIZES = (128, 512, 2048)
 REPEATS = 3
+ODD = 4
+"""Odd movements of every family and element type."""
+DEAR = 0.05
+"""Seconds that planning should not take."""
 
 
 @dataclass
@@ -95,6 +103,32 @@ def by_size() -> str:
     return table(header, rows)
 
 
+def planning() -> str:
+    """The first plan of odd movements, and the slowest of each family."""
+    costs = Costs.of(get_target(TARGET))
+    found: dict[str, list[tuple[float, str, str]]] = {family: [] for family in FAMILIES}
+    for family, element, move in odd_moves(ODD):
+        plan.cache_clear()
+        gc.collect()
+        began = time.process_time()
+        try:
+            plan(move, costs)
+        except Diagnostic as error:
+            print(f"{family} {element} {sizes(move)}: {error.message}")
+            continue
+        found[family].append((time.process_time() - began, element, sizes(move)))
+    rows = [
+        (
+            family, len(times), round(float(np.median([t for t, _, _ in times])) * 1e3, 1),
+            sum(t > DEAR for t, _, _ in times), round(max(times)[0] * 1e3, 1),
+            f"{max(times)[1]} {max(times)[2]}",
+        )
+        for family, times in found.items()
+    ]  # fmt: skip
+    header = ("family", "movements", "median ms", f"over {DEAR * 1e3:.0f} ms", "most ms", "which")
+    return table(header, rows)
+
+
 def measured(found: Iterator[Kernel]) -> dict[str, tuple[Cost, Cost]]:
     """The costs of every kernel that we lower."""
     lower(api.parse(square("elementwise", 128)), "vreg")  # imports
@@ -125,7 +159,7 @@ def shares(costs: list[Cost]) -> str:
     return table(("pass", "ms, all kernels", "%"), rows)
 
 
-def page(costs: dict[str, tuple[Cost, Cost]], sizes: str) -> str:
+def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str:
     slowest = sorted(costs.items(), key=lambda item: -item[1][0].to_tiles)
     rows = [
         (name, round(first.to_tiles * 1e3, 1), round(later.to_tiles * 1e3, 1),
@@ -151,7 +185,14 @@ counts and ratios do.
 One n x n block of f32. *First* includes planning the movement of data, which later lowerings of
 the same movement find in a cache.
 
-{sizes}
+{by_size}
+
+## Planning odd movements
+
+The first plan of random movements of up to four million elements, sides of up to a few thousand, of
+f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones).
+
+{planned}
 
 ## The corpus
 
@@ -171,7 +212,7 @@ pay mostly for their scalar operations).
 def main() -> None:
     options = arguments("Measures the cost of lowering.")
     costs = measured(kernels(options))
-    publish(options, "compile_cost.md", page(costs, by_size()))
+    publish(options, "compile_cost.md", page(costs, by_size(), planning()))
 
 
 if __name__ == "__main__":

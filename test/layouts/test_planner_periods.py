@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -52,7 +54,7 @@ def test_every_register_repeats_its_model(move: Move):
 def test_every_lane_of_every_register_is_right(move: Move):
     made = plan(move, V5E)
     lanes = np.arange(128)
-    bases = np.cumsum([0, *(np.prod(shape) for _, shape in move.sources)])
+    bases = np.cumsum([0, *(math.prod(shape) for _, shape in move.sources)])
     sources = [
         source_elements(one, int(base), np.arange(one[0].register_count(one[1])), lanes)
         for one, base in zip(move.sources, bases, strict=False)
