@@ -42,9 +42,14 @@ def rotate_last(program: Program, x: int, move: WordMove, aligned: MoveAligned) 
     """Moves rows in the source's lanes, then rotates each result once per displacement."""
     displacement = move.displacement
     overlay = Overlay(program, len(move.register), move.starts)
-    for amount in distinct_values(displacement[displacement >= 0]).tolist():
+    amounts = distinct_values(displacement[displacement >= 0]).tolist()
+    parts = [np.nonzero(any_along(displacement == amount, 1, 2))[0] for amount in amounts]
+    # Every part is rotated, and laid over the parts before.
+    turned = sum(p.size for p, amount in zip(parts, amounts, strict=True) if amount)
+    laid = sum(p.size for p in parts) - distinct_values(parts).size
+    program.afford(program.costs.copies * (program.costs.cross_lane * turned + laid))
+    for amount, members in zip(amounts, parts, strict=True):
         here = displacement == amount
-        members = np.nonzero(here.any((1, 2)))[0]
         starts = distinct_values(np.append((move.starts - amount) % LANES, 0))
         segment = np.searchsorted(move.starts, (starts + amount) % LANES, side="right") - 1
         picked = move.where(here).only(members)

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 
+from pallasite.dialects.tpu.base import TpuOp
 from pallasite.dialects.types import split_grid, vector_of
 
 # pyright: reportPrivateUsage=false
@@ -46,15 +47,18 @@ def made(
     op = _wired(kind, operands, result_types)
     op.properties, op.attributes = dict(properties), dict(attributes)
     op.location = _UNKNOWN if location is None else location
-    if _needs_more(kind, frozenset(properties)):
+    if _needs_more(kind, tuple(properties)):
         op.__post_init__()
     return op
 
 
 @lru_cache(maxsize=4096)
-def _needs_more(kind: type[Operation], given: frozenset[str]) -> bool:
+def _needs_more(kind: type[Operation], given: tuple[str, ...]) -> bool:
     """Whether `kind` does anything to an operation with these properties once it is there."""
-    if kind.__post_init__ is not IRDLOperation.__post_init__:
+    if kind.__post_init__ is TpuOp.__post_init__:
+        if list(given) != sorted(given):
+            return True
+    elif kind.__post_init__ is not IRDLOperation.__post_init__:
         return True
     definition = cast(type[IRDLOperation], kind).get_irdl_definition()
     missing = [d for name, d in definition.properties.items() if name not in given]

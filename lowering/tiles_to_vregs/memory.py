@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.lowering.creation import Model
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, rule
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, is_vector, rule
 
 STEPS = "grid.steps"
 
@@ -32,31 +31,35 @@ def _places(
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
 def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     """Position g of the grid reads at `index + g * steps`."""
-    grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
-    base = list(op.indices)
+    (result,) = op.results
+    split, kind = u.split(result.type)
+    grid = split or ()
+    held, *base = op.operands  # `op.indices` counts operands anew each time
     steps = _steps(op, len(base), u)
-    memory = u.scalar(op.base)
-    model = Model(type(op), (kind,), op.properties, location=op.location)
+    memory, out = u.scalar(held), u.out
+    new = Model(type(op), (kind,), op.properties, location=op.location).result
     loaded: list[SSAValue | None] = [
-        u.result(model, (memory, *indices)) for indices in _places(base, steps, grid, u)
+        new((memory, *indices), out) for indices in _places(base, steps, grid, u)
     ]
-    u.define(op.results[0], as_grid(loaded, grid))
+    u.define(result, as_grid(loaded, grid))
 
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
 def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     """Position g of the grid writes at `index + g * steps`; poison is not written."""
-    stored = op.value
+    stored, held, *base = op.operands
+    # A mask, if there is one, comes last.
+    masks = u.registers(base.pop()) if is_vector(base[-1].type) else None
     values = u.registers(stored)
-    base = list(op.indices)
     steps = _steps(op, len(base), u)
-    given = getattr(op, "mask", None)
-    masks = u.registers(given) if given is not None else None
-    memory = u.scalar(op.base)
-    model = Model(type(op), (), op.properties, location=op.location)
-    masked = [None] * values.size if masks is None else masks.flat
+    memory, out = u.scalar(held), u.out
+    make = Model(type(op), (), op.properties, location=op.location).make
     places = _places(base, steps, values.shape, u)
-    for value, mask, indices in zip(values.flat, masked, places, strict=True):
+    if masks is None:
+        for value, indices in zip(values.flat, places, strict=True):
+            if value is not None:
+                out.append(make((value, memory, *indices)))
+        return
+    for value, mask, indices in zip(values.flat, masks.flat, places, strict=True):
         if value is not None:
-            tail = () if masks is None else (cast(SSAValue, mask),)
-            u.emit(model.make((value, memory, *indices, *tail)))
+            out.append(make((value, memory, *indices, mask)))

@@ -78,14 +78,18 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
     model = Model(kind_of_op, (kind,), properties, op.attributes, op.location)
     one = _ONE.get(kind_of_op, _whole)
     shared = kind_of_op is not tpu.PrngRandomBitsOp
-    seen: dict[tuple[int, ...], SSAValue | None] = {}
+    seen: dict[Any, SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for operands in zip(*columns, strict=True) if columns else repeat((), count):
-        key = tuple(map(id, operands))
-        if not shared or key not in seen:
-            seen[key] = one(operands, model, u)
-        results.append(seen[key])
-    u.define(op.results[0], as_grid(results, grid))
+        # By identity: a hash of a value is a call of Python.
+        key: Any = tuple([*map(id, operands)]) if shared else len(results)
+        if key in seen:
+            results.append(seen[key])
+            continue
+        seen[key] = made = one(operands, model, u)
+        results.append(made)
+    (result,) = op.results
+    u.define(result, as_grid(results, grid))
 
 
 _Operands = tuple[SSAValue | None, ...]
@@ -93,9 +97,10 @@ _Operands = tuple[SSAValue | None, ...]
 
 def _whole(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
     """One register, undefined if any operand is."""
-    if any(v is None for v in operands):
-        return None
-    return u.result(model, cast(tuple[SSAValue, ...], operands))
+    for value in operands:
+        if value is None:
+            return None
+    return model.result(cast(tuple[SSAValue, ...], operands), u.out)
 
 
 def _select(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:

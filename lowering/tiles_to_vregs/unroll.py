@@ -242,6 +242,11 @@ class Unroller:
         """Records the registers of grid `value`."""
         self._grids[id(value)] = registers
 
+    @property
+    def out(self) -> list[Operation]:
+        """The block under construction."""
+        return self._out
+
     def emit(self, op: Operation) -> Operation:
         """Appends `op` to the block under construction."""
         self._out.append(op)
