@@ -113,11 +113,15 @@ def _integers(op: Operation, target: Target) -> None:
 
 
 def _shifts(op: Operation, target: Target) -> None:
-    type = op.operands[0].type
-    if isinstance(type, VectorType) and bit_width(type) < 16 and target.generation < 5:
+    """Elements within half words shift by one constant amount, or by amounts of their own."""
+    type, amount = op.operands[0].type, _known(op.operands[1])
+    if not isinstance(type, VectorType) or bit_width(type) >= 16 or isinstance(amount, int):
+        return
+    if not target.unsigned_unpack:
         element = cast(Vector, type).element_type
         raise refusal(
-            op, "narrow-integer", f"{target.name} does not shift vectors of {element}",
+            op, "narrow-integer",
+            f"{target.name} does not shift vectors of {element} by amounts that are not constant",
             "cast the operands to int32 first",
         )  # fmt: skip
 
@@ -139,7 +143,7 @@ def _floats(*allowed: type[Attribute]) -> Rule:
 
 
 def _truncation(op: math.TruncOp, target: Target) -> None:
-    allowed = (Float32Type, BFloat16Type) if target.generation >= 6 else (Float32Type,)
+    allowed = (Float32Type, BFloat16Type) if target.bf16_trunc else (Float32Type,)
     _floats(*allowed)(op, target)
 
 
@@ -172,11 +176,11 @@ def _matmul(op: tpu.MatmulOp, target: Target) -> None:
     integers = [isinstance(element, IntegerType) for element in (left, right)]
     if all(integers):
         narrow_enough = max(bit_width(left), bit_width(right)) <= 8
-        alike = left == right and target.generation >= 5
-        widened = narrow_enough and (alike or target.generation >= 7)
+        alike = left == right and target.widens_matmuls
+        widened = narrow_enough and (alike or target.widens_mixed_bytes)
     else:
         narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
-        widened = target.generation >= 5 or not any(narrow)
+        widened = target.widens_matmuls or not any(narrow)
     if widened:
         return
     raise refusal(
@@ -243,7 +247,7 @@ def _reshape(op: Operation, target: Target) -> None:
     if [n for n in old if n != 1] == [n for n in new if n != 1]:
         # Lanes become sublanes; packed types do that within one register only.
         spreads = len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]
-        packed = bit_width(source) < 32 and target.generation < 6
+        packed = bit_width(source) < 32 and not target.spreads_packed_lanes
         if not (spreads and packed and old[-1] > LANES) or _undone(op, source):
             return
     elif min(len(old), len(new)) > 1 or (old[-1] % LANES == 0 and new[-1] % LANES == 0):

@@ -41,6 +41,17 @@ class Target:
     bf16_ops: frozenset[str] = frozenset()
     """Operations that run on packed bf16 as it is; all others go through f32. Each was tried."""
     i16_add: bool = False
+    unsigned_unpack: bool = False
+    """Integers narrower than 16 bits unpack without their sign, for shifts by vectors too."""
+    widens_matmuls: bool = False
+    """Products of pairs that the matrix unit lacks: two integers of one type of 8 bits or less, or
+    narrow floats. Wider floats are widened by every chip."""
+    widens_mixed_bytes: bool = False
+    """So for two different integer types of 8 bits or less."""
+    bf16_trunc: bool = False
+    """`math.trunc` of bf16."""
+    spreads_packed_lanes: bool = False
+    """Lanes of several registers of a packed type become sublanes."""
     narrowest_select_bits: int = 32
     """Narrowest element that a select takes without widening."""
     max_mask_subelements: int = 1
@@ -126,7 +137,8 @@ _V5E = Target(
     name="v5e", generation=5, topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
+    bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
+    narrowest_select_bits=8, max_mask_subelements=4,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
@@ -138,7 +150,8 @@ _V5P = Target(
     name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_ops=_BF16_V4, narrowest_select_bits=8, max_mask_subelements=4,
+    bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
+    narrowest_select_bits=8, max_mask_subelements=4,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
@@ -151,7 +164,7 @@ _V6E = Target(
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_ops=_BF16_V6, i16_add=True,
+    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
@@ -160,13 +173,14 @@ _V6E = Target(
     unconverted=frozenset({"f4E2M1FN"}),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
+    bf16_trunc=True, spreads_packed_lanes=True,
 )  # fmt: skip
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1",
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),
-    bf16_ops=_BF16_V6, i16_add=True,
+    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
@@ -174,6 +188,7 @@ _V7X = Target(
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
+    bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
 )  # fmt: skip
 
 TargetName = Literal["v4", "v5e", "v5p", "v6e", "v7x"]

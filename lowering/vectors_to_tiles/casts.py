@@ -122,8 +122,8 @@ def _unpack(
 ) -> SSAValue:
     source = element_of(packed)
     unsigned = isinstance(source, IntegerType) and not signed
-    # Chips before v5 extend bytes and nibbles with their sign only.
-    by_mask = unsigned and bit_width(source) < 16 and c.target.generation < 5
+    # Where bytes and nibbles extend with their sign only.
+    by_mask = unsigned and bit_width(source) < 16 and not c.target.unsigned_unpack
     properties: dict[str, Attribute] = {
         "index": IntegerAttr(part, i32),
         "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),

@@ -64,9 +64,14 @@ def test_unary_operations_it_has_not() -> None:
     check(unary("math.trunc", "bf16"), "v6e")
 
 
-def test_shifts_of_bytes_need_generation_5() -> None:
+def test_shifts_of_bytes_by_vectors_need_generation_5() -> None:
     refused(binary("arith.shli", "i8"), "narrow-integer", "v4")
     check(binary("arith.shli", "i16"), "v4")
+    check(binary("arith.shli", "i8"), "v5e")
+    by_constant = binary("arith.shli", "i8").replace("%x, %y", "%x, %k").replace(
+        "%z = ", "%k = arith.constant dense<3> : vector<32x256xi8>\n%z = ")  # fmt: skip
+    assert "%x, %k" in by_constant
+    check(by_constant, "v4")
 
 
 @pytest.mark.parametrize("element", ["f16", "i64", "f64", "f8E3M4", "f8E4M3", "f8E5M2FNUZ"])
