@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1, i32
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import UsageError
@@ -111,13 +111,14 @@ def bind(
 def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:
     """Refuses a call whose array has other elements than the kernel's ref: memory is not cast.
 
-    Signs of integers are not the kernel's business, and booleans are integers to it.
+    Signs of integers are not the kernel's business, and booleans are words to one of the two:
+    calls pass them as int32 to kernels in form `pallas`, which see them as i1.
     """
     if not isinstance(argument.type, MemRefType):
         return
     given = type.element_type
     seen = cast("MemRefType[Attribute]", argument.type).element_type
-    if given == seen or is_semaphore(seen) or given == i1:
+    if given == seen or is_semaphore(seen) or given == i1 or (seen == i1 and given == i32):
         return
     if (
         isinstance(given, IntegerType)

@@ -144,7 +144,8 @@ def lower(
             step.apply(context, lowered)
         set_form(lowered, leaves)
         if leaves == "mosaic":
-            _check(lowered, model, allow_beyond_reference)
+            # A copy where it is the answer: what the kernel says stays in it, used or not.
+            _check(lowered.clone() if form == leaves else lowered, model, allow_beyond_reference)
         if after_pass is not None:
             after_pass(step.name, leaves, lowered)
     return lowered
