@@ -14,7 +14,7 @@ from corpus import MOVEMENT, Kernel, arguments, geometric_mean, kernels, publish
 
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
-from pallasite.frontend.aot import compile_ahead_of_time
+from pallasite.frontend.aot import Compiler, compile_ahead_of_time
 from pallasite.targets import get_target
 
 HIGHEST = 1.15
@@ -34,7 +34,7 @@ class Size:
         return self.ours / self.theirs
 
 
-def measure(kernel: Kernel, target: str) -> Size | str:
+def measure(kernel: Kernel, target: str, compiler: Compiler) -> Size | str:
     """The sizes, or why there are none."""
     sizes: list[int] = []
     for form in ("mosaic", "vreg"):
@@ -43,6 +43,7 @@ def measure(kernel: Kernel, target: str) -> Size | str:
                 api.lower(kernel.parse(), form, target),
                 topology=get_target(target).topology,
                 layout_passes=form != "vreg",
+                compiler=compiler,
             )
         except Diagnostic as error:
             return f"{kernel.name} on {target}, {form}: {error.message}"
@@ -95,13 +96,14 @@ def main() -> None:
     targets = (options.targets or "v5e,v6e").split(",")
     sizes: list[Size] = []
     failures: list[str] = []
-    for kernel in list(kernels(options))[::every]:
-        for target in targets:
-            if not kernel.accepted(target):
-                continue
-            result = measure(kernel, target)
-            (sizes if isinstance(result, Size) else failures).append(result)  # pyright: ignore
-            print(f"{kernel.name} {target} {result}"[:150], file=sys.stderr)
+    with Compiler() as compiler:
+        for kernel in list(kernels(options))[::every]:
+            for target in targets:
+                if not kernel.accepted(target):
+                    continue
+                result = measure(kernel, target, compiler)
+                (sizes if isinstance(result, Size) else failures).append(result)  # pyright: ignore
+                print(f"{kernel.name} {target} {result}"[:150], file=sys.stderr)
     publish(options, "code_bytes.md", page(sizes, failures, targets, every))
 
 

@@ -9,14 +9,17 @@ chip lacks does), so it runs in a child process. It is only asked; nothing of it
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import IO, Any, Self, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -72,12 +75,18 @@ class Verdict:
 
 
 def compile_ahead_of_time(
-    module: ModuleOp, *, topology: str, layout_passes: bool, timeout: float = 600.0
+    module: ModuleOp,
+    *,
+    topology: str,
+    layout_passes: bool,
+    timeout: float = 600.0,
+    compiler: Compiler | None = None,
 ) -> Verdict:
     """The compiler's verdict on `module`, whose call must be recorded (`tpu.call`).
 
-    `layout_passes` lets the compiler choose layouts, which forms above `vreg` need. Raises a
-    `Diagnostic` where there is no answer: no call, no JAX or libtpu, an unknown topology.
+    `layout_passes` lets the compiler choose layouts, which forms above `vreg` need. `compiler` is
+    the process to ask, without it one just for this. Raises a `Diagnostic` where there is no
+    answer: no call, no JAX or libtpu, an unknown topology.
     """
     call = call_of(module)
     if call is None:
@@ -92,7 +101,7 @@ def compile_ahead_of_time(
         "side_effect": bool(call.settings.get("has_side_effect")) or not call.results,
         "topology": topology,
     }
-    return _ask(request, timeout)
+    return (compiler.ask if compiler is not None else _ask)(request, timeout)
 
 
 def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[str, Any]:
@@ -160,32 +169,74 @@ def _dtype(kind: Attribute) -> str:
 
 
 def _ask(request: dict[str, Any], timeout: float) -> Verdict:
-    """Runs the compiler in a child process and reads its answer."""
-    environment = {**_ENVIRONMENT, **os.environ, "JAX_PLATFORMS": "cpu"}
-    try:
-        child = subprocess.run(
+    """Asks a compiler of its own."""
+    with Compiler() as compiler:
+        return compiler.ask(request, timeout)
+
+
+class Compiler:
+    """A child process that runs the compiler and answers one question after the other.
+
+    A context manager. Starting takes seconds, so whoever asks often passes one to
+    `compile_ahead_of_time`. After an abort or a timeout the next question starts another process.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] = tempfile.TemporaryFile()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._stop(self._child)
+        self._log.close()
+
+    def ask(self, request: dict[str, Any], timeout: float) -> Verdict:
+        """The verdict; `timeout` is in seconds. Raises as `compile_ahead_of_time` does."""
+        child = self._child = self._child or self._start()
+        assert child.stdin is not None and child.stdout is not None
+        # A child that ended early says why in its log.
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.flush()
+        if not select.select([child.stdout], [], [], timeout)[0]:
+            child.kill()
+            self._stop(child)
+            raise Unsupported(
+                "compiler-timeout", f"the TPU compiler gave no answer within {timeout:g} seconds"
+            )
+        line = child.stdout.readline()
+        if not line:
+            return self._ended(child)
+        answer = cast(dict[str, Any], json.loads(line))
+        if "error" in answer:
+            raise UsageError(answer["error"], answer["message"])
+        return Verdict(**answer)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {**_ENVIRONMENT, **os.environ, "JAX_PLATFORMS": "cpu"}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
             [sys.executable, "-m", CHILD],
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            env=environment,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unsupported(
-            "compiler-timeout", f"the TPU compiler gave no answer within {timeout:g} seconds"
-        ) from error
-    log = child.stderr.decode(errors="replace").splitlines()
-    answers = child.stdout.decode(errors="replace").splitlines()
-    if child.returncode < 0:
-        name = signal.Signals(-child.returncode).name
-        return Verdict(False, f"the compiler aborted ({name}): {_last_words(log)}", 0.0, None)
-    if child.returncode or not answers:
+            stdin=pipe, stdout=pipe, stderr=self._log, env=environment,
+        )  # fmt: skip
+
+    def _ended(self, child: subprocess.Popen[bytes]) -> Verdict:
+        """What the end of the child without an answer means: an abort is a rejection."""
+        self._stop(child)
+        self._log.seek(0)
+        log = self._log.read().decode(errors="replace").splitlines()
+        if child.returncode < 0:
+            name = signal.Signals(-child.returncode).name
+            return Verdict(False, f"the compiler aborted ({name}): {_last_words(log)}", 0.0, None)
         raise Diagnostic("compiler-failed", f"the TPU compiler did not run: {_last_words(log)}")
-    answer = cast(dict[str, Any], json.loads(answers[-1]))
-    if "error" in answer:
-        raise UsageError(answer["error"], answer["message"])
-    return Verdict(**answer)
+
+    def _stop(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = None
+        with contextlib.suppress(BrokenPipeError):
+            child.communicate()
 
 
 def _last_words(log: Iterable[str]) -> str:

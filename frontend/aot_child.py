@@ -1,4 +1,4 @@
-"""The process in which the TPU compiler runs: a request on standard input, one line of answer.
+"""The process in which the TPU compiler runs: a line of answer for each line on standard input.
 
 See `pallasite.frontend.aot`. Both are JSON; whatever libtpu prints goes to standard error.
 """
@@ -16,8 +16,8 @@ def main() -> None:
     # libtpu writes where it likes, so the answer has a channel of its own.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    request: dict[str, Any] = json.load(sys.stdin)
-    print(json.dumps(answer(request)), file=answers, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Tests that prove a row of the feature list say so with `@pytest.mark.feature("C0
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,14 @@ class Jaxlib:
 def jaxlib() -> Jaxlib:
     pytest.importorskip("jaxlib.mosaic.python.tpu")
     return Jaxlib()
+
+
+@pytest.fixture(scope="session")
+def compiler() -> Iterator[Any]:
+    """A process of the TPU compiler, for all tests that ask it."""
+    pytest.importorskip("jax")
+    pytest.importorskip("libtpu")
+    from pallasite.frontend.aot import Compiler
+
+    with Compiler() as process:
+        yield process

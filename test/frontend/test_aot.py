@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import subprocess
 import sys
@@ -176,12 +175,12 @@ def test_a_bare_module_is_refused() -> None:
 
 def _child(code: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 60.0) -> aot.Verdict:
     """Asks a child process that runs `code` in place of the compiler."""
-    run = subprocess.run
+    start = subprocess.Popen
 
     def instead(command: list[str], **options: Any) -> Any:
-        return run([sys.executable, "-c", code], **options)
+        return start([sys.executable, "-c", code], **options)
 
-    monkeypatch.setattr(aot.subprocess, "run", instead)
+    monkeypatch.setattr(aot.subprocess, "Popen", instead)
     return aot.compile_ahead_of_time(
         _with_call(_register_kernel(_reduce("sum"))),
         topology="v5e:2x2",
@@ -219,21 +218,19 @@ def test_a_silent_child_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
         _child("import time; time.sleep(9)", monkeypatch, timeout=0.2)
 
 
-needs_compiler = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None or importlib.util.find_spec("jax") is None,
-    reason="needs the aot extra",
-)
-
-
 @pytest.mark.aot
-@needs_compiler
-def test_the_compiler_accepts_and_rejects() -> None:
+def test_the_compiler_accepts_and_rejects(compiler: aot.Compiler) -> None:
+    def ask(module: Any, topology: str = "v5e:2x2") -> aot.Verdict:
+        return aot.compile_ahead_of_time(
+            module, topology=topology, layout_passes=False, compiler=compiler
+        )
+
     good = _with_call(_register_kernel(_reduce("max")))
-    verdict = aot.compile_ahead_of_time(good, topology="v5e:2x2", layout_passes=False)
+    verdict = ask(good)
     assert verdict.accepted and verdict.message == "" and verdict.seconds > 0
     assert verdict.code_bytes is not None and verdict.code_bytes > 0
     bad = _with_call(_register_kernel(_reduce("find_first_set")))
-    verdict = aot.compile_ahead_of_time(bad, topology="v5e:2x2", layout_passes=False)
+    verdict = ask(bad)
     assert not verdict.accepted and "find_first_set" in verdict.message
     with pytest.raises(UsageError, match="does not know topology 'v5e:9x9x9'"):
-        aot.compile_ahead_of_time(good, topology="v5e:9x9x9", layout_passes=False)
+        ask(good, "v5e:9x9x9")

@@ -26,7 +26,7 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of
 from pallasite.dialects.pallas import EmitPipelineOp
-from pallasite.frontend.aot import compile_ahead_of_time, kernel_bytecode
+from pallasite.frontend.aot import Compiler, compile_ahead_of_time, kernel_bytecode
 from pallasite.lowering.pallas_to_mosaic import LowerToMosaicPass
 from pallasite.targets import get_target
 
@@ -115,9 +115,8 @@ def test_what_jax_refuses(name: str) -> None:
 @pytest.mark.aot
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", JUDGED)
-def test_compiler_says_the_same(name: str, target: str) -> None:
+def test_compiler_says_the_same(name: str, target: str, compiler: Compiler) -> None:
     """Also where it refuses: then we may refuse first."""
-    pytest.importorskip("libtpu")
     expected = accepted(name, target)
     try:
         lowered = api.lower(traced(name), form="mosaic", target=target)
@@ -125,5 +124,7 @@ def test_compiler_says_the_same(name: str, target: str) -> None:
         assert not expected, error
         return
     topology = get_target(target).topology
-    verdict = compile_ahead_of_time(lowered, topology=topology, layout_passes=True)
+    verdict = compile_ahead_of_time(
+        lowered, topology=topology, layout_passes=True, compiler=compiler
+    )
     assert verdict.accepted == expected, verdict.message

@@ -94,7 +94,7 @@ def patch_rule(patch: MonkeyPatch, kind: type[Any], wrong: Any) -> None:
 @fault(PASS, COPY)
 def steps_of_a_grid_access_are_ignored(patch: MonkeyPatch) -> None:
     right = memory._steps
-    patch.setattr(memory, "_steps", lambda op, rank: [*right(op, rank)[:-1], 0])
+    patch.setattr(memory, "_steps", lambda *given: [*right(*given)[:-1], 0])
 
 
 @fault(PASS, COPY)
