@@ -1,4 +1,4 @@
-"""Which loads an observer is told of.
+"""Which loads an observer is told of, and which views name no memory.
 
 Every store of the Pallas language is a swap, so Mosaic modules are full of loads of the destination
 that nobody uses (spec/tpu_dialect.md section 5); and where hardware cannot mask a store finely
@@ -19,6 +19,15 @@ _STORES = (
     "tpu.vector_store",
     "vector.store",
 )
+_WAITS = ("tpu.wait_dma", "tpu.wait_dma2")
+_PARTS = (
+    "memref.cast",
+    "pallas.at",
+    "tpu.erase_memref_layout",
+    "tpu.memref_slice",
+    "tpu.memref_squeeze",
+)
+"""Views of fewer elements or none less, from which a wait takes nothing but their number."""
 _VIEWS = ("tpu.memref_bitcast", "tpu.reinterpret_cast")
 """The same memory under another type."""
 _DEPTH = 8
@@ -28,6 +37,19 @@ _DEPTH = 8
 def is_read(op: Operation, base: SSAValue) -> bool:
     """Whether the result of the load `op` of `base` means anything to the kernel."""
     return any(_matters(result, base, _DEPTH) for result in op.results)
+
+
+def is_counted(view: SSAValue) -> bool:
+    """Whether `view` serves waits only, which count its bytes and do not look at its memory.
+
+    Kernels wait for many transfers at once through a view as large as all of them, which may be
+    larger than the buffer that it is taken of.
+    """
+    users = [use.operation for use in view.uses]
+    return bool(users) and all(
+        user.name in _WAITS or (user.name in _PARTS and is_counted(user.results[0]))
+        for user in users
+    )
 
 
 def _matters(value: SSAValue, base: SSAValue | None, depth: int) -> bool:

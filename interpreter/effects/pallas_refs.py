@@ -12,7 +12,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.base import DYNAMIC, integers_of
 from pallasite.dialects.pallas.indexing import Indexed
 from pallasite.interpreter import values
-from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.effects.observed import is_counted, is_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import load_scalar
@@ -124,6 +124,7 @@ def at(op: pallas.AtOp, facts: Facts) -> Callable[..., Ref]:
     dynamic = len(box.dynamic)
     unknown = [d for d, size in enumerate(box.sizes) if size == DYNAMIC]
     kept = [d for d in range(len(box.sizes)) if d not in box.drops]
+    counted = bool(unknown) and is_counted(op.result)
 
     def fn(ref: Ref, *operands: int) -> Ref:
         sizes: Sequence[int] = box.sizes
@@ -131,7 +132,7 @@ def at(op: pallas.AtOp, facts: Facts) -> Callable[..., Ref]:
             sizes = list(box.sizes)
             for dim, size in zip(unknown, operands[dynamic:], strict=True):
                 sizes[dim] = size
-        view = ref.slice(box.index(operands[:dynamic]), sizes, where)
+        view = ref.slice(box.index(operands[:dynamic]), sizes, where, counted)
         return view.keep(kept) if box.drops else view
 
     return fn

@@ -12,6 +12,7 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of, tiling_of
+from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.views import Ref
@@ -26,6 +27,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
     rank = len(op.base_idx)
     shape = shape_of(op.result.type)
     unknown = [d for d, n in enumerate(shape) if n == DYNAMIC_INDEX]
+    counted = is_counted(op.result)
 
     def fn(ref: Ref, *operands: int) -> Ref:
         return ref.slice(operands[:rank], shape, at)
@@ -34,7 +36,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
         sizes = list(shape)
         for d, size in zip(unknown, operands[rank:], strict=True):
             sizes[d] = size
-        return ref.slice(operands[:rank], sizes, at)
+        return ref.slice(operands[:rank], sizes, at, counted)
 
     return dynamic if unknown else fn
 

@@ -145,16 +145,22 @@ class Ref:
     # --- views ------------------------------------------------------------------------------
 
     def slice(
-        self, starts: Sequence[int], sizes: Sequence[int], at: SourceLocation | None = None
+        self,
+        starts: Sequence[int],
+        sizes: Sequence[int],
+        at: SourceLocation | None = None,
+        counted: bool = False,
     ) -> Ref:
         """The box of `sizes` at `starts`. It may end in the padding of the last tile; one without
-        elements may be anywhere, as kernels compute where nothing is copied."""
+        elements may be anywhere, as kernels compute where nothing is copied, and one that is only
+        `counted`, not accessed, may end anywhere."""
         if min(sizes, default=1) == 0:
             starts = (0,) * len(sizes)
         key = tuple(starts), tuple(sizes)
         known = self._views.get(key)
         if known is not None:
             return known
+        beyond = False
         for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if 0 <= start and size >= 0 and start + size <= self.shape[d]:
                 continue
@@ -162,9 +168,12 @@ class Ref:
             first = self.starts[d] + start
             padded = -(-(self.starts[d] + self.shape[d]) // block) * block
             if start < 0 or size < 0 or first % block or first + size > padded:
-                raise outside(self, "slice", starts, sizes, None, at)
+                if not counted or size < 0:
+                    raise outside(self, "slice", starts, sizes, None, at)
+                beyond = True
         moved = tuple(map(add, self.starts, starts))
-        return self._kept(key, self._view(key[1], self.digits, moved, self.base, self.blocks))
+        box = self._view(key[1], self.digits, moved, self.base, self.blocks)
+        return box if beyond else self._kept(key, box)
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
