@@ -6,7 +6,7 @@ successors that a new operation does not have; an unrolled function has thousand
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
@@ -124,6 +124,15 @@ def fill(block: Block, ops: Sequence[Operation]) -> None:
         block._last_op = before
 
 
+def prepend(block: Block, ops: Sequence[Operation]) -> None:
+    """Puts `ops`, wherever they were before, in front of the operations of `block`."""
+    first, last = block._first_op, block._last_op
+    fill(block, ops)
+    if ops and first is not None:
+        ops[-1]._next_op, first._prev_op = first, ops[-1]
+        block._last_op = last
+
+
 def emptied(block: Block) -> None:
     """Lets `block` forget its operations, which `fill` has given to another one."""
     block._first_op = block._last_op = None
@@ -166,22 +175,36 @@ class Model:
 
     def result(self, operands: Sequence[SSAValue], into: list[Operation]) -> SSAValue:
         """The only result of a new operation, which is appended to `into`."""
-        first = self._first
-        if first is None:
-            op = self.make(operands)
-            (result,) = op.results
-        else:
-            op = _using(self._kind, operands)
-            result = _new(OpResult)
-            (result._type,) = self._types
-            result.op = op
-            result.index = 0
-            op.results = _tuple_of(SSAValues, (result,))
+        (result,) = self.results((operands,), into)
+        return result
+
+    def results(
+        self, rows: Iterable[Sequence[SSAValue]], into: list[Operation]
+    ) -> list[SSAValue]:
+        """The only results of new operations, one for each row of operands.
+
+        The operations, which may have no results, are appended to `into`.
+        """
+        kind, first, values = self._kind, self._first, list[SSAValue]()
+        for operands in rows:
+            if first is None:
+                op = first = self.make(operands)
+                values += op.results
+                into.append(op)
+                continue
+            op = _using(kind, operands)
+            for type_ in self._types:
+                result = _new(OpResult)
+                result._type = type_
+                result.op = op
+                result.index = 0
+                op.results = _tuple_of(SSAValues, (result,))
+                values.append(result)
             op.properties = first.properties.copy()
             op.attributes = first.attributes.copy()
             op.location = first.location
-        into.append(op)
-        return result
+            into.append(op)
+        return values
 
 
 @lru_cache

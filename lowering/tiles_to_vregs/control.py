@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, Region
+from xdsl.ir import Operation
 
 from pallasite.dialects import func, scf, tpu
 from pallasite.lowering.tiles_to_vregs.branches import emit_conditional
@@ -15,12 +15,16 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 )  # fmt: skip
 def unroll_structured(op: Operation, u: Unroller) -> None:
     """Operands, results and block arguments expand one to many; nothing else changes but what
-    conditionals only pass on (`branches`)."""
-    if u.is_plain(op):
+    conditionals only pass on (`branches`). What carries no grids is kept."""
+    split = any([u.is_grid(v.type) for v in (*op.operands, *op.results)])
+    operands = u.expanded(op.operands)
+    regions = [u.region(region) for region in op.regions]
+    if not split and regions == [*op.regions]:
         u.keep(op)
         return
-    operands = u.expanded(op.operands)
-    regions = [Region([u.block(b) for b in list(r.blocks)]) for r in op.regions]
+    for region in regions:
+        if region.parent is op:
+            op.detach_region(region)
     made = type(op).create(
         operands=operands,
         result_types=u.expanded_types([r.type for r in op.results]),

@@ -37,11 +37,9 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     held, *base = op.operands  # `op.indices` counts operands anew each time
     steps = _steps(op, len(base), u)
     memory, out = u.scalar(held), u.out
-    new = Model(type(op), (kind,), op.properties, location=op.location).result
-    loaded: list[SSAValue | None] = [
-        new((memory, *indices), out) for indices in _places(base, steps, grid, u)
-    ]
-    u.define(result, as_grid(loaded, grid))
+    model = Model(type(op), (kind,), op.properties, location=op.location)
+    rows = [(memory, *indices) for indices in _places(base, steps, grid, u)]
+    u.define(result, as_grid(model.results(rows, out), grid))
 
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
@@ -53,13 +51,15 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     values = u.registers(stored)
     steps = _steps(op, len(base), u)
     memory, out = u.scalar(held), u.out
-    make = Model(type(op), (), op.properties, location=op.location).make
-    places = _places(base, steps, values.shape, u)
+    model = Model(type(op), (), op.properties, location=op.location)
+    places = zip(values.flat, _places(base, steps, values.shape, u), strict=True)
+    rows: list[tuple[SSAValue, ...]]
     if masks is None:
-        for value, indices in zip(values.flat, places, strict=True):
-            if value is not None:
-                out.append(make((value, memory, *indices)))
-        return
-    for value, mask, indices in zip(values.flat, masks.flat, places, strict=True):
-        if value is not None:
-            out.append(make((value, memory, *indices, mask)))
+        rows = [(value, memory, *indices) for value, indices in places if value is not None]
+    else:
+        rows = [
+            (value, memory, *indices, mask)
+            for (value, indices), mask in zip(places, masks.flat, strict=True)
+            if value is not None
+        ]
+    model.results(rows, out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
 from math import prod
 from typing import Any, cast
 
@@ -70,57 +69,49 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
         return
     properties = _shift_dimensions(op, len(grid))
     count = prod(grid)
-    columns: list[Iterable[SSAValue | None]] = [
-        u.registers(v).flat if is_vector(v.type) else repeat(u.scalar(v), count)
+    model = Model(type(op), (kind,), properties, op.attributes, op.location)
+    if type(op) is tpu.PrngRandomBitsOp:
+        # Each register has other bits.
+        scalars = tuple([u.scalar(v) for v in op.operands])
+        u.define(op.results[0], as_grid(model.results([scalars] * count, u.out), grid))
+        return
+    columns: list[list[SSAValue | None]] = [
+        u.registers(v).ravel().tolist() if is_vector(v.type) else [u.scalar(v)] * count
         for v in op.operands
     ]
-    kind_of_op = type(op)
-    model = Model(kind_of_op, (kind,), properties, op.attributes, op.location)
-    one = _ONE.get(kind_of_op, _whole)
-    shared = kind_of_op is not tpu.PrngRandomBitsOp
-    seen: dict[Any, SSAValue | None] = {}
-    results: list[SSAValue | None] = []
-    for operands in zip(*columns, strict=True) if columns else repeat((), count):
-        # By identity: a hash of a value is a call of Python.
-        key: Any = tuple([*map(id, operands)]) if shared else len(results)
-        if key in seen:
-            results.append(seen[key])
-            continue
-        seen[key] = made = one(operands, model, u)
-        results.append(made)
-    (result,) = op.results
-    u.define(result, as_grid(results, grid))
+    # By identity: a hash of a value is a call of Python.
+    names = [[*map(id, column)] for column in columns]
+    keys = [*zip(*names, strict=True)]
+    rows = dict(zip(keys, zip(*columns, strict=True), strict=True))
+    values: dict[_Key, SSAValue | None] = {}
+    if type(op) is tpu.PackVmskOp:
+        rows = {key: _filled(row) for key, row in rows.items() if {*key} != {_NONE}}
+    elif type(op) is arith.SelectOp:
+        values = {k: _passed_on(row) for k, row in rows.items() if _NONE in k or k[1] == k[2]}
+        rows = {k: row for k, row in rows.items() if k not in values}
+    elif any([_NONE in column for column in names]):
+        # Undefined if any operand is.
+        rows = {key: row for key, row in rows.items() if _NONE not in key}
+    present = cast(Iterable[tuple[SSAValue, ...]], rows.values())
+    values.update(zip(rows, model.results(present, u.out), strict=True))
+    u.define(op.results[0], as_grid([*map(values.get, keys)], grid))
 
 
 _Operands = tuple[SSAValue | None, ...]
+_Key = tuple[int, ...]
+_NONE = id(None)
 
 
-def _whole(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
-    """One register, undefined if any operand is."""
-    for value in operands:
-        if value is None:
-            return None
-    return model.result(cast(tuple[SSAValue, ...], operands), u.out)
+def _passed_on(operands: _Operands) -> SSAValue | None:
+    """What a select with undefined operands, or of the same register twice, stands for."""
+    _, chosen, other = operands
+    return other if chosen is None else chosen
 
 
-def _select(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
-    mask, chosen, other = operands
-    if chosen is None or other is None or mask is None or chosen is other:
-        return other if chosen is None else chosen
-    return _whole(operands, model, u)
-
-
-def _pack_mask(operands: _Operands, model: Model, u: Unroller) -> SSAValue | None:
-    # Where half of the packed mask is undefined, the other half is not.
+def _filled(operands: _Operands) -> _Operands:
+    """Where half of a packed mask is undefined, the other half is not."""
     known = next((v for v in operands if v is not None), None)
-    return _whole(tuple(known if v is None else v for v in operands), model, u)
-
-
-_ONE: dict[type[Operation], Callable[[_Operands, Model, Unroller], SSAValue | None]] = {
-    arith.SelectOp: _select,
-    tpu.PackVmskOp: _pack_mask,
-}
-"""Operations that have a result although an operand is undefined."""
+    return tuple([known if v is None else v for v in operands])
 
 
 @rule(tpu.SublaneShuffleOp)

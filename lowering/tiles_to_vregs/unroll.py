@@ -16,12 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -37,10 +45,12 @@ from pallasite.lowering.creation import (
     grid_and_register,
     index_attribute,
     made,
+    prepend,
 )
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
+# pyright: reportPrivateUsage=false
 Registers = NDArray[Any]
 """A grid: SSA values of registers (None where poison), of the grid's shape."""
 
@@ -87,49 +97,29 @@ def known_integer(value: SSAValue) -> int | None:
     return constant.value.data if isinstance(constant, IntegerAttr) else None
 
 
+@lru_cache(maxsize=4096)
+def _unpacked(width: int, data: bytes) -> tuple[int, ...]:
+    """The integers of `width` bits that `data` packs."""
+    kind = IntegerType(width)
+    return kind.unpack(data, len(data) // kind.size)
+
+
 def _unknown(op: Operation) -> Unsupported:
     return Unsupported(
         "no-unroll-rule", f"{op.name} has no meaning on single registers", source_location(op)
     )
 
 
+def _keep_scalars(op: Operation, u: Unroller) -> None:
+    """What operations do that have no rule: they stay, if they have to do with scalars only."""
+    if op.regions or any([is_vector(r.type) for r in op.results]):
+        raise _unknown(op)
+    u.keep(op)
+
+
 def is_vector(kind: Attribute) -> bool:
     """Whether `kind` is a vector type; `isinstance` is many times slower where it is not."""
     return type(kind) is VectorType
-
-
-def _has_vectors(op: Operation, plain: set[Operation]) -> bool:
-    """Whether `op`, which has regions, or anything in it has to do with vectors.
-
-    Operations with regions of which that is not so are added to `plain`.
-    """
-    found = _names_vectors(op)
-    for region in op.regions:
-        for block in region.blocks:
-            for argument in block.args:
-                found = found or type(argument.type) is VectorType
-            inner = block.first_op
-            while inner is not None:
-                # What is within must be looked at in any case.
-                if inner.regions:
-                    found = _has_vectors(inner, plain) or found
-                elif not found:
-                    found = _names_vectors(inner)
-                inner = inner.next_op
-    if not found:
-        plain.add(op)
-    return found
-
-
-def _names_vectors(op: Operation) -> bool:
-    """Whether a result or an operand of `op` is a vector."""
-    for value in op.results:
-        if type(value.type) is VectorType:
-            return True
-    for value in op.operands:
-        if type(value.type) is VectorType:
-            return True
-    return False
 
 
 class Unroller:
@@ -141,11 +131,9 @@ class Unroller:
         # `_gone` holds those that no block does, so that no other value gets their identity.
         self._grids: dict[int, Registers] = {}
         self._scalars: dict[int, SSAValue] = {}
-        self._plain: set[Operation] = set()
         self._splits: dict[int, tuple[Grid | None, Attribute]] = {}
         self._places: dict[tuple[int, int, int], list[SSAValue]] = {}
         self._known: dict[int, int | None] = {}
-        self._integers: dict[int, tuple[int, ...]] = {}
         self._numbers: dict[Attribute, int] = {}
         self._attributes: dict[int, tuple[Attribute, int]] = {}
         self._indices: dict[int, SSAValue] = {}
@@ -156,78 +144,101 @@ class Unroller:
         self._out: list[Operation] = []
 
     def run(self, function: func.FuncOp) -> None:
-        """Replaces the body of `function` by its unrolled form."""
-        _has_vectors(function, self._plain)
-        bodies = [self.block(old) for old in list(function.body.blocks)]
-        if not bodies:
-            return
-        fill(bodies[0], [*self._entry, *bodies[0].ops])
+        """Replaces what is in the body of `function` by its unrolled form."""
         old = function.body
-        function.detach_region(old)
-        old.drop_all_references()
-        function.add_region(Region(bodies))
-        for body in bodies:
-            remove_dead_code(body)
+        new = self.region(old)
+        if new is not old:
+            function.detach_region(old)
+            old.drop_all_references()
+            function.add_region(new)
+        for number, block in enumerate(new.blocks):
+            if not number:
+                prepend(block, self._entry)
+            remove_dead_code(block)
+
+    def region(self, old: Region) -> Region:
+        """`old` with its blocks unrolled; if one had grids for arguments, a new region.
+
+        That takes over the blocks of `old`, whose operation must still be told.
+        """
+        before = list(old.blocks)
+        after = [self.block(block) for block in before]
+        if after == before:
+            return old
+        for block in after:
+            if block.parent is old:
+                old.detach_block(block)
+        return Region(after)
 
     def block(self, old: Block) -> Block:
-        """A new block with the unrolled operations of `old`, which loses its operations."""
+        """`old` with its operations unrolled; if it has grids for arguments, a new block of them.
+
+        What holds no grids stays where it is, and so does what uses it.
+        """
         outer, self._out = self._out, []
         self._sums.append({})
+        new = old
+        for argument in old.args:
+            if self.is_grid(argument.type):
+                new = self._with_registers(old)
+                break
+        out, gone = self._out, list[Operation]()
+        op = old.first_op
+        while op is not None:
+            after = op.next_op
+            chosen = _RULES.get(type(op), _keep_scalars)
+            count = len(out)
+            chosen(op, self)
+            if len(out) == count or out[-1] is not op:
+                gone.append(op)
+            op = after
+        emptied(old)
+        self._forget(gone)
+        fill(new, out)
+        self._sums.pop()
+        self._out = outer
+        return new
+
+    def _with_registers(self, old: Block) -> Block:
+        """An empty block with the arguments of `old`, grids as registers."""
         new = Block(arg_types=self.expanded_types([a.type for a in old.args]))
         self.define_all(old.args, new.args)
         if len(new.args) == len(old.args):
             # Nothing was split: messages go on calling the arguments by their names.
             for before, after in zip(old.args, new.args, strict=True):
                 after.name_hint = before.name_hint
-        gone: list[Operation] = []
-        op = old.first_op
-        while op is not None:
-            after = op.next_op
-            if not self._operation(op):
-                gone.append(op)
-            op = after
-        emptied(old)
-        for op in gone:
-            op.drop_all_references()
-        self._gone += gone
-        fill(new, self._out)
-        self._sums.pop()
-        self._out = outer
         return new
 
-    def _operation(self, op: Operation) -> bool:
-        """Unrolls `op`; whether it was kept as it is."""
-        chosen = _RULES.get(type(op))
-        if chosen is not None:
-            before = len(self._out)
-            chosen(op, self)
-            return len(self._out) > before and self._out[-1] is op
-        if op.regions or any(is_vector(r.type) for r in op.results):
-            raise _unknown(op)
-        self.keep(op)
-        return True
-
-    def is_plain(self, op: Operation) -> bool:
-        """Whether neither `op` nor anything in its regions has to do with vectors."""
-        return op in self._plain if op.regions else not _names_vectors(op)
+    def _forget(self, gone: list[Operation]) -> None:
+        """Makes the operations `gone` use nothing that stays."""
+        for op in gone:
+            if op.regions:
+                op.drop_all_references()
+                continue
+            uses = op._operand_uses
+            number = 0
+            for value in op._operands:
+                # Grids go as well.
+                if id(value) not in self._grids:
+                    value.remove_use(uses[number])
+                number += 1
+        self._gone += gone
 
     # What rules use.
 
     def keep(self, op: Operation) -> None:
-        """Moves `op` here, which has scalars and memrefs only, on what stands for its operands.
+        """Moves `op`, which has scalars and memrefs only, on what stands for its operands.
 
-        So with what is in it.
+        What is in its regions moves with it, and must have been unrolled.
         """
         scalars, grids = self._scalars, self._grids
-        for inner in op.walk() if op.regions else (op,):
-            number = 0
-            for value in inner.operands:
-                known = scalars.get(id(value))
-                if known is not None:
-                    inner.operands[number] = known
-                elif id(value) in grids:
-                    raise _unknown(inner)
-                number += 1
+        number = 0
+        for value in op._operands:
+            if id(value) in scalars:
+                op.operands[number] = scalars[id(value)]
+            elif id(value) in grids:
+                raise _unknown(op)
+            number += 1
         self._out.append(op)
 
     def scalar(self, value: SSAValue) -> SSAValue:
@@ -258,11 +269,8 @@ class Unroller:
 
     def integers(self, attribute: Attribute) -> tuple[int, ...]:
         """The integers that an attribute of an old operation lists."""
-        known = self._integers.get(id(attribute))
-        if known is None:
-            values = cast(DenseArrayBase[Any], attribute).get_values()
-            known = self._integers[id(attribute)] = tuple([int(v) for v in values])
-        return known
+        array = cast(DenseArrayBase[IntegerType], attribute)
+        return _unpacked(array.elt_type.width.data, array.data.data)
 
     def expanded_types(self, types: Sequence[Attribute]) -> list[Attribute]:
         """`types` with every grid type repeated once per register."""
@@ -308,6 +316,10 @@ class Unroller:
             # By identity, which is safe: the old values, and so their types, live on.
             self._splits[id(kind)] = known
         return known
+
+    def is_grid(self, kind: Attribute) -> bool:
+        """Whether `kind` is the type of a grid of registers."""
+        return self.split(kind)[0] is not None
 
     def grid(self, kind: Attribute) -> Grid:
         """The grid of a type; () for what has none."""
