@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, tpu, vector
+from pallasite.passes.check_reshapes import joins_lanes
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
 
@@ -63,8 +64,8 @@ def makes_column(op: Operation) -> bool:
     if isinstance(op, vector.ShapeCastOp):
         source = list(cast(Vector, op.operands[0].type).get_shape())
         result = list(cast(Vector, op.results[0].type).get_shape())
-        column = len(source) > 1 and source[-1] == 1 and source[-2] > 1
-        return column and bool(result) and result[-1] == source[-2] and _restored(op) is None
+        column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
+        return column and not joins_lanes(source, result) and _restored(op) is None
     return False
 
 

@@ -30,6 +30,7 @@ from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
+from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
 from pallasite.passes.check_transfers import TRANSFER_RULES
@@ -313,6 +314,7 @@ _REFERENCE = _merged(
         tpu.DynamicRotateOp: (strided_rotation,),
         scf.ForOp: (carried_flat,),
         scf.IfOp: (carried_flat,),
+        vector.ShapeCastOp: (reshape_rule,),
         tpu.StridedLoadOp: (_strided,),
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),

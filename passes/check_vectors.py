@@ -7,7 +7,6 @@ of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -236,30 +235,6 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def _reshape(op: Operation, target: Target) -> None:
-    """Between ranks of 2 and more anything goes; to and from rank 1 whole lanes, ones, and what
-    fits a single row of lanes."""
-    source = cast(Vector, op.operands[0].type)
-    result = cast(Vector, op.results[0].type)
-    old, new = source.get_shape(), result.get_shape()
-    if not old or not new or old == new:
-        return
-    if [n for n in old if n != 1] == [n for n in new if n != 1]:
-        # Lanes become sublanes; packed types do that within one register only.
-        spreads = len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]
-        packed = bit_width(source) < 32 and not target.spreads_packed_lanes
-        if not (spreads and packed and old[-1] > LANES) or _undone(op, source):
-            return
-    elif min(len(old), len(new)) > 1 or (old[-1] % LANES == 0 and new[-1] % LANES == 0):
-        return
-    elif prod(old) <= LANES:
-        return
-    raise refusal(
-        op, "reshape", f"cannot reshape {list(old)} to {list(new)} of {source.element_type}",
-        "the last dimension of a one-dimensional array changes only between multiples of 128",
-    )  # fmt: skip
-
-
 _COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
 """Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
 
@@ -350,14 +325,6 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def _undone(op: Operation, source: Vector) -> bool:
-    """Whether every use of a change of shape only takes it back, so that both fold away."""
-    users = [use.operation for use in op.results[0].uses]
-    return bool(users) and all(
-        isinstance(user, vector.ShapeCastOp) and user.results[0].type == source for user in users
-    )
-
-
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
     arith.SelectOp: (_narrow_extremum,),
@@ -390,6 +357,5 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     tpu.MatmulOp: (_matmul,),
     tpu.StochasticConvertOp: (_stochastic_rounding,),
     vector.MultiReductionOp: (_reduction,),
-    vector.ShapeCastOp: (_reshape,),
 }
 """What each operation of a kernel that computes on whole vectors must obey."""

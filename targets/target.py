@@ -52,6 +52,8 @@ class Target:
     """`math.trunc` of bf16."""
     spreads_packed_lanes: bool = False
     """Lanes of several registers of a packed type become sublanes."""
+    splits_wide_rows: bool = False
+    """Rows of more than 128 lanes become rows of their parts."""
     narrowest_select_bits: int = 32
     """Narrowest element that a select takes without widening."""
     max_mask_subelements: int = 1
@@ -138,7 +140,7 @@ _V5E = Target(
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
-    narrowest_select_bits=8, max_mask_subelements=4,
+    narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
@@ -151,7 +153,7 @@ _V5P = Target(
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
-    narrowest_select_bits=8, max_mask_subelements=4,
+    narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
     stochastic_round=True, shuffled_store=True,
@@ -165,7 +167,7 @@ _V6E = Target(
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
-    narrowest_select_bits=8, max_mask_subelements=4,
+    narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
     stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
@@ -181,7 +183,7 @@ _V7X = Target(
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
-    narrowest_select_bits=8, max_mask_subelements=4,
+    narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
     stochastic_round=True, shuffled_store=True, dma_signals_regular=True,

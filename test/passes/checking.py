@@ -44,11 +44,6 @@ def refused(text: str, code: str, target: str = "v5e") -> None:
     assert caught.value.notes
 
 
-def reshape(old: str, new: str) -> str:
-    body = load("x", "a", old) + f"%r = vector.shape_cast %x : vector<{old}> to vector<{new}>"
-    return kernel(f"%a: {memref(old)}", body)
-
-
 def matmul(element: str, accumulator: str = "f32") -> str:
     shape = f"128x128x{element}"
     numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"

@@ -6,7 +6,7 @@ import pytest
 
 from pallasite.passes.check_kernel import tile_rows
 
-from .checking import ANY, SMEM, check, kernel, load, matmul, memref, refused, reshape
+from .checking import ANY, SMEM, check, kernel, load, matmul, memref, refused
 
 
 def binary(op: str, element: str) -> str:
@@ -95,29 +95,6 @@ def test_reductions() -> None:
     refused(reduction("mul", "f32", "1.0"), "reduction-kind")
     refused(reduction("or", "i32", "0"), "reduction-kind")
     refused(reduction("add", "i16", "0"), "reduction-type")
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("16x64xf32", "8x128xf32"), ("4x5x50xbf16", "20x50xbf16"), ("8x256xi8", "2048xi8"),
-        ("100xbf16", "100x1xbf16"), ("512xf32", "512x1xf32"), ("8x1x128xf32", "8x128xf32"),
-        ("384xf32", "3x128xf32"), ("512x1xbf16", "512xbf16"), ("8x128xbf16", "8x128x1xbf16"),
-    ],
-)  # fmt: skip
-def test_reshapes_that_registers_can_do(old: str, new: str) -> None:
-    check(reshape(old, new))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("8x32xf32", "256xf32"), ("300xf32", "3x100xf32"), ("64x16xi8", "1024xi8"),
-        ("512xbf16", "512x1xbf16"), ("1x512xi8", "512x1xi8"),
-    ],
-)  # fmt: skip
-def test_reshapes_that_registers_cannot_do(old: str, new: str) -> None:
-    refused(reshape(old, new), "reshape")
 
 
 def test_matmul_types_by_generation() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from .checking import SMEM, beyond, check, kernel, load, memref, refused
+from .checking import SMEM, beyond, check, kernel, load, memref
 
 
 def row_sum(after: str, result: str = "16") -> str:
@@ -386,22 +386,6 @@ def test_strided_accesses_step_over_rows_of_one_tile() -> None:
     check(strided(128, "2, 1"))
     beyond(strided(256, "2, 1"), "strided-access")
     beyond(strided(128, "1, 2"), "strided-access")
-
-
-def test_small_vectors_change_shape_within_one_row_of_lanes() -> None:
-    def cast(old: str, new: str) -> str:
-        indices = ", ".join(["%c0"] * old.count("x"))
-        return kernel(
-            f"%x: {memref(old)}",
-            load("a", "x", old, indices)
-            + f"%b = vector.shape_cast %a : vector<{old}> to vector<{new}>",
-        )
-
-    check(cast("2x64xf32", "128xf32"))
-    check(cast("100xbf16", "10x10xbf16"))
-    refused(cast("8x32xf32", "256xf32"), "reshape")
-    refused(cast("1000xbf16", "1000x1xbf16"), "reshape", "v5e")
-    check(cast("1000xbf16", "1000x1xbf16"), "v6e")
 
 
 def carried(element: str, body: str, first: str = "%l", branch: bool = False) -> str:

@@ -1,0 +1,133 @@
+"""Reshapes of vectors that the TPU compiler has no code for.
+
+It moves whole rows where both rows are multiples of 128 lanes, folds dimensions into the lanes or
+out of them, and knows a flat vector as rows that lie behind each other (spec/vreg_lowering.md
+section 5.6, and what libtpu 0.0.51 said of some 1,500 random reshapes). The movement planner does
+every reshape, so these refusals yield to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+from typing import Any, cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_vectors import refusal
+from pallasite.targets import Target
+
+Vector = VectorType[Attribute]
+_LOADS = (tpu.VectorLoadOp, vector.LoadOp)
+_STORES = (tpu.VectorStoreOp, vector.StoreOp)
+
+
+def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
+    """Raises `Unsupported` where the TPU compiler cannot reshape on `target`.
+
+    It makes one reshape of several that follow each other, so only their ends count.
+    """
+    users = [use.operation for use in op.results[0].uses]
+    if users and all(isinstance(user, vector.ShapeCastOp) for user in users):
+        return
+    source = op.operands[0]
+    while isinstance(source.owner, vector.ShapeCastOp):
+        source = source.owner.operands[0]
+    kind = cast(Vector, source.type)
+    old, new = kind.get_shape(), cast(Vector, op.results[0].type).get_shape()
+    if not old or not new or old == new:
+        return
+    per_word = packing(bit_width(kind))
+    if _but_ones(old) == _but_ones(new):
+        packed = per_word > 1 and not target.spreads_packed_lanes
+        if packed and old[-1] > LANES and len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]:
+            raise _refused(
+                op, kind,
+                f"{target.name} spreads packed lanes over sublanes within one register only",
+                "cast to a 32-bit type first, and the result back",
+            )  # fmt: skip
+    elif len(old) == 1 or len(new) == 1:
+        flat, rows = (old[0], new) if len(old) == 1 else (new[0], old)
+        if flat > LANES and not _flattens(flat, rows, per_word, _with_memory(source, op)):
+            raise _refused(
+                op, kind,
+                "more than 128 elements of a flat vector become rows, or are made of them, only if "
+                f"these fill registers of {SUBLANES * per_word * LANES} elements",
+                "keep two dimensions, for example (1, n) in place of (n,), or reshape outside the "
+                "kernel",
+            )  # fmt: skip
+    elif not _folds(old, new, target):
+        raise _refused(
+            op, kind,
+            "lanes are folded only whole: trailing dimensions into the last one or out of it, or "
+            "rows of at most 128 elements where one length divides the other; reshapes that follow "
+            "each other count as one",
+            f"pad rows to a multiple of {LANES}, concatenate slices, or reshape outside the kernel",
+        )  # fmt: skip
+
+
+def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
+    """Whether rows of two and more dimensions become others."""
+    lanes, others = old[-1], new[-1]
+    if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
+        return True
+    if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
+        return True
+    return joins_lanes(old, new) or (target.splits_wide_rows and joins_lanes(new, old))
+
+
+def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether several trailing dimensions, the first of all not among them, become the last."""
+    joined = list(accumulate(reversed(_but_ones(old[1:])), mul))[1:]
+    return new[-1] in joined
+
+
+def _but_ones(shape: Sequence[int]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
+def _flattens(flat: int, shape: Sequence[int], per_word: int, with_memory: bool) -> bool:
+    """Whether `flat` elements are rows that lie behind each other in registers, or in memory."""
+    rows, lanes = shape[-2:]
+    tile_rows, register = SUBLANES * per_word, SUBLANES * per_word * LANES
+    if (lanes % register == 0 and flat % register == 0) or (
+        lanes == LANES and not rows % tile_rows
+    ):
+        return True
+    if register % lanes == 0 and prod(shape[:-2]) == 1:
+        held = register // lanes
+        if held <= tile_rows and held % per_word == 0:
+            return True
+    # Small tiles have as many rows as the array, a power of two that fills words.
+    whole = per_word <= rows <= tile_rows and rows.bit_count() == 1
+    return with_memory and lanes == LANES and whole
+
+
+def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
+    """Whether all of a ref is loaded just for `op`, or its result only stored to all of one: the
+    compiler then looks at the ref in another shape."""
+    load: Any = source.owner
+    if isinstance(load, _LOADS) and source.has_one_use():
+        return _is_whole(load.base.type, source.type)
+    if not op.results[0].has_one_use():
+        return False
+    (use,) = op.results[0].uses
+    store: Any = use.operation
+    return isinstance(store, _STORES) and _is_whole(store.base.type, op.results[0].type)
+
+
+def _is_whole(ref: Any, value: Any) -> bool:
+    return tuple(ref.get_shape()) == tuple(value.get_shape())
+
+
+def _refused(op: vector.ShapeCastOp, source: Vector, reason: str, instead: str) -> Unsupported:
+    old, new = list(source.get_shape()), list(cast(Vector, op.results[0].type).get_shape())
+    message = f"the TPU compiler cannot reshape {old} to {new} of {source.element_type}"
+    return refusal(op, "reshape", message, reason, instead)

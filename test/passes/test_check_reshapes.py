@@ -1,0 +1,111 @@
+"""Reshapes as the TPU compiler (libtpu 0.0.51) takes and refuses them, each asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .checking import beyond, check, kernel, load, memref, refused
+
+
+def reshape(old: str, *new: str, between: bool = False) -> str:
+    """Reshapes a loaded vector; `between` other operations, so that no ref is reshaped instead."""
+    body = load("v0", "x", old)
+    if between:
+        body += f"%v0b = arith.addf %v0, %v0 : vector<{old}>\n"
+    last = "%v0b" if between else "%v0"
+    for n, shape in enumerate(new, 1):
+        body += f"%v{n} = vector.shape_cast {last} : vector<{old}> to vector<{shape}>\n"
+        old, last = shape, f"%v{n}"
+    return kernel(f"%x: {memref(body.split('vector<')[1].split('>')[0])}", body)
+
+
+ROWS = [
+    ("16x64xf32", "8x128xf32"), ("4x5x50xbf16", "20x50xbf16"), ("8x96xf32", "24x32xf32"),
+    ("1x6x2xf32", "3x4xf32"), ("2x20x2x8xbf16", "8x40x2xbf16"), ("8x384xf32", "12x256xf32"),
+    ("8x1x128xf32", "8x128xf32"), ("4x10x32xf32", "4x320xf32"), ("2x4x1x64xi8", "1x4x128xi8"),
+    ("4x8x32xf32", "1x2x2x256xf32"), ("3x2x128xi8", "1x1x768xi8"), ("1x6x80xbf16", "1x480xbf16"),
+]  # fmt: skip
+NO_ROWS = [
+    ("3x4xf32", "2x2x3xf32"), ("16x64xf32", "4x256xf32"), ("4x6x64xf32", "8x192xf32"),
+    ("8x32xi8", "1x256xi8"), ("8x24x16xf32", "1x3072xf32"), ("4x256xbf16", "16x64xbf16"),
+    ("4x4x192xi16", "12x256xi16"), ("1x256xf32", "4x64xf32"), ("20x32xf32", "4x2x1x80xf32"),
+]  # fmt: skip
+FLAT = [
+    ("8x256xi8", "2048xi8"), ("384xf32", "3x128xf32"), ("2048xf32", "8x256xf32"),
+    ("8x12xf32", "96xf32"), ("128xbf16", "4x4x8xbf16"), ("16384xf32", "16x8x128xf32"),
+    ("4096xf32", "2x2x1024xf32"), ("6x256xbf16", "1536xbf16"), ("100xbf16", "10x10xbf16"),
+]  # fmt: skip
+NO_FLAT = [
+    ("8x32xf32", "256xf32"), ("300xf32", "3x100xf32"), ("64x16xi8", "1024xi8"),
+    ("4x384xf32", "1536xf32"), ("4096xf32", "4x4x256xf32"), ("2048xf32", "4x2x256xf32"),
+    ("2x768xi8", "1536xi8"), ("2x3x128xf32", "768xf32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize(("old", "new"), ROWS + FLAT)
+def test_what_the_compiler_takes(old: str, new: str, target: str) -> None:
+    check(reshape(old, new), target)
+
+
+@pytest.mark.parametrize("target", ["v4", "v6e"])
+@pytest.mark.parametrize(("old", "new"), NO_ROWS + NO_FLAT)
+def test_what_it_refuses(old: str, new: str, target: str) -> None:
+    beyond(reshape(old, new), "reshape", target)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("2x256xf32", "2x4x64xf32"), ("16x200xf32", "16x5x40xf32"), ("1x480xi8", "1x3x160xi8")],
+)
+def test_rows_of_several_registers_are_split_by_newer_chips(old: str, new: str) -> None:
+    check(reshape(old, new), "v5e")
+    beyond(reshape(old, new), "reshape", "v4")
+
+
+@pytest.mark.parametrize("old", ["3x4x128xf32", "3x1x128xf32", "5x2x128xf32"])
+def test_refs_of_small_tiles_are_seen_as_flat(old: str) -> None:
+    a, b, c = (int(n) for n in old.split("x")[:3])
+    check(reshape(old, f"{a * b * c}xf32"))
+    beyond(reshape(old, f"{a * b * c}xf32", between=True), "reshape")
+
+
+def test_small_tiles_fill_words() -> None:
+    check(reshape("5x4x128xi8", "2560xi8"))
+    refused(reshape("5x2x128xi8", "1280xi8"), "reshape")
+
+
+def test_reshapes_that_follow_each_other_are_one() -> None:
+    check(reshape("3x4xf32", "2x2x3xf32", "12x1xf32"))
+    refused(reshape("16x64xf32", "8x128xf32", "4x256xf32"), "reshape")
+
+
+def test_lanes_become_sublanes() -> None:
+    for shape in ("100xbf16", "512xf32", "8x128xbf16"):
+        check(reshape(shape, shape.replace("x", "x1x") if shape[0] != "8" else "8x128x1xbf16"))
+    check(reshape("512x1xbf16", "512xbf16"))
+    check(reshape("1000xbf16", "1000x1xbf16"), "v6e")
+    for old, new in (("512xbf16", "512x1xbf16"), ("1x512xi8", "512x1xi8")):
+        beyond(reshape(old, new), "reshape", "v5e")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "good"),
+    [
+        ("4x6x8x1xf32", "4x48xf32", True), ("16x1x1xf32", "1x16x1xf32", True),
+        ("4x4x1xf32", "1x16xf32", False), ("5x1x1xi32", "1x5xi32", False),
+        ("2x4x4x1xf32", "8x4xf32", False),
+    ],
+)  # fmt: skip
+def test_columns_become_rows_by_a_gather_along_sublanes(old: str, new: str, good: bool) -> None:
+    zeros = ", ".join(["%c0"] * new.count("x"))
+    body = load("a", "x", old) + (
+        f"%b = vector.shape_cast %a : vector<{old}> to vector<{new}>\n"
+        f"vector.store %b, %o[{zeros}] : {memref(new)}, vector<{new}>"
+    )
+    text = kernel(f"%x: {memref(old)}, %o: {memref(new)}", body)
+    check(text, "v5e")
+    if good:
+        check(text, "v4")
+    else:
+        beyond(text, "sublane-gather", "v4")
