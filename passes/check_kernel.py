@@ -30,6 +30,7 @@ from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
+from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
@@ -293,7 +294,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     ),
     (_vector_access, _alignment),
 )
-_RULES = {**COMPUTE_RULES, **_ACCESSES, **TRANSFER_RULES}
+_RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **_ACCESSES, **TRANSFER_RULES}
 
 
 def _merged(*tables: _Rules) -> _Rules:
@@ -310,6 +311,7 @@ _REFERENCE = _merged(
     MASK_RULES,
     SCALAR_RULES,
     CAST_RULES,
+    PRODUCT_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
         scf.ForOp: (carried_flat,),

@@ -167,27 +167,6 @@ def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _matmul(op: tpu.MatmulOp, target: Target) -> None:
-    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
-    left, right = (cast(Vector, v.type).element_type for v in op.operands[:2])
-    if (str(left), str(right)) in target.matmul_pairs:
-        return
-    integers = [isinstance(element, IntegerType) for element in (left, right)]
-    if all(integers):
-        narrow_enough = max(bit_width(left), bit_width(right)) <= 8
-        alike = left == right and target.widens_matmuls
-        widened = narrow_enough and (alike or target.widens_mixed_bytes)
-    else:
-        narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
-        widened = target.widens_matmuls or not any(narrow)
-    if widened:
-        return
-    raise refusal(
-        op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
-        "cast the operands to bfloat16 or float32",
-    )  # fmt: skip
-
-
 def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
     rank = len(op.source.type.get_shape())
     if (rank - 2) in op.dimensions.get_values() and not target.sublane_gather:
@@ -272,19 +251,6 @@ def _known(value: SSAValue) -> object:
     return value
 
 
-def _precision(op: tpu.MatmulOp, target: Target) -> None:
-    """Full precision splits f32 operands into several of bf16; others have nothing to split."""
-    elements = [cast(Vector, v.type).element_type for v in op.operands[:2]]
-    full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
-    if full and any(not isinstance(element, Float32Type) for element in elements):
-        raise refusal(
-            op, "matmul-precision", f"a product of {elements[0]} and {elements[1]} in full "
-            "precision is not supported",
-            "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
-            "leave the precision out if both operands are narrow, or cast both to float32",
-        )  # fmt: skip
-
-
 def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -> None:
     """Rotations and gathers have rows and lanes to tell apart."""
     kind = cast(Vector, op.operands[0].type)
@@ -330,7 +296,6 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.SelectOp: (_narrow_extremum,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift,),
-    tpu.MatmulOp: (_precision,),
     tpu.IotaOp: (_half_word_iota,),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
@@ -354,7 +319,6 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_NO_FLOATS, (_floats(),)),
     math.TruncOp: (_truncation,),
     tpu.DynamicGatherOp: (_gather,),
-    tpu.MatmulOp: (_matmul,),
     tpu.StochasticConvertOp: (_stochastic_rounding,),
     vector.MultiReductionOp: (_reduction,),
 }

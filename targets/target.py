@@ -48,6 +48,8 @@ class Target:
     narrow floats. Wider floats are widened by every chip."""
     widens_mixed_bytes: bool = False
     """So for two different integer types of 8 bits or less."""
+    unmultiplied: frozenset[str] = frozenset()
+    """Element types that are factors of no product with a float, nor widened to be."""
     bf16_trunc: bool = False
     """`math.trunc` of bf16."""
     spreads_packed_lanes: bool = False
@@ -191,6 +193,7 @@ _V7X = Target(
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
+    unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
 )  # fmt: skip
 
 TargetName = Literal["v4", "v5e", "v5p", "v6e", "v7x"]

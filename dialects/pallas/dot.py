@@ -28,7 +28,8 @@ class DotOp(PallasOp):
 
     Dimensions of the result: batch, then the left operand's others, then the right one's. Without
     a precision float32 operands are rounded to bfloat16; `fp32` keeps them, `bf16x3` takes three
-    passes. Sums are float32 (int32 for integers, which are signed), then rounded to the result.
+    passes. Integers are signed, and become floats where the result is one. Sums are float32 (int32
+    if the result is an integer), then rounded to the result.
 
     Example: `%c = pallas.dot %a, %b contracting [1] [0] precision <fp32>
     : vector<128x64xf32>, vector<64x128xf32> -> vector<128x128xf32>`
@@ -113,11 +114,9 @@ class DotOp(PallasOp):
         result = vector_type(self.result)
         shape = dot_shape(*shapes, self.contracting, self.batch)
         check_type(result, VectorType(result.element_type, shape), "a result")
-        kinds = {is_float(t.element_type) for t in (left, right, result)}
-        if len(kinds) > 1:
-            raise VerifyException(
-                f"expected only floats or only integers, got {left}, {right} and {result}"
-            )
+        floats = is_float(left.element_type) or is_float(right.element_type)
+        if floats and not is_float(result.element_type):
+            raise VerifyException(f"expected a float result of {left} and {right}, got {result}")
 
 
 def vector_type(value: SSAValue) -> AnyVector:

@@ -184,7 +184,7 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         )
         operands = [_as_float(v, wide, r) for v in (lhs, rhs)]
         return make_matmul([*operands, op.acc], numbers, op, r)
-    if ("f32", "f32") not in r.target.matmul_pairs or pair[0] != pair[1]:
+    if is_float(element_of(lhs)) or is_float(element_of(rhs)):
         raise r.unsupported(
             op, "matmul-types", f"a product of {pair[0]} and {pair[1]} into {element_of(op.acc)} "
             f"is not supported on {r.target.name}", "its matrix unit has no such operand types",
@@ -203,9 +203,10 @@ def _integer_through_float(
     op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
 ) -> SSAValue:
     """Integers of 8 bits and less as bf16, accumulated in f32 and converted back."""
-    width = max(bit_width(element_of(v)) for v in (op.lhs, op.rhs))
+    widths = [bit_width(element_of(v)) for v in (op.lhs, op.rhs)]
+    width = max(widths)
     depth = _shape(op.lhs)[numbers[0][0]]
-    if width > 8 or depth << 2 * (width - 1) > 1 << 24:
+    if width > 8 or depth << sum(widths) - 2 > 1 << 24:
         raise r.unsupported(
             op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is "
             f"not exact on {r.target.name}", "its matrix unit sums in float32, exact below 2**24",

@@ -44,18 +44,18 @@ def refused(text: str, code: str, target: str = "v5e") -> None:
     assert caught.value.notes
 
 
-def matmul(element: str, accumulator: str = "f32") -> str:
-    shape = f"128x128x{element}"
+def matmul(element: str, accumulator: str = "f32", right: str | None = None) -> str:
+    shape, other = f"128x128x{element}", f"128x128x{right or element}"
     numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
     result = f"vector<128x128x{accumulator}>"
     zero = "0" if accumulator[0] == "i" else "0.0"
-    body = load("x", "a", shape) + load("y", "b", shape)
+    body = load("x", "a", shape) + load("y", "b", other)
     body += f"%k = arith.constant dense<{zero}> : {result}\n"
     body += (
         f"%z = tpu.matmul %x, %y, %k {{dimension_numbers = {numbers}, transpose_lhs_hint = false}}"
-        f" : vector<{shape}>, vector<{shape}>, {result} -> {result}"
+        f" : vector<{shape}>, vector<{other}>, {result} -> {result}"
     )
-    return kernel(f"%a: {memref(shape)}, %b: {memref(shape)}", body)
+    return kernel(f"%a: {memref(shape)}, %b: {memref(other)}", body)
 
 
 def beyond(text: str, code: str, target: str = "v5e") -> None:

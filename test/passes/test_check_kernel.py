@@ -6,7 +6,7 @@ import pytest
 
 from pallasite.passes.check_kernel import tile_rows
 
-from .checking import ANY, SMEM, check, kernel, load, matmul, memref, refused
+from .checking import ANY, SMEM, beyond, check, kernel, load, matmul, memref, refused
 
 
 def binary(op: str, element: str) -> str:
@@ -103,6 +103,18 @@ def test_matmul_types_by_generation() -> None:
     check(matmul("f8E4M3FN"), "v5e")
     refused(matmul("i8", "i32"), "matmul-type", "v4")
     refused(matmul("f8E4M3FN"), "matmul-type", "v4")
+    check(matmul("bf16", right="i16"), "v6e")
+    refused(matmul("bf16", right="i16"), "matmul-type", "v7x")
+    refused(matmul("f8E4M3B11FNUZ"), "matmul-type", "v7x")
+    check(matmul("i8", "i32", right="i4"), "v7x")
+
+
+def test_sums_of_products() -> None:
+    refused(matmul("f32", "i32"), "matmul-type")
+    refused(matmul("bf16", "i32", right="i8"), "matmul-type")
+    beyond(matmul("i8", "f32"), "matmul-type", "v6e")
+    beyond(matmul("i4", "f32"), "matmul-type", "v5e")
+    check(matmul("i8", "f32"), "v7x")
 
 
 @pytest.mark.parametrize("space", [SMEM, ANY])

@@ -146,7 +146,7 @@ func.func @f() {
 
 // -----
 
-// CHECK: 'pallas.dot': expected only floats or only integers
+// CHECK: 'pallas.dot': expected a float result of vector<8x8xf32> and vector<8x8xf32>, got vector<8x8xi32>
 func.func @f() {
   %v = "test.op"() : () -> vector<8x8xf32>
   %r = pallas.dot %v, %v contracting [1] [0] : vector<8x8xf32>, vector<8x8xf32> -> vector<8x8xi32>

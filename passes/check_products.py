@@ -1,0 +1,88 @@
+"""Which products of matrices the matrix unit forms: refusals by element types and precision.
+
+Every pair of element types was asked of the real compiler (libtpu 0.0.51, v4 to v7x), into float32
+and into int32.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import tpu
+from pallasite.dialects.types import bit_width
+from pallasite.passes.check_vectors import Rule, refusal
+from pallasite.targets import Target
+
+
+def _elements(op: tpu.MatmulOp) -> list[Attribute]:
+    """Of the two factors and the accumulator."""
+    return [cast("VectorType[Attribute]", v.type).element_type for v in op.operands[:3]]
+
+
+def _factors(op: tpu.MatmulOp, target: Target) -> None:
+    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
+    left, right, _ = _elements(op)
+    if (str(left), str(right)) in target.matmul_pairs:
+        return
+    integers = [isinstance(element, IntegerType) for element in (left, right)]
+    if all(integers):
+        narrow_enough = max(bit_width(left), bit_width(right)) <= 8
+        alike = left == right and target.widens_matmuls
+        widened = narrow_enough and (alike or target.widens_mixed_bytes)
+    else:
+        narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
+        widened = target.widens_matmuls or not any(narrow)
+        widened = widened and not target.unmultiplied & {str(left), str(right)}
+    if not widened:
+        raise refusal(
+            op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
+            "cast the operands to bfloat16 or float32",
+        )  # fmt: skip
+
+
+def _sums(op: tpu.MatmulOp, target: Target) -> None:
+    """Floats are summed as floats."""
+    left, right, total = _elements(op)
+    if isinstance(total, IntegerType) and not all(
+        isinstance(element, IntegerType) for element in (left, right)
+    ):
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported",
+            "accumulate in float32, and convert the result",
+        )  # fmt: skip
+
+
+def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
+    """A matrix unit that multiplies integers sums them as integers."""
+    left, right, total = _elements(op)
+    native = (str(left), str(right)) in target.matmul_pairs
+    if native and isinstance(left, IntegerType) and not isinstance(total, IntegerType):
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported on "
+            f"{target.name}",
+            "its matrix unit sums products of integers as integers",
+            "give preferred_element_type=jnp.int32, and convert the result",
+        )  # fmt: skip
+
+
+def _precision(op: tpu.MatmulOp, target: Target) -> None:
+    """Full precision splits f32 operands into several of bf16; others have nothing to split."""
+    left, right, _ = _elements(op)
+    full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
+    if full and not (isinstance(left, Float32Type) and isinstance(right, Float32Type)):
+        raise refusal(
+            op, "matmul-precision", f"a product of {left} and {right} in full "
+            "precision is not supported",
+            "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
+            "leave the precision out if both operands are narrow, or cast both to float32",
+        )  # fmt: skip
+
+
+PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_factors, _sums)}
+PRODUCT_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    tpu.MatmulOp: (_integer_sums, _precision)
+}
+"""What the TPU compiler refuses and we could do."""
