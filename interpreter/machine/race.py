@@ -11,7 +11,7 @@ race is found in every interleaving in which both accesses happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.region_index import RegionIndex
 from pallasite.interpreter.machine.regions import Region, span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
@@ -43,9 +44,13 @@ class Use:
     write: bool
     core: Core
     location: SourceLocation | None
-    times: tuple[tuple[int, int], ...]
-    """(core, clock) pairs, from each of which on the access is in the past; none in flight."""
+    number: int = -1
+    """The core for which the access is in the past from `time` of its clock on; -1 in flight."""
+    time: int = 0
     transfer: Transfer | None = None
+    also: tuple[int, ...] = ()
+    """Other such cores, each followed by its time. (Many uses are kept: numbers cost the garbage
+    collector less than pairs.)"""
 
     @property
     def actor(self) -> str:
@@ -56,9 +61,20 @@ class Use:
 
     def before(self, clock: Clock) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
-        for core, time in self.times:
-            if clock[core] >= time:
-                return True
+        number = self.number
+        if number < 0:
+            return False
+        if clock[number] >= self.time:
+            return True
+        also = self.also
+        return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
+
+    def settle(self, core: int, time: int) -> bool:
+        """From `time` of a core's clock on the access is in the past; True the first time."""
+        if self.number < 0:
+            self.number, self.time = core, time
+            return True
+        self.also += core, time
         return False
 
 
@@ -70,6 +86,8 @@ class Settled:
     """The latest read, or write, of each region by one core."""
 
     def __init__(self) -> None:
+        self.newest = 0
+        """A time of the core from which on all of them are in the past."""
         self._latest: dict[Any, Use] = {}
         self._index: RegionIndex[Any] = RegionIndex()
         """Of the keys of regions."""
@@ -82,14 +100,16 @@ class Settled:
         if key not in self._latest:
             self._new.append(key)
         self._latest[key] = use
+        # The clock of a core does not go back.
+        self.newest = use.time
 
-    def near(self, region: Region) -> Iterator[Use]:
+    def near(self, region: Region) -> list[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
+        latest = self._latest
         while self._new:
             key = self._new.pop()
-            self._index.add(key, self._latest[key].region)
-        for key in self._index.near(region):
-            yield self._latest[key]
+            self._index.add(key, latest[key].region)
+        return [latest[key] for key in self._index.near(region)]
 
 
 class Flying:
@@ -117,7 +137,10 @@ class Flying:
         """Forgets `use`, which has been waited for."""
         del self._uses[use]
         if self._index is not None:
-            self._index.remove(use, use.region)
+            if len(self._uses) < FEW // 2:
+                self._index = None
+            else:
+                self._index.remove(use, use.region)
 
     def near(self, region: Region) -> Iterable[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
@@ -134,10 +157,11 @@ class History:
 
     def settle(self, use: Use) -> None:
         """`use` counts as one of the core that it has come to be in the past of."""
-        core = ~use.times[0][0] if use.write else use.times[0][0]
-        if core not in self.settled:
-            self.settled[core] = Settled()
-        self.settled[core].add(use)
+        core = ~use.number if use.write else use.number
+        settled = self.settled.get(core)
+        if settled is None:
+            settled = self.settled[core] = Settled()
+        settled.add(use)
 
 
 @dataclass(eq=False)
@@ -165,9 +189,10 @@ class RaceCheck(Observer):
         self._published: dict[Transfer, Clock] = {}
 
     def _history(self, buffer: Buffer) -> History:
-        if buffer not in self._histories:
-            self._histories[buffer] = History()
-        return self._histories[buffer]
+        history = self._histories.get(buffer)
+        if history is None:
+            history = self._histories[buffer] = History()
+        return history
 
     # --- accesses ---------------------------------------------------------------------------
 
@@ -188,7 +213,7 @@ class RaceCheck(Observer):
             history = self._history(buffer)
         number = self._cores[core]
         clock = self._clocks[number]
-        use = Use(access.region(), write, core, at, ((number, int(clock[number])),))
+        use = Use(access.region(), write, core, at, number, int(clock[number]))
         self._compare(use, history, clock, buffer, number)
         if several:
             history.settle(use)
@@ -200,9 +225,11 @@ class RaceCheck(Observer):
             if (write or other.write) and (transfer is None or other.transfer is not transfer):
                 self._check(use, other, clock, buffer, core)
         for number, settled in history.settled.items():
-            if number != core and number != ~core and (write or number < 0):
-                for other in settled.near(use.region):
-                    self._check(use, other, clock, buffer, core)
+            if write or number < 0:
+                user = number if number >= 0 else ~number
+                if user != core and clock[user] < settled.newest:
+                    for other in settled.near(use.region):
+                        self._check(use, other, clock, buffer, core)
 
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
         if other.before(clock) or not use.region.overlaps(other.region):
@@ -233,8 +260,8 @@ class RaceCheck(Observer):
         """The synchronisation that would put `other` into the past of a core."""
         cores = self.machine.cores
         transfer = other.transfer
-        if transfer is None or other.times:
-            first = cores[other.times[0][0]]
+        if transfer is None or other.number >= 0:
+            first = cores[other.number]
             return f"a signal from {first} after its access, and a wait for it by {cores[core]}"
         semaphore, amount = transfer.target_semaphore, transfer.target_amount
         if not other.write and transfer.source_semaphore is not None:
@@ -258,16 +285,20 @@ class RaceCheck(Observer):
         buffer: Buffer | None = target.buffer
         if transfer.remote:
             buffer = transfer.receiver.memory(buffer.memory.kind).at(buffer.address)
-        halves = self._halves[transfer] = []
-        ends = [(transfer.source, transfer.source.buffer, False), (target, buffer, True)]
-        for ref, place, write in ends:
-            if place is None:
-                continue
-            use = Use(whole_region(ref), write, transfer.sender, transfer.location, (), transfer)
-            history = self._history(place)
-            self._compare(use, history, clock, place, number)
-            history.flying.add(use)
-            halves.append((use, history))
+        halves = self._halves[transfer] = [
+            self._half(transfer, transfer.source, transfer.source.buffer, False, clock, number)
+        ]
+        if buffer is not None:
+            halves.append(self._half(transfer, target, buffer, True, clock, number))
+
+    def _half(
+        self, transfer: Transfer, ref: Ref, buffer: Buffer, write: bool, clock: Clock, core: int
+    ) -> tuple[Use, History]:
+        use = Use(whole_region(ref), write, transfer.sender, transfer.location, transfer=transfer)
+        history = self._history(buffer)
+        self._compare(use, history, clock, buffer, core)
+        history.flying.add(use)
+        return use, history
 
     def dma_read(self, transfer: Transfer) -> None:
         clock = self._published.get(transfer)
@@ -306,12 +337,13 @@ class RaceCheck(Observer):
         number = self._cores[core]
         clock = self._clocks[number]
         np.maximum(clock, gathered.clock, out=clock)
+        if not gathered.uses:
+            return
+        time, several = int(clock[number]), len(self._cores) > 1
         for use, history in gathered.uses:
-            first = not use.times
-            use.times += ((number, int(clock[number])),)
-            if first:
+            if use.settle(number, time):
                 history.flying.remove(use)
-                if len(self._cores) > 1:
+                if several:
                     history.settle(use)
         gathered.uses.clear()
 

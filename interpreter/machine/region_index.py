@@ -6,7 +6,7 @@ columns lie among each other in memory. Those of another view of the memory are 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic
 
@@ -62,11 +62,13 @@ class RegionIndex(Generic[Key]):
         if group.by_bytes is not None:
             group.by_bytes.remove(key, region.span)
 
-    def near(self, region: Region) -> Iterator[Key]:
+    def near(self, region: Region) -> list[Key]:
         """The keys whose regions may overlap another one, some of them twice."""
+        found: list[Key] = []
         for array, group in self._groups.items():
             if array is None or array != region.array:
-                yield from group.bytes().near(region.span)
+                found += group.bytes().near(region.span)
                 continue
             for dimension, spans in group.dimensions.items():
-                yield from spans.near(region.along(dimension))
+                found += spans.near(region.along(dimension))
+        return found

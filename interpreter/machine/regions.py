@@ -27,7 +27,7 @@ class Region:
     is few objects for the garbage collector to visit.
     """
 
-    __slots__ = ("_box", "_pieces", "_span", "_telling", "base", "bits", "key", "mask")
+    __slots__ = ("_box", "_pieces", "_span", "_telling", "array", "base", "bits", "key", "mask")
 
     def __init__(
         self,
@@ -47,6 +47,10 @@ class Region:
         self.base = ref.base
         self.mask = mask
         self._box = box
+        self.array: Hashable = None
+        """Equal for dense boxes of one array, which their coordinates tell apart; else None."""
+        if box is not None and box[3] is None and box[1]:
+            self.array = box[0], ref.base, self.bits
         self._pieces = pieces
         self._telling: int | None = None
         self._span = None if reach is None else self._bytes(reach)
@@ -68,14 +72,6 @@ class Region:
     def _bytes(self, reach: tuple[int, int]) -> tuple[int, int]:
         first, last = self.base + reach[0], self.base + reach[1]
         return first * self.bits // 8, -(-last * self.bits // 8)
-
-    @property
-    def array(self) -> Hashable:
-        """Equal for dense boxes of one array, which their coordinates tell apart; else None."""
-        box = self._box
-        if box is None or box[3] is not None or not box[1]:
-            return None
-        return box[0], self.base, self.bits
 
     def along(self, dimension: int) -> tuple[int, int]:
         """Of a box of an array: the first coordinate in a dimension, and one past the last."""

@@ -6,7 +6,7 @@ at most, and a search looks at few, however many spans there are.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
 Span = tuple[int, int]
@@ -38,16 +38,20 @@ class Spans(Generic[Key]):
             if not keys:
                 del buckets[number]
 
-    def near(self, span: Span) -> Iterator[Key]:
+    def near(self, span: Span) -> list[Key]:
         """The keys whose spans may overlap another one, some of them twice."""
         low, high = span
+        found: list[Key] = []
         for level, buckets in self._levels.items():
             first, last = low >> level, high - 1 >> level
             numbers: Iterable[int] = range(first, last + 1)
             if last - first >= len(buckets):
                 numbers = [number for number in buckets if first <= number <= last]
             for number in numbers:
-                yield from buckets.get(number, ())
+                keys = buckets.get(number)
+                if keys is not None:
+                    found += keys
+        return found
 
 
 def _place(span: Span) -> tuple[int, range]:
