@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1, i32
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.core_split import CoreSplit
@@ -164,7 +164,16 @@ def _allocate(
     buffer: Ref = core.allocate(type, name, argument=True)
     if len(buffer.shape) != len(shape):
         shape = _shape_for(shape, memref, True)
-    ref = buffer if buffer.shape == shape else buffer.slice((0,) * len(shape), shape)
+    ref = buffer
+    if buffer.shape != shape:
+        padded = zip(shape, buffer.shape, strict=False)
+        if len(shape) != len(buffer.shape) or any(size > there for size, there in padded):
+            raise UsageError(
+                "call-mismatch",
+                f"the call has an array of shape {list(shape)} where the kernel sees {memref}",
+                source_location(cast("Operation", argument.block.parent_op())),
+            )
+        ref = buffer.slice((0,) * len(shape), shape)
     return Operand(name, ref, buffer, output)
 
 

@@ -102,7 +102,7 @@ def execute(
     call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
     limit = default_memory() if max_memory is None else max_memory
-    _check_memory(call, devices, limit)
+    _check_memory(kernel, call, devices, limit)
     split = _split(module, kernel, call, target)
     machine = Machine(
         target,
@@ -198,7 +198,8 @@ def find_kernel(module: ModuleOp) -> Kernel:
         raise VerifyError(
             "no-kernel",
             "the module has no kernel function",
-            notes=[Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
+            source_location(module),
+            [Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
         )
     try:
         return describe_kernel(func)
@@ -273,7 +274,7 @@ def _checked_inputs(call: Call, inputs: Sequence[Any]) -> list[Array]:
     ]
 
 
-def _check_memory(call: Call, devices: int, limit: int) -> None:
+def _check_memory(kernel: Kernel, call: Call, devices: int, limit: int) -> None:
     size = sum(
         prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
         for type in (*call.operands, *call.results)
@@ -282,5 +283,6 @@ def _check_memory(call: Call, devices: int, limit: int) -> None:
         raise ExecutionError(
             "memory-limit",
             f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
-            notes=[MEMORY_NOTE],
+            source_location(kernel.func),
+            [MEMORY_NOTE],
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
 Clock = NDArray[np.int64]
-FEW = 8
+FEW = 4
 """Transfers in flight that are looked at one by one."""
 
 
@@ -317,8 +317,9 @@ class RaceCheck(Observer):
     def _gather(self, semaphore: Semaphore, clock: Clock) -> Gathered:
         gathered = self._gathered.get(semaphore)
         if gathered is None:
-            gathered = self._gathered[semaphore] = Gathered(np.zeros_like(clock))
-        np.maximum(gathered.clock, clock, out=gathered.clock)
+            gathered = self._gathered[semaphore] = Gathered(clock.copy())
+        else:
+            np.maximum(gathered.clock, clock, out=gathered.clock)
         return gathered
 
     def signal(
@@ -331,7 +332,8 @@ class RaceCheck(Observer):
     def wait(
         self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
-        gathered = self._gathered.get(semaphore)
+        # Nobody but its owner waits for a semaphore, and he has now joined all of it.
+        gathered = self._gathered.pop(semaphore, None)
         if gathered is None:
             return
         number = self._cores[core]
@@ -345,7 +347,6 @@ class RaceCheck(Observer):
                 history.flying.remove(use)
                 if several:
                     history.settle(use)
-        gathered.uses.clear()
 
     # --- ends -------------------------------------------------------------------------------
 

@@ -1,35 +1,84 @@
 """Finds the regions of a buffer that may overlap another one, without a look at each.
 
-Most regions are dense boxes of one array: these are found by their coordinates, as blocks of
-columns lie among each other in memory. Those of another view of the memory are found by its bytes.
+Most regions are dense boxes of one array, and most of these the blocks that a grid cuts it into,
+which are found by where they begin. Other boxes are found by their coordinates, as blocks of
+columns lie among each other in memory; regions of another view of the memory by its bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Generic
 
 from pallasite.interpreter.machine.regions import Region
 from pallasite.interpreter.machine.spans import Key, Spans
 
 
-@dataclass(eq=False)
 class _Group(Generic[Key]):
     """The regions of one array, or those that are no boxes."""
 
-    regions: dict[Key, Region] = field(default_factory=dict[Key, Region])
-    dimensions: dict[int, Spans[Key]] = field(default_factory=dict[int, Spans[Key]])
-    """Each box by its coordinates in the dimension that tells most about it."""
-    by_bytes: Spans[Key] | None = None
-    """All of them, once regions of another view of the memory are searched for."""
+    def __init__(self, first: Region) -> None:
+        self.regions: dict[Key, Region] = {}
+        self.block: tuple[int, ...] = () if first.array is None else first.block
+        """What all of them are blocks of, if anything."""
+        self.places: dict[tuple[int, ...], dict[Key, None]] = {}
+        """By where they begin, if they are blocks."""
+        self.dimensions: dict[int, Spans[Key]] | None = None
+        """Each box by its coordinates in the dimension that tells most about it, once another
+        box than such a block is searched for."""
+        self.by_bytes: Spans[Key] | None = None
+        """All of them, once regions of another view of the memory are searched for."""
 
-    def bytes(self) -> Spans[Key]:
+    def add(self, key: Key, region: Region) -> None:
+        self.regions[key] = region
+        if self.block:
+            if region.block == self.block:
+                self.places.setdefault(region.starts, {})[key] = None
+            else:
+                self.block = ()
+                self.places.clear()
+        if self.dimensions is not None:
+            _place(self.dimensions, key, region)
+        if self.by_bytes is not None:
+            self.by_bytes.add(key, region.span)
+
+    def remove(self, key: Key, region: Region) -> None:
+        del self.regions[key]
+        if self.block:
+            del self.places[region.starts][key]
+        if self.dimensions is not None:
+            dimension = region.telling
+            self.dimensions[dimension].remove(key, region.along(dimension))
+        if self.by_bytes is not None:
+            self.by_bytes.remove(key, region.span)
+
+    def boxes_near(self, region: Region) -> list[Key]:
+        """Those near a box of the same array."""
+        if self.block and region.block == self.block:
+            return list(self.places.get(region.starts, ()))
+        if self.dimensions is None:
+            self.dimensions = {}
+            for key, known in self.regions.items():
+                _place(self.dimensions, key, known)
+        found: list[Key] = []
+        for dimension, spans in self.dimensions.items():
+            found += spans.near(region.along(dimension))
+        return found
+
+    def bytes_near(self, region: Region) -> list[Key]:
+        """Those near a region of another view."""
         if self.by_bytes is None:
             self.by_bytes = Spans()
-            for key, region in self.regions.items():
-                self.by_bytes.add(key, region.span)
-        return self.by_bytes
+            for key, known in self.regions.items():
+                self.by_bytes.add(key, known.span)
+        return self.by_bytes.near(region.span)
+
+
+def _place(dimensions: dict[int, Spans[Key]], key: Key, region: Region) -> None:
+    dimension = region.telling
+    if dimension not in dimensions:
+        dimensions[dimension] = Spans()
+    dimensions[dimension].add(key, region.along(dimension))
 
 
 class RegionIndex(Generic[Key]):
@@ -42,33 +91,19 @@ class RegionIndex(Generic[Key]):
         """Puts `key` in."""
         group = self._groups.get(region.array)
         if group is None:
-            group = self._groups[region.array] = _Group()
-        group.regions[key] = region
-        if region.array is not None:
-            dimension = region.telling
-            if dimension not in group.dimensions:
-                group.dimensions[dimension] = Spans()
-            group.dimensions[dimension].add(key, region.along(dimension))
-        if group.by_bytes is not None:
-            group.by_bytes.add(key, region.span)
+            group = self._groups[region.array] = _Group(region)
+        group.add(key, region)
 
     def remove(self, key: Key, region: Region) -> None:
         """Takes out `key`, which was put in with that region."""
-        group = self._groups[region.array]
-        del group.regions[key]
-        if region.array is not None:
-            dimension = region.telling
-            group.dimensions[dimension].remove(key, region.along(dimension))
-        if group.by_bytes is not None:
-            group.by_bytes.remove(key, region.span)
+        self._groups[region.array].remove(key, region)
 
     def near(self, region: Region) -> list[Key]:
         """The keys whose regions may overlap another one, some of them twice."""
         found: list[Key] = []
         for array, group in self._groups.items():
             if array is None or array != region.array:
-                found += group.bytes().near(region.span)
-                continue
-            for dimension, spans in group.dimensions.items():
-                found += spans.near(region.along(dimension))
+                found += group.bytes_near(region)
+            else:
+                found += group.boxes_near(region)
         return found

@@ -27,7 +27,9 @@ class Region:
     is few objects for the garbage collector to visit.
     """
 
-    __slots__ = ("_box", "_pieces", "_span", "_telling", "array", "base", "bits", "key", "mask")
+    __slots__ = (
+        "_block", "_box", "_pieces", "_span", "_telling", "array", "base", "bits", "key", "mask",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Region:
         if box is not None and box[3] is None and box[1]:
             self.array = box[0], ref.base, self.bits
         self._pieces = pieces
+        self._block: tuple[int, ...] | None = None
         self._telling: int | None = None
         self._span = None if reach is None else self._bytes(reach)
 
@@ -72,6 +75,25 @@ class Region:
     def _bytes(self, reach: tuple[int, int]) -> tuple[int, int]:
         first, last = self.base + reach[0], self.base + reach[1]
         return first * self.bits // 8, -(-last * self.bits // 8)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Of a box of an array: its first coordinates."""
+        assert self._box is not None
+        return self._box[1]
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Of a box of an array: its shape, if it begins at a multiple of it, else nothing. Two
+        boxes of one block are equal, or have nothing in common."""
+        if self._block is None:
+            assert self._box is not None
+            _, starts, shape, _ = self._box
+            even = all(
+                size > 0 and start % size == 0 for start, size in zip(starts, shape, strict=True)
+            )
+            self._block = shape if even else ()
+        return self._block
 
     def along(self, dimension: int) -> tuple[int, int]:
         """Of a box of an array: the first coordinate in a dimension, and one past the last."""

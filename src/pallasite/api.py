@@ -24,9 +24,11 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.kernel import FORMS, form_of
+from pallasite.dialects.locations import source_location
 from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
+    from pallasite.dialects.kernel import Call
     from pallasite.interpreter.run import Driver, Outcome
 
 DEFAULT_TARGET = "v5e"
@@ -101,7 +103,9 @@ def check_form(module: ModuleOp, form: str) -> str:
     present = form_of(module)
     if FORMS.index(form) < FORMS.index(present):
         raise UsageError(
-            "form-passed", f"the module is in form {present}, which is below form {form}"
+            "form-passed",
+            f"the module is in form {present}, which is below form {form}",
+            source_location(module),
         )
     return present
 
@@ -271,13 +275,19 @@ Array = NDArray[Any]
 def random_inputs(module: ModuleOp, seed: int = 0) -> list[Array]:
     """Seeded inputs for the call that `module` records: normal floats, small integers, bools."""
     from pallasite.dialects.kernel import call_of
-    from pallasite.interpreter.arrays import dtype_of
 
     call = call_of(module)
     if call is None:
         raise UsageError(
             "unknown-operands", "the module does not record its operands; give inputs, or --like"
         )
+    with diagnosed("making inputs"):
+        return _random_arrays(call, seed)
+
+
+def _random_arrays(call: Call, seed: int) -> list[Array]:
+    from pallasite.interpreter.arrays import dtype_of
+
     generator = np.random.default_rng(seed)
     inputs: list[Array] = []
     for type in call.operands:

@@ -100,6 +100,14 @@ def test_arrays_have_the_elements_of_the_ref(dtype: str) -> None:
     assert caught.value.code == "call-mismatch"
 
 
+def test_arrays_have_at_most_the_shape_of_the_ref() -> None:
+    array = f"memref<8x128xf32, {ANY}>"
+    text = kernel(f"%x: {array}, %o: {array}", "", grid="")
+    with pytest.raises(Diagnostic, match=r"shape \[16, 128\] where the kernel sees") as caught:
+        run(text, np.zeros((8, 128), np.float32), results=[((16, 128), "float32")])
+    assert caught.value.code == "call-mismatch" and caught.value.location is not None
+
+
 @pytest.mark.parametrize("block", ["8, 64", "16, 128", "8, 0", "128"])
 def test_a_block_has_the_shape_of_the_ref(block: str) -> None:
     index = ["%i", "%z"][: block.count(",") + 1]

@@ -67,7 +67,7 @@ class KernelCall:
         """Executable copies of the kernel that no thread is running."""
         self.meeting = Meeting(self)
         self.executing = threading.Lock()
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     def __call__(self, device: int, inputs: Sequence[Array]) -> list[Array]:
         """The results on one device; collective kernels return when all devices have called."""
@@ -163,13 +163,13 @@ class _Round:
     def __init__(self) -> None:
         self.inputs: dict[int, Sequence[Array]] = {}
         self.outputs: list[list[Array]] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.done = False
 
     def run(self, call: KernelCall) -> None:
         try:
             self.outputs = call.run([self.inputs[device] for device in range(call.devices)])
-        except Exception as error:
+        except BaseException as error:  # the other devices wait for the end of the round
             self.error = error
 
     def take(self, device: int) -> list[Array]:

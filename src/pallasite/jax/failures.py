@@ -25,13 +25,14 @@ from pallasite.jax.calls import KernelCall
 
 # What went wrong inside callbacks, by the number that XLA's error message carries. Entries live
 # from the callback until the call of the same program returns.
-_failures: dict[int, Exception] = {}
+_failures: dict[int, BaseException] = {}
 _numbers = itertools.count(1)
 _MARK = re.compile(r"pallasite-failure-(\d+);")
 
 
-def as_jax_raises(error: Exception) -> Exception:
-    """`error`, also caught as what JAX raises when a TPU program does not compile or run.
+def as_jax_raises(error: BaseException) -> BaseException:
+    """`error`; a diagnostic also caught as what JAX raises when a TPU program does not compile
+    or run.
 
     Programs that try several block sizes catch `jax.errors.JaxRuntimeError` for those that do not
     fit.
@@ -56,7 +57,7 @@ class _KernelFailure(Exception):
 def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
     try:
         return tuple(call(int(np.asarray(device)), [np.asarray(array) for array in inputs]))
-    except Exception as error:
+    except BaseException as error:  # an interrupt reaches the caller as what it is, too
         if call.devices > 1:
             # The other devices may wait for this one in a collective of XLA.
             call.failure = call.failure or error

@@ -122,6 +122,10 @@ CASES = {
     "deep-calls": (module("func.call @f0(%z) : (i32) -> ()", functions="\n".join(
         f"func.func @f{k}(%i: i32) {{\n func.call @f{k + 1}(%i) : (i32) -> ()\n return\n}}" for k in range(200)
     ) + "\nfunc.func @f200(%i: i32) {\n return\n}"), "nested-too-deeply"),
+    "reduced-dimension": (module(f"""
+        %v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
+        %w = tpu.all_reduce %v {{dim = 7 : i64, kind = #tpu.reduction_kind<max>}} : vector<8x128xf32> -> vector<8x128xf32>"""),
+        "no-meaning"),
     "map-of-one-index": (module("", grid="2",
         functions="func.func @t(%i: i32) -> (i32) {\n return %i : i32\n}"), "index-map"),
     "map-of-floats": (module("", grid="2",

@@ -40,7 +40,7 @@ def test_what_overlaps_is_near_while_regions_come_and_go(array: Any) -> None:
 
     index: RegionIndex[int] = RegionIndex()
     held: dict[int, Region] = {}
-    for number in range(300):
+    for number in range(150):
         if held and draw.random() < 0.4:
             gone = draw.choice(list(held))
             index.remove(gone, held.pop(gone))
@@ -60,5 +60,12 @@ def test_blocks_of_rows_and_of_columns_are_told_apart(array: Any, dimension: int
     for number, block in enumerate(blocks):
         index.add(number, block)
     for number, block in enumerate(blocks):
-        # The first block tells nothing about itself.
-        assert set(index.near(block)) <= {0, number - 1, number, number + 1}
+        assert index.near(block) == [number]
+    odd = whole_region(array.slice((0, 0), (64, 1024)))
+    assert set(index.near(odd)) == set(range(8))
+    index.add(8, odd)
+    for number, block in enumerate(blocks):
+        # Among other boxes, the first block tells nothing about itself.
+        assert {number, 8} <= set(index.near(block)) <= {0, number - 1, number, number + 1, 8}
+        index.remove(number, block)
+        assert number not in index.near(block)
