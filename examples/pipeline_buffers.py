@@ -20,4 +20,4 @@ if __name__ == "__main__":
     }
     for name, options in variants.items():
         program = functools.partial(matmul, block=128, **options)
-        agree(name, program, (x, y), product(x, y), forms=("dma", "tiles"))
+        agree(name, program, (x, y), product(x, y))
