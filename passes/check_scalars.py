@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f16, f32, i1
 from xdsl.ir import Attribute, Operation
 
-from pallasite.dialects import arith, math, scf
+from pallasite.dialects import arith, math, memref, scf, tpu
+from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.tpu.attrs import RoundingMode
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
 
@@ -53,13 +55,82 @@ def _carried_scalars(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
-def _power(op: math.PowFOp, target: Target) -> None:
-    """Powers are computed by the vector unit only."""
+def _absent(op: Operation, target: Target) -> None:
+    """The scalar unit has no such operation, whatever it works on."""
     if not isinstance(op.results[0].type, VectorType):
         raise refusal(
-            op, "scalar-power", f"{op.name} of scalars is not supported",
-            "the scalar unit has no power, and the compiler makes none of its other operations",
-            "write jnp.exp(y * jnp.log(x)), or take the power of a vector",
+            op, "scalar-operation", f"{op.name} of scalars is not supported",
+            "the scalar unit does not have it, and the compiler makes none of other operations",
+            _INSTEAD.get(type(op), "take it of a vector, or outside of the kernel"),
+            f"the TPU compiler says: failed to legalize operation '{op.name}'",
+        )  # fmt: skip
+
+
+def _bits(op: Operation, target: Target) -> None:
+    """Single bits are combined, chosen between and compared without a sign."""
+    if op.operands[0].type != i1:
+        return
+    if isinstance(op, arith.CmpiOp):
+        name = CMPI_PREDICATES[op.predicate.value.data]
+        if name[0] != "s":
+            return
+        what, instead = f"comparing scalars of i1 by {name!r}", "compare them without a sign"
+    else:
+        what, instead = f"{op.name} of scalars of i1", "combine booleans by &, | and ^"
+    raise refusal(
+        op, "scalar-type", f"{what} is not supported",
+        "a boolean of the scalar unit is a predicate, which it does not calculate with",
+        f"{instead}, or cast them to int32 first",
+    )  # fmt: skip
+
+
+def _bit_conversion(op: Operation, target: Target) -> None:
+    """A predicate becomes 0 or 1; there is no copy of its sign."""
+    if op.operands[0].type == i1:
+        raise refusal(
+            op, "scalar-type", f"{op.name} of a scalar of i1 is not supported",
+            "a boolean is taken for an integer without a sign only",
+            "cast it to int32 by astype, and negate that",
+        )  # fmt: skip
+
+
+def _float_conversion(op: Operation, target: Target) -> None:
+    """Every conversion of narrow floats goes through float32; some are never read."""
+    source, result = op.operands[0].type, op.results[0].type
+    if isinstance(source, VectorType):
+        return
+    if str(source) in _UNREAD:
+        raise refusal(
+            op, "scalar-type", f"{op.name} of a scalar of {source} is not supported",
+            "the scalar unit does not convert from it",
+            "convert it outside of the kernel, to float32",
+        )  # fmt: skip
+    if isinstance(result, AnyFloat) and f32 not in (source, result):
+        raise refusal(
+            op, "scalar-type", f"{op.name} of a scalar from {source} to {result} is not supported",
+            "the scalar unit converts narrow floats from and to float32 only",
+            "cast it to float32 in between",
+        )  # fmt: skip
+
+
+def _scalar_load(op: memref.LoadOp, target: Target) -> None:
+    """Scalar memory is read in words, of which some parts have no meaning."""
+    if op.results[0].type in (i1, f16):
+        raise refusal(
+            op, "scalar-type", f"reading a scalar of {op.results[0].type} is not supported",
+            "the scalar unit reads integers, bfloat16, 8-bit floats and float32",
+            "store it as int32 or float32",
+        )  # fmt: skip
+
+
+def _fraction(op: tpu.FptosiOp | tpu.FptouiOp, target: Target) -> None:
+    """The scalar unit cuts the fraction off."""
+    mode = op.rounding_mode.data
+    if not isinstance(op.results[0].type, VectorType) and mode is not RoundingMode.TOWARDS_ZERO:
+        raise refusal(
+            op, "scalar-type", f"{op.name} of a scalar with rounding {mode.value} is not supported",
+            "the scalar unit rounds towards zero only",
+            "write jnp.round(x).astype(jnp.int32)",
         )  # fmt: skip
 
 
@@ -69,6 +140,27 @@ _CONVERSIONS = (
     arith.TruncIOp, arith.UIToFPOp, arith.ConvertFOp, arith.ScalingExtFOp, arith.ScalingTruncFOp,
 )  # fmt: skip
 """Operations that narrow scalars are made for: they only change the type."""
+_ABSENT = (
+    arith.CeilDivSIOp, arith.FloorDivSIOp, arith.MaxnumfOp, arith.MinnumfOp, math.AcosOp,
+    math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.CbrtOp, math.ClampFOp,
+    math.CopySignOp, math.CoshOp, math.CountTrailingZerosOp, math.CtPopOp, math.ErfcOp,
+    math.ExpM1Op, math.FPowIOp, math.FmaOp, math.IPowIOp, math.IsFiniteOp, math.IsInfOp,
+    math.IsNaNOp, math.IsNormalOp, math.Log10Op, math.PowFOp, math.SinhOp, math.TruncOp,
+)  # fmt: skip
+_INSTEAD: dict[type[Operation], str] = {
+    arith.FloorDivSIOp: "write jnp.floor_divide(x, y), which selects between quotients",
+    arith.MaxnumfOp: "write jnp.maximum(x, y)",
+    arith.MinnumfOp: "write jnp.minimum(x, y)",
+    math.FmaOp: "write x * y + z",
+    math.ExpM1Op: "write jnp.exp(x) - 1",
+    math.IPowIOp: "multiply in a loop",
+    math.IsNaNOp: "write x != x",
+    math.PowFOp: "write jnp.exp(y * jnp.log(x)), or take the power of a vector",
+}
+_BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp)
+"""What predicates are combined by."""
+_UNREAD = ("f16", "f4E2M1FN", "f8E8M0FNU")
+"""Floats that scalars are converted to, but not from."""
 _COMPUTING = [
     kind
     for dialect in (arith.Arith, math.Math)
@@ -76,10 +168,23 @@ _COMPUTING = [
     if not issubclass(kind, _CONVERSIONS)
 ]
 
+_ON_BITS = [
+    kind for kind in arith.Arith.operations
+    if not issubclass(kind, (*_CONVERSIONS, *_BITWISE))
+]  # fmt: skip
+
 SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_COMPUTING, (_scalars,)),
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
-    math.PowFOp: (_scalars, _power),
+    **dict.fromkeys(_ABSENT, (_absent,)),
+    **dict.fromkeys([kind for kind in _ON_BITS if kind not in _ABSENT], (_scalars, _bits)),
+    **dict.fromkeys((arith.ExtSIOp, arith.SIToFPOp, tpu.SitofpOp), (_bit_conversion,)),
+    **dict.fromkeys(
+        (arith.ExtFOp, arith.TruncFOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.TruncfOp),
+        (_float_conversion,),
+    ),
+    **dict.fromkeys((tpu.FptosiOp, tpu.FptouiOp), (_float_conversion, _fraction)),
+    memref.LoadOp: (_scalar_load,),
 }
-"""Rules of the reference for operations on scalars (asked of libtpu 0.0.51 for v5e, type by
-type)."""
+"""Rules of the reference for operations on scalars: every operation and type was asked of libtpu
+0.0.51, for v4, v5e and v7x, which agree."""

@@ -315,16 +315,6 @@ def test_full_precision_is_for_f32() -> None:
     beyond(matmul("bf16"), "matmul-precision")
 
 
-def test_powers_of_scalars() -> None:
-    smem = memref("2xf32", SMEM)
-    text = kernel(
-        f"%x: {smem}",
-        f"%a = memref.load %x[%c0] : {smem}\n%b = math.powf %a, %a : f32\n"
-        f"memref.store %b, %x[%c0] : {smem}",
-    )
-    beyond(text, "scalar-power")
-
-
 def test_refs_are_reshaped_where_they_lie() -> None:
     def reshape(old: str, new: str) -> str:
         return kernel(
