@@ -136,6 +136,8 @@ def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel:
 def _write(core: Core, ref: Ref, array: Array) -> None:
     """Puts an operand where the kernel looks for it; of semaphores, an array holds the counts."""
     if not is_semaphore(ref.element):
+        if ref.byte_count == ref.buffer.size:
+            ref.buffer.completed()
         ref.write(arrays.to_carrier(array, ref.element))
         return
     for semaphore, count in zip(core.passed_semaphores(ref), array.flat, strict=True):

@@ -7,6 +7,7 @@
 * *Memory* (`--max-memory`): the arrays of the call, every byte of simulated memory that is touched,
   and the vectors that are live at once, which is known before the run.
 * Calls do not recurse, which Mosaic has no use for, nor nest deeper than `MOST_CALLS`.
+* Vectors and refs have at most `MOST_DIMENSIONS`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ GRID_POINT_STEPS = 100
 VECTOR_STEPS, EFFECT_STEPS, BLOCKING_STEPS = 10, 20, 50
 MOST_CALLS = 100
 """Functions that may be inside each other's calls: both drivers nest with them."""
+MOST_DIMENSIONS = 32
+"""NumPy has 64, of which tiles and packing take some."""
 BYTES_PER_ELEMENT = 4
 """Carriers of narrow floats are wider than their types."""
 
@@ -139,6 +142,7 @@ class _Vectors:
                 if closing is not None:
                     live -= last.get(closing, 0)
                 continue
+            _check_rank(op)
             live += sum(_bytes(result) for result in op.results)
             inner = [block for region in op.regions for block in region.blocks]
             live += sum(_bytes(argument) for block in inner for argument in block.args)
@@ -153,6 +157,18 @@ class _Vectors:
             waiting.append(inner_op for block in inner for inner_op in block.ops)
             ends.append(op)
         return peak, where
+
+
+def _check_rank(op: Operation) -> None:
+    for result in op.results:
+        type = result.type
+        if isinstance(type, VectorType | MemRefType) and type.get_num_dims() > MOST_DIMENSIONS:
+            raise Unsupported(
+                "too-many-dimensions",
+                f"expected at most {MOST_DIMENSIONS} dimensions, got {type.get_num_dims()}",
+                source_location(op),
+                [Note("merge dimensions of size 1")],
+            )
 
 
 def _bytes(value: SSAValue) -> int:

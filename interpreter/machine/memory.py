@@ -72,6 +72,8 @@ class Buffer:
     """Bytes of this computer that it counts for."""
     shadow: NDArray[np.uint8] | None = None
     """All-ones where a byte was written; None when nobody asks."""
+    complete: bool = False
+    """Whether nobody asks because all of it was written."""
     boxes: dict[Any, SourceLocation | None] | None = None
     """Where each box was copied to from, if DMAs may write a box only once (spec 1.7)."""
     aliased: bool = False
@@ -93,16 +95,33 @@ class Buffer:
         # Zeros that nobody touches take no time.
         self.shadow = np.full(count, 0xFF, np.uint8) if self.zero else np.zeros(count, np.uint8)
 
+    def completed(self) -> None:
+        """All of it is written: nothing is left to remember."""
+        if self.shadow is not None:
+            self._give(len(self.shadow))
+            self.shadow, self.complete = None, True
+
+    def reopened(self) -> NDArray[np.uint8] | None:
+        """What to mark when something unwritten may get into it; None when nobody asks."""
+        if self.complete:
+            self.complete = False
+            self._take(-(-self.size // 4) * 4)
+            self.shadow = np.full(-(-self.size // 4) * 4, 0xFF, np.uint8)
+        return self.shadow
+
     def _take(self, size: int) -> None:
         if self.memory.host is not None:
             self.memory.host.take(size, self.title, self.location)
             self.taken += size
 
+    def _give(self, size: int) -> None:
+        if self.memory.host is not None:
+            self.memory.host.give(size)
+            self.taken -= size
+
     def forget(self) -> None:
         """Gives back what this computer holds of the buffer, whose life has ended."""
-        if self.memory.host is not None:
-            self.memory.host.give(self.taken)
-            self.taken = 0
+        self._give(self.taken)
 
     @property
     def title(self) -> str:

@@ -61,21 +61,12 @@ class Use:
 
     def before(self, clock: Clock) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
-        number = self.number
-        if number < 0:
+        if self.number < 0:
             return False
-        if clock[number] >= self.time:
+        if clock[self.number] >= self.time:
             return True
         also = self.also
         return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
-
-    def settle(self, core: int, time: int) -> bool:
-        """From `time` of a core's clock on the access is in the past; True the first time."""
-        if self.number < 0:
-            self.number, self.time = core, time
-            return True
-        self.also += core, time
-        return False
 
 
 def _verb(use: Use) -> str:
@@ -156,7 +147,7 @@ class History:
     """By core: what it read, and at ~core what it wrote."""
 
     def settle(self, use: Use) -> None:
-        """`use` counts as one of the core that it has come to be in the past of."""
+        """`use` counts as one of the core in whose past it is."""
         core = ~use.number if use.write else use.number
         settled = self.settled.get(core)
         if settled is None:
@@ -232,7 +223,7 @@ class RaceCheck(Observer):
                         self._check(use, other, clock, buffer, core)
 
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
-        if other.before(clock) or not use.region.overlaps(other.region):
+        if not use.region.overlaps(other.region) or other.before(clock):
             return
         low = max(use.region.low, other.region.low)
         high = min(use.region.high, other.region.high)
@@ -343,10 +334,13 @@ class RaceCheck(Observer):
             return
         time, several = int(clock[number]), len(self._cores) > 1
         for use, history in gathered.uses:
-            if use.settle(number, time):
-                history.flying.remove(use)
-                if several:
-                    history.settle(use)
+            if use.number >= 0:
+                use.also += number, time
+                continue
+            use.number, use.time = number, time
+            history.flying.remove(use)
+            if several:
+                history.settle(use)
 
     # --- ends -------------------------------------------------------------------------------
 

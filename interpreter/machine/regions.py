@@ -137,9 +137,11 @@ class Region:
         array = self.array
         if array is not None and array == other.array:
             assert self._box is not None and other._box is not None
-            columns = zip(self._box[1], self._box[2], other._box[1], other._box[2], strict=True)
-            for start, size, begin, count in columns:
-                if start + size <= begin or begin + count <= start:
+            _, starts, shape, _ = self._box
+            _, begins, counts, _ = other._box
+            for d, start in enumerate(starts):
+                begin = begins[d]
+                if start + shape[d] <= begin or begin + counts[d] <= start:
                     return False
             if self.mask is None and other.mask is None:
                 return True

@@ -30,12 +30,13 @@ def copy(source: Ref, target: Ref) -> None:
     write = _pieces(target)
     _move(raw, source.buffer.bytes, source.base, read, target.buffer.bytes, target.base, write,
           source.shape)  # fmt: skip
-    if target.buffer.shadow is None:
-        return
     shadow = source.buffer.shadow
     if shadow is None:
-        shadow = np.full(len(source.buffer.bytes), 0xFF, np.uint8)
-    _move(raw, shadow, source.base, read, target.buffer.shadow, target.base, write, source.shape)
+        target.mark_whole()
+        return
+    marks = target.buffer.reopened()
+    if marks is not None:
+        _move(raw, shadow, source.base, read, marks, target.base, write, source.shape)
 
 
 def snapshot(ref: Ref) -> Ref:

@@ -287,6 +287,12 @@ class Ref:
         if shadow is not None:
             self._mark_box(shadow, starts, shape, mask, strides)
 
+    def mark_whole(self) -> None:
+        """Remembers that all elements were written."""
+        shadow = self.buffer.shadow
+        if shadow is not None:
+            self._mark_box(shadow, self.starts, self.shape, None, None)
+
     def _mark_box(
         self,
         shadow: NDArray[np.uint8],

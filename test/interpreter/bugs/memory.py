@@ -42,6 +42,13 @@ dma %a -> %b on %s
 wait %s for %b
 load %b[0, 0] 8x128
 """),
+    Bug("copy-of-nothing-over-an-operand", "uninitialised-read", 5, 100, ("%a", "bytes 0 to 4095"), """
+dma %b -> %x on %s
+wait %s for %x
+dma %x -> %a on %s
+wait %s for %a
+load %a[0, 0] 8x128
+"""),
     Bug("partial-tile", "uninitialised-read", 5, 100, ("%a", "384 of 1024 elements"), """
 slice %x1 = %x[0, 0] 5x128
 slice %a1 = %a[0, 0] 5x128

@@ -93,6 +93,8 @@ CASES = {
         tpu.wait_dma2 semaphore(%q : {DMA}) src(%s : {BLOCK}) dst(%v : memref<8x128xf32, #tpu.memory_space<any>>)
         """), "memory-limit"),
     "big-argument": (module("", output=f"memref<1048576x1048576xf32, {VMEM}>"), "vmem-exhausted"),
+    "many-dimensions": (module("%v = arith.constant dense<1.0> : vector<" + "1x" * 100 + "f32>"),
+        "too-many-dimensions"),
     "big-vector": (module(f"""
         %v = arith.constant dense<1.0> : {SQUARE}
         %w = arith.addf %v, %v : {SQUARE}"""), "memory-limit"),
