@@ -24,7 +24,7 @@ from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
-from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
@@ -34,6 +34,7 @@ from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RUL
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
+from pallasite.passes.check_slices import slice_rule
 from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -43,6 +44,7 @@ from pallasite.passes.check_vectors import (
     refusal,
 )
 from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.reference_tiles import tile_rows
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
@@ -235,23 +237,6 @@ def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int]) -> int:
     return tiling.tile_of(dim) if tiling is not None else tile_rows(shape[dim], bits)
 
 
-def tile_rows(rows: int, bits: int) -> int:
-    """Rows of a tile of a VMEM argument with `rows` rows, as the compiler's proofs demand it.
-
-    Asked of libtpu 0.0.51 for v4 to v7x: whole registers of 8-bit and narrower types where they
-    divide the rows, else 8 rows, else the power of two that holds them all.
-    """
-    packed = packing(bits)
-    normal = max(SUBLANES, packed)
-    large = SUBLANES * packed
-    if bits <= 8 and rows % large == 0:
-        return large
-    size = packed
-    while size < min(rows, normal):
-        size *= 2
-    return min(size, normal)
-
-
 def _base_of(op: Operation) -> Any:
     return op.operands[1] if op.name.endswith("store") else op.operands[0]
 
@@ -320,6 +305,7 @@ _REFERENCE = _merged(
         tpu.StridedLoadOp: (_strided,),
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),
+        tpu.MemrefSliceOp: (slice_rule,),
         tpu.VectorLoadOp: (_short_rows,),
         vector.LoadOp: (_short_rows,),
         tpu.VectorStoreOp: (_byte_masks, _short_rows),

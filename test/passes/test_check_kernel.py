@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pallasite.passes.check_kernel import tile_rows
+from pallasite.passes.reference_tiles import tile_rows
 
 from .checking import ANY, SMEM, beyond, check, kernel, load, matmul, memref, refused
 

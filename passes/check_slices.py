@@ -1,0 +1,126 @@
+"""Parts of refs that the TPU compiler has no layout for.
+
+An array lies in HBM and VMEM as tiles of rows by 128 lanes. A part of it is a ref of its own, for
+a DMA or a load, if it is whole tiles, if it lies within a tile, or if tiles may be made smaller
+because they follow each other in memory; words of packed rows are never cut (asked of libtpu 0.0.51
+about some 2,000 slices). We move any rectangle: `--allow-beyond-reference` lifts these refusals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import tpu
+from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.check_vectors import refusal
+from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.reference_tiles import tile_rows
+from pallasite.targets import Target
+
+MemRef = MemRefType[Attribute]
+_TILED = ("any", "hbm", "vmem")
+
+
+@dataclass(frozen=True)
+class _Array:
+    """The array a view is of, and which of its dimensions each dimension of the view is."""
+
+    type: MemRef
+    dims: tuple[int, ...]
+
+
+def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
+    """Raises `Unsupported` where the TPU compiler has no layout for the part."""
+    array = _array_of(op.mem_ref)
+    if array is None:
+        return
+    whole = list(array.type.get_shape())
+    for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
+        held = op.mem_ref.type.get_shape()[dim]
+        back = len(whole) - array.dims[dim]
+        if back > 2 or size == DYNAMIC_INDEX or (size == held and constant_of(start) == 0):
+            continue
+        per_word = packing(bit_width(array.type))
+        if back == 1:
+            unit = LANES if len(whole) > 1 else LANES * per_word
+            if not _whole_tiles(start, size, held, unit):
+                raise _refused(op, dim, unit, "lanes")
+            continue
+        tile = tile_rows(whole[-2], bit_width(array.type))
+        if not _rows_fit(start, size, held, tile, per_word, whole[-1] <= LANES):
+            raise _refused(op, dim, tile, "rows")
+
+
+def _array_of(view: SSAValue) -> _Array | None:
+    """What `view` is a part of; None for memories without tiles and for other ways to see them."""
+    owner = view.owner
+    if isinstance(owner, tpu.MemrefSliceOp):
+        return _array_of(owner.mem_ref)
+    if isinstance(owner, tpu.MemrefSqueezeOp):
+        array = _array_of(owner.input)
+        kept = _kept(owner.input.type.get_shape(), owner.result.type.get_shape())
+        if array is None or kept is None:
+            return None
+        return _Array(array.type, tuple(array.dims[dim] for dim in kept))
+    kind = view.type
+    if isinstance(owner, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp) or not isinstance(
+        kind, MemRefType
+    ):
+        return None
+    if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
+        return None
+    return _Array(kind, tuple(range(kind.get_num_dims())))
+
+
+def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
+    """The dimensions that a squeeze keeps, from the last one; None if that is not all."""
+    kept: list[int] = []
+    left = list(new)
+    for dim in reversed(range(len(old))):
+        if left and old[dim] == left[-1]:
+            left.pop()
+            kept.insert(0, dim)
+        elif old[dim] != 1:
+            return None
+    return None if left else kept
+
+
+def _whole_tiles(start: SSAValue, size: int, held: int, tile: int) -> bool:
+    if remainder(start, tile) != 0:
+        return False
+    first = constant_of(start)
+    return size % tile == 0 or (first is not None and first + size == held)
+
+
+def _rows_fit(
+    start: SSAValue, size: int, held: int, tile: int, per_word: int, one_column: bool
+) -> bool:
+    if size % per_word or remainder(start, per_word) != 0:
+        return False
+    if one_column or held <= tile or _whole_tiles(start, size, held, tile):
+        return True
+    first = constant_of(start)
+    if first is not None:
+        return first % tile + size <= tile
+    return size <= tile and tile % size == 0 and remainder(start, size) == 0
+
+
+def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupported:
+    held, size = op.mem_ref.type.get_shape()[dim], op.result.type.get_shape()[dim]
+    start = constant_of(op.base_idx[dim])
+    where = "at a place known at run time" if start is None else f"from {start}"
+    return refusal(
+        op, "unaligned-slice",
+        f"the TPU compiler cannot slice {size} of {held} {what} {where} (dimension {dim} of "
+        f"{op.mem_ref.type})",
+        f"the array lies in tiles of {tile} {what}, which a slice takes whole or keeps within",
+        *([f"if the index is a multiple of {tile}, say so: pl.multiple_of(index, {tile})"]
+          if start is None else []),
+        f"slice whole multiples of {tile} at multiples of {tile}, or load the tiles and slice the "
+        "value",
+    )  # fmt: skip

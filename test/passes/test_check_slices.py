@@ -1,0 +1,113 @@
+"""Parts of refs as the TPU compiler (libtpu 0.0.51) takes and refuses them, each asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .checking import ANY, SMEM, VMEM, beyond, check, kernel, memref
+
+
+def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
+    """A slice of a ref; an offset of `"d8"` is known at run time, and a multiple of 8."""
+    *_, element = shape.split("x")
+    lines, indices, sizes = ["%i = memref.load %t[%c0] : memref<4xi32, " + SMEM + ">"], [], []
+    for n, (offset, size) in enumerate(offsets_and_sizes):
+        if isinstance(offset, str):
+            lines.append(f"%o{n} = tpu.assume_multiple %i, {offset[1:]} : i32")
+        else:
+            lines.append(f"%o{n} = arith.constant {offset} : i32")
+        indices.append(f"%o{n}")
+        sizes.append(str(size))
+    result = memref("x".join([*sizes, element]), space)
+    lines.append(
+        f"%w = tpu.memref_slice %x[{', '.join(indices)}] : {memref(shape, space)} -> {result}"
+    )
+    return kernel(f"%t: {memref('4xi32', SMEM)}, %x: {memref(shape, space)}", "\n".join(lines))
+
+
+ALL = (0, 256)
+GOOD = [
+    # Whole tiles of rows, and what lies within one.
+    ("16x256xf32", ("d8", 8)), ("16x256xf32", (8, 8)), ("16x256xf32", (9, 6)),
+    ("12x256xf32", (1, 6)), ("16x256xf32", ("d2", 2)), ("16x256xf32", ("d1", 1)),
+    ("16x256xf32", ("d4", 4)), ("32x256xbf16", ("d8", 16)), ("16x256xbf16", (8, 6)),
+    ("16x256xbf16", ("d2", 2)), ("16x256xi8", ("d4", 4)), ("20x256xf32", (8, 12)),
+    # An array of one tile, or of one column of tiles, is cut between words.
+    ("6x256xf32", ("d1", 4)), ("6x256xbf16", ("d2", 4)), ("32x256xi8", ("d12", 12)),
+]  # fmt: skip
+BAD = [
+    ("16x256xf32", ("d1", 8)), ("16x256xf32", (1, 8)), ("16x256xf32", (0, 12)),
+    ("16x256xf32", ("d8", 3)), ("16x256xf32", ("d1", 2)), ("12x256xf32", ("d6", 6)),
+    ("16x256xbf16", (0, 3)), ("16x256xbf16", ("d1", 2)), ("12x256xbf16", (1, 6)),
+    ("16x256xi8", (0, 2)), ("16x256xi8", ("d12", 12)), ("32x256xi8", ("d2", 4)),
+    ("20x256xbf16", ("d8", 12)), ("6x256xbf16", ("d1", 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", [ANY, VMEM])
+@pytest.mark.parametrize(("shape", "rows"), GOOD)
+def test_rows_of_whole_tiles(shape: str, rows: tuple[int | str, int], space: str) -> None:
+    check(part(shape, rows, ALL, space=space))
+
+
+@pytest.mark.parametrize("space", [ANY, VMEM])
+@pytest.mark.parametrize(("shape", "rows"), BAD)
+def test_rows_across_tiles(shape: str, rows: tuple[int | str, int], space: str) -> None:
+    beyond(part(shape, rows, ALL, space=space), "unaligned-slice")
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "good"),
+    [
+        ("16x128xf32", ("d1", 3), True), ("64x64xf32", (5, 20), True),
+        ("64x128xbf16", ("d2", 20), True), ("64x128xbf16", ("d1", 20), False),
+        ("64x128xi8", (4, 12), True), ("64x128xi8", (0, 6), False),
+    ],
+)  # fmt: skip
+def test_one_column_of_tiles_is_cut_between_words(
+    shape: str, rows: tuple[int | str, int], good: bool
+) -> None:
+    text = part(shape, rows, (0, int(shape.split("x")[1])))
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("rows", [1, 2, 16])
+def test_lanes_of_whole_tiles(rows: int, element: str) -> None:
+    shape = f"{rows}x200x{element}"
+    for good in ((0, 128), ("d128", 128), (128, 72)):
+        check(part(shape, (0, rows), good))
+    for bad in ((0, 64), ("d8", 128), (64, 128), ("d128", 72), (128, 8), (0, 72)):
+        beyond(part(shape, (0, rows), bad), "unaligned-slice")
+    beyond(part(f"{rows}x100x{element}", (0, rows), (0, 64)), "unaligned-slice")
+
+
+def test_flat_arrays_are_cut_at_rows_of_words() -> None:
+    check(part("1000xf32", ("d128", 128)))
+    check(part("1000xf32", (512, 488)))
+    check(part("2048xbf16", ("d256", 512)))
+    check(part("2048xi8", (512, 1024)))
+    beyond(part("2048xbf16", ("d128", 256)), "unaligned-slice")
+    beyond(part("2048xf32", ("d8", 128)), "unaligned-slice")
+    beyond(part("2048xi8", (0, 256)), "unaligned-slice")
+
+
+def test_leading_dimensions_and_scalar_memory_are_cut_anywhere() -> None:
+    check(part("3x20x256xf32", ("d1", 1), (8, 8), (128, 128)))
+    check(part("4x1x256xf32", ("d1", 2), (0, 1), ALL))
+    check(part("64xi32", ("d1", 3), space=SMEM))
+
+
+def test_views_of_views() -> None:
+    x = memref("4x16x256xf32", ANY)
+    row, flat = memref("4x1x256xf32", ANY), memref("4x256xf32", ANY)
+    body = f"""%c3 = arith.constant 3 : i32
+      %z = arith.constant 0 : i32
+      %r = tpu.memref_slice %x[%z, %c3, %z] : {x} -> {row}
+      %s = tpu.memref_squeeze %r : {row} -> {flat}
+      %w = tpu.memref_slice %s[%c3, SLICE] : {flat} -> {memref("1x128xf32", ANY)}"""
+    check(kernel(f"%x: {x}", body.replace("SLICE", "%z")))
+    beyond(kernel(f"%x: {x}", body.replace("SLICE", "%c3")), "unaligned-slice")
