@@ -16,11 +16,12 @@ from itertools import product
 import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.layouts.move import Move
+from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
 from pallasite.layouts.planner_check import corners, performs
 from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_demand import ALL_LANES
 from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_periods import periods
@@ -29,8 +30,14 @@ from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
+from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
-from pallasite.layouts.strategies_transpose import append, by_aligning, by_transposing
+from pallasite.layouts.strategies_transpose import (
+    append,
+    by_aligning,
+    by_transposing,
+    by_widening,
+)
 
 __all__ = ["Costs", "plan"]
 
@@ -46,6 +53,9 @@ _MANY = 128
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies."""
 
+_MANY_ROWS = 64
+"""Rows of so few are cut anew in whatever way is best."""
+
 Build = Callable[[Program, int], int | None]
 
 _LOG = logging.getLogger(__name__)
@@ -60,6 +70,11 @@ def plan(move: Move, costs: Costs) -> Plan:
         return made
     layout, shape = move.destination
     grid = layout.grid_shape(shape)
+    if _is_widened(move):
+        # Whatever else is tried costs many times as long, and finds little that is better.
+        made = by_widening(move, costs, plan)
+        if made is not None and performs(made, move, ALL_LANES, corners(grid)):
+            return made
     found = trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
     made = None if turned is not None else _by_periods(move, found, costs)
@@ -85,6 +100,22 @@ def plan(move: Move, costs: Costs) -> Plan:
     )
 
 
+def _is_widened(move: Move) -> bool:
+    """Whether narrow elements move as words: a reshape makes many rows of other lengths, which do
+    not fill registers."""
+    layouts = [layout for layout, _ in (*move.sources, move.destination)]
+    if move.bits == 32 or not all(layout.is_native for layout in layouts):
+        return False
+    for step in move.steps:
+        if isinstance(step, Reshape) and step.shape and step.source_shape:
+            lengths = step.source_shape[-1], step.shape[-1]
+            whole = not any(length % LANES for length in lengths)
+            rows = max(math.prod(step.shape[:-1]), math.prod(step.source_shape[:-1]))
+            if lengths[0] != lengths[1] and not whole and rows > _MANY_ROWS:
+                return True
+    return False
+
+
 def _registers(move: Move) -> int:
     layout, shape = move.destination
     return layout.register_count(shape)
@@ -103,8 +134,13 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     except Unsupported:
         return None
     wide = found.widen(one, costs)
-    starts = trace(found.core).starts
-    if wide is None or not performs(wide, move, starts, found.sample()):
+    if wide is not None and _is_widened(found.core):
+        # Not traced, which would take longer than the check; put together of what was checked.
+        layout, shape = move.destination
+        good = performs(wide, move, ALL_LANES, corners(layout.grid_shape(shape)))
+    else:
+        good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
+    if not good:
         _LOG.debug("no plan of %s copies: %s", found.copies, move)
         return None
     return wide

@@ -94,7 +94,8 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
     # Numbers of elements before they are broadcast, and all that lead to them.
     largest = max(math.prod(shape) for shape in (*(step.shape for step in move.steps), shape))
     integer = ELEMENT if largest + layout.block[1] <= np.iinfo(ELEMENT).max else np.int64
-    rows = np.arange(layout.native_rows, dtype=integer)[None, :, None]
+    live = layout.live_rows(shape)
+    rows = live.astype(integer)[None, :, None]
     places = registers.astype(integer)[:, None, None], rows, lanes.astype(integer)[None, None, :]
     index, valid = layout.elements(shape, *places)
     full = (registers.size, rows.size, lanes.size)
@@ -117,4 +118,6 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
         mine = base + _linear(local, extents)
         numbers = np.where(here, mine, numbers)
     numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT, copy=False)
-    return _as_registers(np.broadcast_to(numbers, full), layout.packing)
+    every = np.full((registers.size, layout.native_rows, lanes.size), UNDEFINED, ELEMENT)
+    every[:, live] = numbers
+    return _as_registers(every, layout.packing)

@@ -56,14 +56,22 @@ def classes(register: Array, sublane: Array) -> list[RegisterClass]:
     support = (rank[first] >= 0).sum((1, 2))
     groups = np.split(np.argsort(inverse, kind="stable"), np.cumsum(np.bincount(inverse))[:-1])
     merged: list[_Merging] = []
+    # What the classes so far have in every place, to pass over those that cannot fit at once.
+    places = np.full((len(first), key.shape[1] // 2), -1, np.int8)
     for pattern in np.argsort(-support, kind="stable").tolist():
         if not support[pattern]:
             continue
         ranks, sublanes = rank[first[pattern]], sublane[first[pattern]]
-        for candidate in merged:
-            if candidate.accept(ranks, sublanes, groups[pattern]):
+        mine = sublanes.reshape(-1)
+        filled = mine >= 0
+        there = places[: len(merged)][:, filled]
+        fitting = ((there == mine[filled]) | (there < 0)).all(1)
+        for number in np.nonzero(fitting)[0].tolist():
+            if merged[number].accept(ranks, sublanes, groups[pattern]):
+                places[number, filled] = mine[filled]
                 break
         else:
+            places[len(merged)] = mine
             merged.append(_Merging(ranks.copy(), sublanes.copy(), groups[pattern]))
     return [m.finish(table) for m in merged]
 
@@ -76,10 +84,11 @@ class _Merging:
         self.groups = [(members, np.arange(int(rank.max()) + 1))]
 
     def accept(self, rank: Array, sublane: Array, members: Array) -> bool:
-        """Merges a pattern if it agrees wherever both matter, up to a one-to-one renaming."""
+        """Merges a pattern, whose sublanes agree wherever both matter, if its ranks do so as well.
+
+        They may be renamed, one to one.
+        """
         both = (self.rank >= 0) & (rank >= 0)
-        if (self.sublane[both] != sublane[both]).any():
-            return False
         mapping = np.full(int(rank.max()) + 1, -1)
         for mine, theirs in {*zip(self.rank[both].tolist(), rank[both].tolist(), strict=True)}:
             if mapping[theirs] >= 0 or mine in mapping:

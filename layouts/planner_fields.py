@@ -84,14 +84,14 @@ class Field:
 
     def array(self) -> Array:
         """[registers, 8, 128]."""
-        result = self._affine(self.base)
-        for (s0, s1, l0, l1), affine in self.overlays:
-            result[:, s0:s1, l0:l1] = self._affine(affine)[:, s0:s1, l0:l1]
+        result = np.empty((self.registers, SUBLANES, LANES), np.int64)
+        for (s0, s1, l0, l1), (constant, grid, sublane, lane) in (
+            (FULL, self.base),
+            *self.overlays,
+        ):
+            along = constant + lane * np.arange(l0, l1) + sublane * np.arange(s0, s1)[:, None]
+            result[:, s0:s1, l0:l1] = along + grid * np.arange(self.registers)[:, None, None]
         return result % self.modulus if self.modulus else result
-
-    def _affine(self, affine: Affine) -> Array:
-        grid, sublane, lane = np.indices((self.registers, SUBLANES, LANES), np.int64)
-        return affine[0] + affine[1] * grid + affine[2] * sublane + affine[3] * lane
 
     @classmethod
     def of(cls, values: Array, modulus: int = 0) -> Field | None:

@@ -124,18 +124,18 @@ def apply_index(
 
 def _agreeing(patterns: Array) -> list[tuple[Array, Array]]:
     """Patterns that agree wherever both matter, merged, and which ones were merged into each."""
+    flat = patterns.reshape(len(patterns), -1)
+    matter = flat[:, any_along(flat >= 0, 0)].astype(np.int8)
     groups: list[tuple[Array, Array]] = []
     left = np.arange(len(patterns))
     while left.size:
         # Whoever agrees with the first joins it, unless it disagrees with one that did before.
-        merged, rest = patterns[left[0]].copy(), patterns[left]
-        joins = ((merged == rest) | (merged < 0) | (rest < 0)).all((1, 2))
-        joined = np.zeros(len(patterns), np.bool_)
-        for place in np.nonzero(joins)[0].tolist():
-            pattern = rest[place]
-            if ((merged == pattern) | (merged < 0) | (pattern < 0)).all():
-                merged = np.maximum(merged, pattern)
-                joined[left[place]] = True
-        groups.append((merged, joined))
+        joined, waiting = np.zeros(len(patterns), np.bool_), left
+        while waiting.size:
+            joined[waiting[0]] = True
+            places = matter[waiting[0]] >= 0
+            mine, others = matter[waiting[0], places], matter[waiting[1:]][:, places]
+            waiting = waiting[1:][((others == mine) | (others < 0)).all(1)]
+        groups.append((patterns[joined].max(0), joined))
         left = left[~joined[left]]
     return groups

@@ -21,7 +21,7 @@ from pallasite.layouts.strategies_lanes import (
 from pallasite.layouts.strategies_rows import move_rows
 
 _FEW_SEGMENTS = 3
-_MOST_ROTATIONS = 32
+_FEW_ROTATIONS, _MOST_ROTATIONS = 8, 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Beyond these, no strategy looks at single rows, at single words."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
@@ -61,7 +61,9 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         attempts.append(lambda p: rotate_first(p, x, move, aligned))
         attempts.append(lambda p: rotate_last(p, x, move, aligned))
     if move.slope != 1 or amounts.size > 1 or move.starts.size > _FEW_SEGMENTS:
-        attempts.append(lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
+        # What promises to be cheapest goes first: rotations by many amounts seldom are.
+        place = 0 if amounts.size > _FEW_ROTATIONS else len(attempts)
+        attempts.insert(place, lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
         if len(move.register) <= _MANY_REGISTERS:
             attempts.append(lambda p: gather_columns(p, x, move, costs))
         if len(move.register) <= _FEW_REGISTERS:

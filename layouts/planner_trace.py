@@ -6,8 +6,10 @@ The first step of planning: the index map and both layouts are evaluated in clos
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -62,9 +64,11 @@ class Trace:
 def trace(move: Move) -> Trace:
     """Evaluates `move`, cutting the lanes until every step is affine on every segment."""
     layout, shape = move.destination
-    starts = np.zeros(1, np.int64)
-    registers = np.arange(layout.register_count(shape))[:, None, None]
-    rows = np.arange(layout.native_rows)[None, :, None]
+    integer = _integer(move)
+    starts = np.zeros(1, integer)
+    registers = np.arange(layout.register_count(shape), dtype=integer)[:, None, None]
+    live = layout.live_rows(shape)
+    rows = live.astype(integer)[None, :, None]
     while True:
         index, valid, lines = _destination_index(layout, shape, registers, rows, starts)
         for step in reversed(move.steps):
@@ -73,7 +77,7 @@ def trace(move: Move) -> Trace:
         if not lines.cuts.any():
             break
         lines.cuts[starts] = True
-        starts = np.nonzero(lines.cuts)[0]
+        starts = np.nonzero(lines.cuts)[0].astype(integer)
     full = (registers.size, rows.size, starts.size)
     valid = np.broadcast_to(valid, full)
     register, row, lane = (
@@ -83,7 +87,29 @@ def trace(move: Move) -> Trace:
     longer = np.diff(np.append(starts, LANES)) > 1
     if not (register[..., longer] >= 0).any():
         slopes = (0, 0, 1)  # Single lanes advance in no way; a displacement serves them best.
-    return _merged(Trace(starts, register, row, lane, slopes, walked))
+    found = _merged(Trace(starts, register, row, lane, slopes, walked))
+    fields = (found.register, found.row, found.lane)
+    register, row, lane = (_with_rows(field, live, layout.native_rows) for field in fields)
+    return Trace(found.starts.astype(np.int64), register, row, lane, slopes, walked)
+
+
+def _integer(move: Move) -> type[np.integer[Any]]:
+    """The smaller of two types, which is twice as fast, if it holds every number of an element."""
+    laid = (*move.sources, move.destination)
+    shapes = [*(step.shape for step in move.steps), *(shape for _, shape in laid)]
+    places = [layout.register_count(shape) * layout.native_rows * LANES for layout, shape in laid]
+    # Sums of two numbers, and those of what lies before or behind the data.
+    largest = 4 * (sum(places) + sum(math.prod(shape) for shape in shapes))
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _with_rows(field: Array, live: Array, count: int) -> Array:
+    """`field` [registers, rows, segments] of the rows `live`, with -1 in all others."""
+    if live.size == count:
+        return field.astype(np.int64)
+    full = np.full((len(field), count, field.shape[2]), -1)
+    full[:, live] = field
+    return full
 
 
 def _destination_index(

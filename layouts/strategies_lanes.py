@@ -160,7 +160,12 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
         return None
     keep = np.where(middle_register >= 0, np.arange(SUBLANES)[None, :, None], -1)
     middle = WordMove(move.starts, middle_register, keep, middle_lane, move.slope)
+    # What the gathers along the sublanes will cost at least is not there for the others.
+    turned = move.wanted & (move.sublane != np.arange(SUBLANES)[None, :, None])
+    later = costs.copies * costs.gather(False) * int(any_along(turned, 1, 2).sum())
+    program.limit -= later
     made = gather_within_rows(program, x, middle, costs, 40)
+    program.limit += later
     if made is None:
         return None
     index = np.where(move.wanted, move.sublane, -1)

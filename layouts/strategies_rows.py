@@ -223,12 +223,9 @@ class _Fill:
 
 
 def _mask(layer: Layer, group: RegisterClass, starts: Array) -> Mask:
-    ends = np.append(starts[1:], LANES)
-    wanted = np.zeros((SUBLANES, LANES), np.bool_)
-    allowed = np.ones((SUBLANES, LANES), np.bool_)
-    for s in range(SUBLANES):
-        for segment, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            mine = segment in layer.segments.get(s, ())
-            wanted[s, start:end] = mine
-            allowed[s, start:end] = mine or group.rank[s, segment] < 0
+    mine = np.zeros((SUBLANES, starts.size), np.bool_)
+    for s, segments in layer.segments.items():
+        mine[s, list(segments)] = True
+    lengths = np.diff(np.append(starts, LANES))
+    wanted, allowed = (np.repeat(f, lengths, 1) for f in (mine, mine | (group.rank < 0)))
     return Mask.of(wanted, allowed)

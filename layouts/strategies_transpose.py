@@ -32,7 +32,7 @@ def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Pla
     if not dims:
         return None
     if move.bits not in costs.transpose_bits:
-        return _widened(move, costs, plan)
+        return by_widening(move, costs, plan)
     plans = [p for d in dims if (p := _through(move, d, costs, plan)) is not None]
     return min(plans, key=lambda p: p.cost, default=None)
 
@@ -133,8 +133,11 @@ def _transpose(
     return program.reshape(made, result.grid_shape(shape)), result
 
 
-def _widened(move: Move, costs: Costs, plan: Planner) -> Plan | None:
-    """Unpacks all sources to 32 bits, plans the movement there, and packs the result."""
+def by_widening(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Unpacks all sources to 32 bits, plans the movement there, and packs the result.
+
+    None if there is no such plan, or if not all layouts are native.
+    """
     layout, shape = move.destination
     if not layout.is_native or not all(source.is_native for source, _ in move.sources):
         return None

@@ -127,6 +127,15 @@ class VectorLayout:
     def register_count(self, shape: Sequence[int]) -> int:
         return math.prod(self.grid_shape(shape))
 
+    def live_rows(self, shape: Sequence[int]) -> NDArray[Any]:
+        """The rows, ascending, that hold data in some register."""
+        rows = np.arange(self.native_rows)
+        extent, _ = self.extents(shape)
+        if self.row is None or self.row + extent > self.tile_rows:
+            return rows
+        place = rows % self.tile_rows - self.row
+        return rows[(place >= 0) & (place < extent)]
+
     def register_shape(self) -> tuple[int, ...]:
         """The vector shape of one register."""
         return register_shape(self.bits)
