@@ -75,7 +75,8 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     if picked is None:
         return None
     chosen = np.arange(count).reshape(tuple(grid))[np.ix_(*picked)].reshape(-1)
-    nearer = first[:, chosen] - _left_out(picked, kind, first, grid)
+    # What is left out of one row of the grid may be more than there is before the next one.
+    nearer = np.maximum(first[:, chosen] - _left_out(picked, kind, first, grid), 0)
     order = np.argsort(kind[chosen], kind="stable")
     kinds = np.bincount(kind[chosen])
     model = order[np.cumsum(kinds) - kinds + kinds // 2]

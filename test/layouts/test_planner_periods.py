@@ -100,3 +100,12 @@ def test_part_of_a_transpose_needs_part_of_the_source(bits: int):
     sources = [source_elements(move.sources[0], 0, part.registers[0], part.lanes[0])]
     expected = expected_elements(move, registers, lanes)
     np.testing.assert_array_equal(execute_part(made, part, sources), expected)
+
+
+def test_models_come_from_registers_that_there_are():
+    """Rows of the grid may leave out more registers than there are before the next row."""
+    move = Move.reshape((N2, (1500, 900)), N2, (450, 3000))
+    few, whole = found(move), trace(move)
+    assert few is not None
+    wanted = whole.register[few.chosen] >= 0
+    np.testing.assert_array_equal(few.found.register >= 0, wanted)
