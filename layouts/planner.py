@@ -31,6 +31,7 @@ from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies_flat import by_chunks, registers_to_check, usual_cost
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
 from pallasite.layouts.strategies_transpose import (
     append,
@@ -46,12 +47,14 @@ _FEW_REGISTERS = 64
 
 _LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
+_HUGE = 2048
+"""Where to look for patterns takes a second."""
 _SLACK = 1.1
 """How much dearer a plan of few registers may be that turns out to be cheapest for all."""
 _MANY = 128
 """Destinations of more registers are planned for those that repeat."""
 _SMALL = 32
-"""Destinations of so few registers are not taken apart into copies."""
+"""Destinations of so few registers are not taken apart into copies, nor moved through chunks."""
 
 _MANY_ROWS = 64
 """Rows of so few are cut anew in whatever way is best."""
@@ -75,16 +78,25 @@ def plan(move: Move, costs: Costs) -> Plan:
         made = by_widening(move, costs, plan)
         if made is not None and performs(made, move, ALL_LANES, corners(grid)):
             return made
+    anew = _registers(move) > _SMALL and _cuts_rows_anew(move)
+    straight = by_chunks(move, costs) if anew else None
+    if straight is not None and straight.cost <= _slack(move) * usual_cost(move, costs):
+        if performs(straight, move, ALL_LANES, registers_to_check(move)):
+            return straight
+        _LOG.debug("strategy '%s' planned wrongly: %s", straight.how, move)
+        straight = None
     found = trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
     made = None if turned is not None else _by_periods(move, found, costs)
-    if made is not None:
+    if made is not None and (straight is None or made.cost <= straight.cost):
         return made
     for slack in (1.0, math.inf):
-        plans = _Search(move, found, costs, slack, turned).run()
+        plans = _Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             # Transposes are put together of plans that were checked.
             checked = corners(grid) if best is turned else None
+            if best is straight:
+                checked = registers_to_check(move)
             if performs(best, move, found.starts, checked):
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
@@ -100,12 +112,8 @@ def plan(move: Move, costs: Costs) -> Plan:
     )
 
 
-def _is_widened(move: Move) -> bool:
-    """Whether narrow elements move as words: a reshape makes many rows of other lengths, which do
-    not fill registers."""
-    layouts = [layout for layout, _ in (*move.sources, move.destination)]
-    if move.bits == 32 or not all(layout.is_native for layout in layouts):
-        return False
+def _cuts_rows_anew(move: Move) -> bool:
+    """Whether a reshape makes many rows of others, whose lengths do not fill registers."""
     for step in move.steps:
         if isinstance(step, Reshape) and step.shape and step.source_shape:
             lengths = step.source_shape[-1], step.shape[-1]
@@ -114,6 +122,17 @@ def _is_widened(move: Move) -> bool:
             if lengths[0] != lengths[1] and not whole and rows > _MANY_ROWS:
                 return True
     return False
+
+
+def _is_widened(move: Move) -> bool:
+    """Whether narrow elements move as words, one by one."""
+    layouts = [layout for layout, _ in (*move.sources, move.destination)]
+    return move.bits < 32 and all(la.is_native for la in layouts) and _cuts_rows_anew(move)
+
+
+def _slack(move: Move) -> float:
+    """How much dearer a plan may be that is quickly found, the more so the larger the block."""
+    return 1.25 if _registers(move) > _HUGE else 1.0
 
 
 def _registers(move: Move) -> int:
@@ -211,17 +230,24 @@ class _Search:
     """Asks the strategies for plans; none may cost more than `slack` times the best before it."""
 
     def __init__(
-        self, move: Move, found: Trace, costs: Costs, slack: float, turned: Plan | None
+        self,
+        move: Move,
+        found: Trace,
+        costs: Costs,
+        slack: float,
+        turned: Plan | None,
+        straight: Plan | None = None,
     ) -> None:
         self._move, self._found, self._costs, self._slack = move, found, costs, slack
-        self._plans = [] if turned is None else [turned]
+        self._turned = turned
+        self._plans = [p for p in (turned, straight) if p is not None]
 
     def run(self) -> list[Plan]:
         found, costs = self._found, self._costs
         packing = self._move.destination[0].packing
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
-        thorough = not self._plans
-        if self._plans and len(found.register) > _FEW_REGISTERS:
+        thorough = self._turned is None
+        if not thorough and len(found.register) > _FEW_REGISTERS:
             return self._plans
         words = whole_words(found, packing)
         if words is not None:

@@ -96,6 +96,14 @@ def test_any_movement(case, target: str, seed: int):
     check(case, target, element, seed)
 
 
+@pytest.mark.parametrize(("bits", "target"), [(32, "v4"), (8, "v5e"), (16, "v6e")])
+def test_rows_cut_anew(bits: int, target: str):
+    layout = VectorLayout.native(2, bits)
+    move = Move.reshape((layout, (190, 162)), layout, (171, 180))
+    assert "chunks" in plan(move, Costs.of(get_target(target))).how
+    check(moving.Case(move, lambda x: x.reshape(171, 180)), target, TYPES[bits][0], 0)
+
+
 @pytest.mark.parametrize("bits", [32, 16])
 @pytest.mark.parametrize(
     ("move", "meaning"),

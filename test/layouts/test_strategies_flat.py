@@ -1,0 +1,108 @@
+"""Rows cut anew through chunks of 128 elements."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from pallasite.layouts.move import Move
+from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.planner_check import performs
+from pallasite.layouts.planner_demand import ALL_LANES
+from pallasite.layouts.strategies_flat import by_chunks, registers_to_check, usual_cost
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.targets import get_target
+
+V5E = Costs.of(get_target("v5e"))
+NATIVE = VectorLayout.native(2, 32)
+
+
+def reshape(source: Sequence[int], shape: Sequence[int], bits: int = 32) -> Move:
+    laid = VectorLayout.native(len(source), bits), tuple(source)
+    return Move.reshape(laid, VectorLayout.native(len(shape), bits), tuple(shape))
+
+
+def factors(rng: random.Random, total: int) -> tuple[int, ...]:
+    shape: list[int] = []
+    for _ in range(rng.randrange(3)):
+        shape.append(rng.choice([d for d in range(1, total + 1) if total % d == 0]))
+        total //= shape[-1]
+    return (*shape, total)
+
+
+def shapes() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    rng = random.Random(0)
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    while len(found) < 30:
+        total = rng.choice((720, 1001, 2310, 4096, 5040, 9999, 13200))
+        source, shape = factors(rng, total), factors(rng, total)
+        if source[-1] >= 16 and math.prod(shape[:-1]) < 300:
+            found.append((source, shape))
+    return found
+
+
+@pytest.mark.parametrize(("source", "shape"), shapes(), ids=str)
+def test_every_element_of_every_register(source: Sequence[int], shape: Sequence[int]):
+    move = reshape(source, shape)
+    made = by_chunks(move, V5E)
+    assert made is not None
+    assert performs(made, move, ALL_LANES)
+
+
+def test_instructions_do_not_grow_with_the_block():
+    few, many = (by_chunks(reshape((n * 97, 201), (n * 201, 97)), V5E) for n in (2, 20))
+    assert few is not None
+    assert many is not None
+    assert many.grid_instructions <= 1.1 * few.grid_instructions < 200
+    assert many.cost < 10.5 * few.cost
+
+
+def test_cheaper_than_a_plan_by_patterns():
+    """Where it is judged to be so, plans of widened elements too are of few instructions."""
+    for bits in (32, 8):
+        move = reshape((427, 162), (378, 183), bits)
+        made = plan(move, V5E)
+        assert "chunks" in made.how
+        assert made.grid_instructions < 300
+
+
+def test_the_usual_cost_is_about_that_of_a_plan_by_patterns():
+    # What the search found before there was anything else.
+    assert usual_cost(reshape((427, 162), (378, 183)), V5E) == pytest.approx(2866, rel=0.2)
+    assert usual_cost(reshape((501, 666), (54, 37, 167)), V5E) == pytest.approx(13734, rel=0.2)
+    assert usual_cost(reshape((26, 1312), (533, 16, 4)), V5E) == pytest.approx(3490, rel=0.3)
+
+
+def test_patterns_are_cheaper_where_rows_are_short():
+    move = reshape((26, 1312), (533, 16, 4))
+    made = by_chunks(move, V5E)
+    assert made is not None
+    assert usual_cost(move, V5E) < plan(move, V5E).cost * 1.3 < made.cost
+
+
+def test_the_registers_to_check_are_in_every_place_of_a_chunk():
+    move = reshape((1810, 35), (905, 70))
+    layout, shape = move.destination
+    every = np.arange(layout.register_count(shape))
+    checked = registers_to_check(move)
+    begins = every * 8 * 70 % 128
+    assert set(begins[checked].tolist()) == set(begins.tolist())
+    assert {0, every[-1]} <= set(checked.tolist())
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        reshape((427, 162), (378, 183), 16),
+        reshape((700, 15), (100, 105)),
+        Move.reshape((VectorLayout(32, 0, 1, 3, 0), (90, 91)), NATIVE, (91, 90)),
+        Move.slice((NATIVE, (90, 91)), NATIVE, (1, 1), (9, 9)),
+    ],
+    ids=str,
+)
+def test_declined(move: Move):
+    assert by_chunks(move, V5E) is None
