@@ -8,7 +8,8 @@ Needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compi
 operands (spec/vreg_lowering.md section 3). VMEM buffers are ours, and DMAs change the tiling on the
 way, so there a tile is exactly one register, or as many rows as the array has. A buffer of 32-bit
 elements that is accessed at rows which are not multiples of a register's rows is tiled by single
-rows, where any row can begin a register. Shapes stay as they are; padding is implied.
+rows, where any row can begin a register; one of packed elements by rows of words, if the row is
+known at run time only. Shapes stay as they are; padding is implied.
 """
 
 from __future__ import annotations
@@ -243,14 +244,24 @@ def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Til
 
 def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
     """True if some access to `buffer` may begin at a row that does not begin a register, or some
-    view of it cuts its rows anew; for packed types a row is one of words."""
+    view of it cuts its rows anew; for packed types a row is one of words, and known rows within a
+    register are shifted."""
     kind = _memref(buffer)
     if kind is None or len(kind.get_shape()) < 2:
         return False
     if _refolded(buffer, _tile_rows(kind.get_shape()[-2], packing(bits))):
         return True
+    if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
+        return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
+
+
+def _begins_words(row: SSAValue | None, p: int) -> bool:
+    """Whether a packed row known at run time begins a row of words, and maybe no register."""
+    if row is None or constant_of(row) is not None:
+        return False
+    return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
 
 
 def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
