@@ -83,6 +83,9 @@ class Target:
     unconverted: frozenset[str] = frozenset()
     """Element types that registers hold and no conversion reads or writes."""
 
+    chip_devices: int = 1
+    """Devices that one chip is for a program."""
+
     clock_hz: float = 940e6
     hbm_bytes_per_second: float = 820e9
     vmem_bytes_per_second: float = 16e12
@@ -98,6 +101,11 @@ class Target:
     """VPU operations on registers that one cycle issues."""
     load_slots: int = 3
     unit_latency: dict[str, int] = field(default_factory=dict[str, int], hash=False, compare=False)
+
+    @property
+    def spatial(self) -> bool:
+        """Chips are neighbours in three dimensions, not in two."""
+        return self.topology.partition(":")[2].count("x") == 2
 
 
 def _square(*types: str) -> set[tuple[str, str]]:
@@ -180,7 +188,7 @@ _V6E = Target(
     bf16_trunc=True, spreads_packed_lanes=True,
 )  # fmt: skip
 _V7X = Target(
-    name="v7x", generation=7, topology="tpu7x:2x2x1",
+    name="v7x", generation=7, topology="tpu7x:2x2x1", chip_devices=2,
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),

@@ -33,7 +33,21 @@ def test_device_kind(target: str, kind: str, cores: int) -> None:
         assert pltpu.get_tpu_info().num_cores == cores
         assert jax.make_mesh((8,), ("x",)).devices.shape == (8,)
     assert device.device_kind == "cpu"
-    assert not hasattr(device, "num_cores")
+    assert not hasattr(device, "num_cores") and not hasattr(device, "coords")
+
+
+@pytest.mark.parametrize(
+    ("target", "last"),
+    [("v6e", ((1, 3, 0), 0)), ("v5p", ((1, 1, 1), 0)), ("v7x", ((1, 1, 0), 1))],
+)
+def test_where_chips_are(target: str, last: tuple[tuple[int, int, int], int]) -> None:
+    """Programs that lay rings through a slice sort its devices by their coordinates."""
+    devices = jax.devices()
+    with simulate(target):
+        places = [(device.coords, device.core_on_chip) for device in devices]
+    assert places[0] == ((0, 0, 0), 0)
+    assert places[-1] == last
+    assert len(set(places)) == 8
 
 
 def test_modules_are_changed_once_they_are_imported(

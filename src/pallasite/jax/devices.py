@@ -25,7 +25,7 @@ from jax._src.pallas.mosaic import tpu_info
 from jax.experimental.pallas import tpu as pltpu
 
 from pallasite.jax.settings import Settings
-from pallasite.targets import TARGETS
+from pallasite.targets import TARGETS, Target
 
 DEVICE_KINDS = {
     "v4": "TPU v4",
@@ -89,13 +89,38 @@ def _answer_of_devices(current: Current) -> None:
             return self.__getattr__("num_cores")
         return TARGETS[settings.target].cores
 
+    def coords(self: Any) -> tuple[int, int, int]:
+        settings = current()
+        if settings is None or self.platform != "cpu":
+            return self.__getattr__("coords")
+        target = TARGETS[settings.target]
+        return coordinates(self.id // target.chip_devices, target)
+
+    def core_on_chip(self: Any) -> int:
+        settings = current()
+        if settings is None or self.platform != "cpu":
+            return self.__getattr__("core_on_chip")
+        return self.id % TARGETS[settings.target].chip_devices
+
     device.device_kind = property(device_kind, doc=kind.__doc__)
     device.num_cores = property(num_cores)
-    # A CPU of this kind has no coordinates; JAX arranges its devices as those of any CPU.
+    device.coords = property(coords)
+    device.core_on_chip = property(core_on_chip)
+    # The number of CPUs need not be that of a slice, so JAX arranges them as any CPUs.
     handlers = mesh_utils.device_kind_handler_dict
     for name in DEVICE_KINDS.values():
         if name in handlers:
             handlers[name] = _unless_cpu(handlers[name])
+
+
+def coordinates(chip: int, target: Target) -> tuple[int, int, int]:
+    """Where chip number `chip` is in a slice of `target`, x first; two chips in x.
+
+    Slices of v5e and v6e are flat and grow in y; those of the others are two chips in y as well,
+    and grow in z.
+    """
+    x, rest = chip % 2, chip // 2
+    return (x, rest % 2, rest // 2) if target.spatial else (x, rest, 0)
 
 
 def _unless_cpu(handler: Callable[..., Any]) -> Callable[..., Any]:
