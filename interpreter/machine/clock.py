@@ -18,7 +18,7 @@ from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.semaphores import Semaphore
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Machine
+    from pallasite.interpreter.machine.core import Core, Device, Machine
 
 
 class Clock(Observer):
@@ -31,6 +31,8 @@ class Clock(Observer):
         self.stalled: dict[Core, float] = dict.fromkeys(machine.cores, 0.0)
         self.work: dict[Core, Cost] = dict.fromkeys(machine.cores, FREE)
         self.hbm_bytes = 0
+        self.sent: dict[Device, float] = dict.fromkeys(machine.devices, 0.0)
+        """Bytes that left a device."""
         self._free: dict[Core, float] = dict.fromkeys(machine.cores, 0.0)
         """When the DMA engine of a core has moved what was enqueued so far."""
         self._ready: dict[Transfer, float] = {}
@@ -65,6 +67,8 @@ class Clock(Observer):
             self.hbm_bytes += int(size) * ends.count("hbm")
             slowest = self.target.hbm_bytes_per_second / ends.count("hbm")
         if transfer.remote:
+            if transfer.sender.device is not transfer.receiver.device:
+                self.sent[transfer.sender.device] += size
             slowest = min(slowest, self.target.ici_bytes_per_second)
         return size / slowest
 
@@ -94,7 +98,9 @@ class Clock(Observer):
     def summary(self) -> dict[str, Any]:
         """Seconds and cycles in all and per core, what was busy, and which roof bounds the kernel.
 
-        `intensity` is in operations per byte of HBM; `bound` compares it with the target's ratio.
+        `intensity` is in operations per byte of HBM; `bound` compares it with the target's ratio,
+        and both with `ici_seconds`, in which the device that sends most could have sent its bytes
+        over one link.
         """
         target, cores = self.target, self.machine.cores
         last = max(self.now[core] for core in cores)
@@ -103,6 +109,12 @@ class Clock(Observer):
         balance = target.bf16_ops_per_second / target.hbm_bytes_per_second
         capacity = last * target.clock_hz * len(cores)
         mxu = sum(self.work[core].cycles[UNITS.index("mxu")] for core in cores)
+        ici = max(self.sent.values()) / target.ici_bytes_per_second
+        roof = (
+            max(flops / target.bf16_ops_per_second, self.hbm_bytes / target.hbm_bytes_per_second)
+            / self.machine.device_count
+        )
+        bound = "compute" if intensity > balance else "memory"
         reach = last * target.hbm_bytes_per_second * self.machine.device_count
         return {
             "seconds": last,
@@ -111,7 +123,9 @@ class Clock(Observer):
             "hbm_bytes": self.hbm_bytes,
             "intensity": intensity if self.hbm_bytes else None,
             "balance": balance,
-            "bound": "compute" if intensity > balance else "memory",
+            "ici_bytes": round(sum(self.sent.values())),
+            "ici_seconds": ici,
+            "bound": "interconnect" if ici > roof else bound,
             "mxu_utilisation": mxu / capacity if last else 0.0,
             "hbm_utilisation": self.hbm_bytes / reach if last else 0.0,
             "cores": [self._core(core) for core in cores],

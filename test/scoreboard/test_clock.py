@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
-from pallasite.api import lower
+from pallasite.api import lower, simulate
 from pallasite.interpreter.costs import FREE, UNITS, cost_of, matmul_flops
+from pallasite.jax import simulate as simulated
 from pallasite.jax import trace
 from pallasite.targets import TARGETS
 
@@ -168,6 +171,65 @@ def test_roofline(size: int, bound: str) -> None:
     assert told["balance"] == pytest.approx(240, rel=0.01)
     assert told["intensity"] == pytest.approx(size / 3, rel=0.01)
     assert told["bound"] == bound
+
+
+@feature("Z14")
+def test_an_all_gather_takes_as_long_as_its_links() -> None:
+    """On a ring of D devices each sends D - 1 shards over its link, one after the other."""
+    devices, shard = 4, 1 << 20
+
+    def body(x: Any, o: Any, copied: Any, sent: Any, received: Any) -> None:
+        me = jax.lax.axis_index("x")
+        right = jax.lax.rem(me + 1, devices)
+        pltpu.sync_copy(x, o.at[me])
+        for step in range(devices - 1):
+            part = o.at[jax.lax.rem(me + devices - step, devices)]
+            pltpu.async_remote_copy(part, part, sent, received.at[step], (right,)).wait()
+
+    program = call(
+        body, S(devices, 2048, 128), in_specs=[ANY], out_specs=ANY,
+        scratch_shapes=[DMA, DMA, pltpu.SemaphoreType.DMA((devices - 1,))],
+    )  # fmt: skip
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("x",))
+    ring = jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    x = noise(devices * 2048, 128)
+    shards = [[part] for part in np.split(np.asarray(x), devices)]
+    ran = simulate(trace(ring, x), shards, form="tiles", devices=devices, profile=True)
+    for (gathered,) in ran.outputs:
+        np.testing.assert_array_equal(gathered.reshape(x.shape), x)
+    told = ran.profile
+    assert told is not None and told["bound"] == "interconnect"
+    assert told["ici_bytes"] == devices * (devices - 1) * shard
+    assert told["ici_seconds"] == pytest.approx((devices - 1) * shard / V5E.ici_bytes_per_second)
+    latency = (devices - 1) * V5E.dma_latency_seconds
+    copy = 2 * shard / V5E.hbm_bytes_per_second + V5E.dma_latency_seconds
+    assert told["ici_seconds"] <= told["seconds"]
+    assert told["seconds"] == pytest.approx(told["ici_seconds"] + latency + copy, rel=0.05)
+
+
+@feature("Z16")
+def test_operations_of_attention() -> None:
+    """4 T**2 K in the two products, 3 T**2 in the softmax: differences, exponentials, quotients."""
+    rows, depth = 256, 128
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.dot(q, k.T, preferred_element_type=jnp.float32)
+        weights = jnp.exp(scores - jnp.max(scores, axis=1, keepdims=True))
+        weights = weights / jnp.sum(weights, axis=1, keepdims=True)
+        return jnp.dot(weights, v, preferred_element_type=jnp.float32)
+
+    def body(q: Any, k: Any, v: Any, o: Any) -> None:
+        o[...] = attention(q[...], k[...], v[...])
+
+    inputs = [noise(rows, depth)] * 3
+    cost = pl.estimate_cost(attention, *inputs)
+    products, softmax = 4 * rows**2 * depth, 3 * rows**2
+    assert cost.flops + cost.transcendentals == products + softmax
+    program = call(body, S(rows, depth), cost_estimate=cost)
+    with simulated():
+        counted = jax.jit(program).lower(*inputs).compile().cost_analysis()
+    assert counted["flops"] + counted["transcendentals"] == products + softmax
+    assert profile(program, *inputs)["flops"] == products
 
 
 @feature("Z15")

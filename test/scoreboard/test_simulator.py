@@ -13,7 +13,7 @@ from pallasite.jax import trace
 from pallasite.targets import TARGETS
 
 from .counting import outcome
-from .support import S, call, equal, jnp, noise, pl, pltpu, ramp, run
+from .support import S, call, equal, jnp, noise, pl, pltpu, ramp, refusal, run
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
@@ -47,6 +47,25 @@ def test_what_unwritten_memory_holds(pattern: int) -> None:
     assert len(held) == 1
     other = execute(module, [[]], target=TARGETS["v5e"], poison=1 - pattern).outputs[0][0]
     assert held[0] != other[0, 0]
+
+
+@feature("Z09")
+def test_an_array_ends_before_its_last_tile_does() -> None:
+    """20 rows: forms above registers know no more of them, registers hold the 24 of whole tiles."""
+
+    def body(block: Any, x: Any, o: Any) -> None:
+        o[...] = x[pl.ds(block[0] * 8, 8)]
+
+    smem, x = pl.BlockSpec(memory_space=pltpu.SMEM), noise(20, 128)
+    program = call(body, S(8, 128), in_specs=[smem, pl.BlockSpec()])
+    last, beyond = jnp.array([2]), jnp.array([3])
+    for form in ("pallas", "mosaic", "dma"):
+        assert "out-of-bounds" in refusal(program, last, x, form=form)
+    for form in ("tiles", "vreg"):
+        result = run(program, last, x, form=form, checks=("bounds",))
+        equal(result[:4], x[16:])
+        assert np.isnan(result[4:]).all()
+        assert "out-of-bounds" in refusal(program, beyond, x, form=form)
 
 
 @feature("Z12")
