@@ -47,8 +47,6 @@ _FEW_REGISTERS = 64
 
 _LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
-_HUGE = 2048
-"""Where to look for patterns takes a second."""
 _SLACK = 1.1
 """How much dearer a plan of few registers may be that turns out to be cheapest for all."""
 _MANY = 128
@@ -131,8 +129,8 @@ def _is_widened(move: Move) -> bool:
 
 
 def _slack(move: Move) -> float:
-    """How much dearer a plan may be that is quickly found, the more so the larger the block."""
-    return 1.25 if _registers(move) > _HUGE else 1.0
+    """How much dearer a plan may be that is found at once: a search of large blocks is long."""
+    return 1.2 if _registers(move) > _LARGE else 1.0
 
 
 def _registers(move: Move) -> int:

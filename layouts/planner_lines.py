@@ -58,6 +58,9 @@ def progressions(table: Array) -> list[tuple[int, int]] | None:
     return dims
 
 
+_FEW_BOUNDS = 8
+
+
 @dataclass(frozen=True)
 class Line:
     """`base + slope * t`, t lanes after the start of a segment; base is [..., segments]."""
@@ -102,7 +105,13 @@ class Lines:
         """Which interval of the ascending `bounds` a line is in; cuts where it passes a bound."""
 
         def interval(value: Array) -> Array:
-            return np.searchsorted(bounds, value, side="right")
+            if bounds.size > _FEW_BOUNDS:
+                return np.searchsorted(bounds, value, side="right")
+            # Many times faster on large arrays.
+            count = (value >= bounds[0]).astype(np.int8)
+            for bound in bounds[1:]:
+                count += value >= bound
+            return count
 
         if line.slope != 0:
             self._cut(line.base, line.slope, interval)

@@ -71,11 +71,13 @@ def trace(move: Move) -> Trace:
     rows = live.astype(integer)[None, :, None]
     while True:
         index, valid, lines = _destination_index(layout, shape, registers, rows, starts)
-        for step in reversed(move.steps):
-            index = step.pull(lines, index)
-        register, row, lane, slopes = _locate_in_sources(move, lines, index, rows)
         if not lines.cuts.any():
-            break
+            # The borders of the data come first: beyond them nothing has to be looked at.
+            for step in reversed(move.steps):
+                index = step.pull(lines, index)
+            register, row, lane, slopes = _locate_in_sources(move, lines, index, rows)
+            if not lines.cuts.any():
+                break
         lines.cuts[starts] = True
         starts = np.nonzero(lines.cuts)[0].astype(integer)
     full = (registers.size, rows.size, starts.size)

@@ -33,6 +33,7 @@ _CHECKED = 256
 _JUDGED = 64
 """Blocks of rows by which the cost of other plans is judged."""
 
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _FEW_AMOUNTS = 16
 """So few numbers of lanes by which rows move make few patterns."""
 
@@ -94,7 +95,9 @@ def usual_cost(move: Move, costs: Costs) -> float:
     """
     source, target = _Rows.of(move.sources[0]), _Rows.of(move.destination)
     assert source is not None and target is not None, "not a movement of rows"
-    blocks = distinct_values(np.linspace(0, len(target.first) - 1, _JUDGED).astype(np.int64))
+    # Evenly spread, but not at even distances: these may be those of a pattern.
+    spread = np.arange(_JUDGED) * _GOLDEN % 1 * len(target.first)
+    blocks = distinct_values(spread.astype(np.int64))
     columns = distinct_values(np.linspace(0, target.blocks - 1, 4).astype(np.int64))
     column = columns[None, :, None] * LANES
     begin = target.number[blocks][:, None, :] * target.length + column
@@ -266,21 +269,27 @@ def _unchunked(program: Program, chunks: int, rows: _Rows) -> int:
     """The registers of rows from their chunks."""
     width = rows.blocks
     made = _Pieces(program, len(rows.first) * width)
+    column = np.arange(width)
+    long = np.minimum(rows.length - column * LANES, LANES)
     for phase, members in rows.phases():
-        begin = rows.begin(phase)[:, None]
-        parts: list[tuple[int, Array]] = []
-        for column in range(width):
-            held = members * (width + 1) + column
-            value = program.take(chunks, held)
-            if (begin + min(rows.length - column * LANES, LANES) > LANES).any():
-                value = program.select(
-                    Mask.of(_LANE >= begin), value, program.take(chunks, held + 1)
-                )
-            parts.append((value, members * width + column))
-        value = program.concat([v for v, _ in parts])
+        begin = rows.begin(phase)
+        # Registers whose rows end in the chunk in which they begin need no other.
+        two = any_along(begin[:, None] + long > LANES, 0)
+        parts: list[int] = []
+        numbers: list[Array] = []
+        for columns in (column[two], column[~two]):
+            if columns.size:
+                held = (members[:, None] * (width + 1) + columns).reshape(-1)
+                numbers.append((members[:, None] * width + columns).reshape(-1))
+                parts.append(program.take(chunks, held))
+                if two[columns[0]]:
+                    mask = Mask.of(_LANE >= begin[:, None])
+                    later = program.take(chunks, held + 1)
+                    parts[-1] = program.select(mask, parts[-1], later)
+        value = program.concat(parts)
         if not rows.aligned(phase):
             value = program.gather_lanes(value, rows.turned(phase, 1))
-        made.add(value, np.concatenate([n for _, n in parts]))
+        made.add(value, np.concatenate(numbers))
     return made.value()
 
 

@@ -178,9 +178,7 @@ class Model:
         (result,) = self.results((operands,), into)
         return result
 
-    def results(
-        self, rows: Iterable[Sequence[SSAValue]], into: list[Operation]
-    ) -> list[SSAValue]:
+    def results(self, rows: Iterable[Sequence[SSAValue]], into: list[Operation]) -> list[SSAValue]:
         """The only results of new operations, one for each row of operands.
 
         The operations, which may have no results, are appended to `into`.
