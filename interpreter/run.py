@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, BlockArgument
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, VerifyError
+from pallasite.diagnostics import (
+    Diagnostic,
+    ExecutionError,
+    Note,
+    SourceLocation,
+    UsageError,
+    VerifyError,
+)
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
     Call,
@@ -101,8 +108,7 @@ def execute(
         )
     call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
-    limit = default_memory() if max_memory is None else max_memory
-    _check_memory(kernel, call, devices, limit)
+    check_arrays(call, devices, max_memory, source_location(kernel.func))
     split = _split(module, kernel, call, target)
     machine = Machine(
         target,
@@ -112,7 +118,7 @@ def execute(
         policy="random" if seed else "on_wait",
         checks=tuple(checks),
         poison=poison,
-        max_memory=limit,
+        max_memory=max_memory,
         unordered=unordered,
     )
     if program is None:
@@ -274,7 +280,12 @@ def _checked_inputs(call: Call, inputs: Sequence[Any]) -> list[Array]:
     ]
 
 
-def _check_memory(kernel: Kernel, call: Call, devices: int, limit: int) -> None:
+def check_arrays(
+    call: Call, devices: int, max_memory: int | None, location: SourceLocation | None
+) -> None:
+    """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
+    devices."""
+    limit = default_memory() if max_memory is None else max_memory
     size = sum(
         prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
         for type in (*call.operands, *call.results)
@@ -283,6 +294,6 @@ def _check_memory(kernel: Kernel, call: Call, devices: int, limit: int) -> None:
         raise ExecutionError(
             "memory-limit",
             f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
-            source_location(kernel.func),
+            location,
             [MEMORY_NOTE],
         )

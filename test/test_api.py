@@ -182,6 +182,12 @@ def test_random_inputs_depend_on_the_seed_only() -> None:
     assert not np.array_equal(first[0], other[0])
 
 
+def test_random_inputs_fit_into_the_memory_of_a_run() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    with pytest.raises(Diagnostic, match=r"the arrays of the call take .* bytes, more than"):
+        api.random_inputs(module, devices=1000, max_memory=1 << 20)
+
+
 def test_defects_of_passes_come_out_as_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
     from pallasite.passes import check_kernel
 

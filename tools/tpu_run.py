@@ -186,11 +186,11 @@ class Session:
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:
         """The operands of each device."""
+        from pallasite import api
 
         o = self.options
-        if o.devices < 1:
-            raise UsageError("device-count", f"expected at least one device, got {o.devices}")
-        return device_inputs(module, o.inputs, o.devices, o.seed)
+        api.check_devices(o.devices)
+        return device_inputs(module, o.inputs, o.devices, o.seed, o.max_memory)
 
     def _simulate(
         self, module: ModuleOp, inputs: list[list[Any]], conditions: Conditions | None = None
@@ -309,13 +309,20 @@ def load_arrays(path: str) -> list[Any]:
 
 
 def device_inputs(
-    module: ModuleOp, path: str | None, devices: int, seed: int = 0
+    module: ModuleOp,
+    path: str | None,
+    devices: int,
+    seed: int = 0,
+    max_memory: int | None = None,
 ) -> list[list[Any]]:
     """The operands of each device: of the `.npz` file at `path`, else random ones."""
     from pallasite import api
 
     if path is None:
-        return [api.random_inputs(module, seed + device) for device in range(devices)]
+        return [
+            api.random_inputs(module, seed + device, devices=devices, max_memory=max_memory)
+            for device in range(devices)
+        ]
     parts = [split(array, devices) for array in load_arrays(path)]
     return [[part[device] for part in parts] for device in range(devices)]
 

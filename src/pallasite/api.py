@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "v5e"
 CHECKS = ("race", "init", "bounds", "sync")
+MOST_DEVICES = 1 << 14
+"""More than any slice of TPUs has."""
 
 
 @contextmanager
@@ -94,6 +96,12 @@ def checks_named(names: Iterable[str]) -> tuple[str, ...]:
             known = ", ".join((*CHECKS, "all"))
             raise UsageError("unknown-check", f"expected checks of {known}, got {name!r}")
     return CHECKS if "all" in wanted else tuple(dict.fromkeys(wanted))
+
+
+def check_devices(devices: int) -> None:
+    """Raises a `UsageError` unless that many devices can be modelled."""
+    if not 1 <= devices <= MOST_DEVICES:
+        raise UsageError("device-count", f"expected 1 to {MOST_DEVICES} devices, got {devices}")
 
 
 def check_form(module: ModuleOp, form: str) -> str:
@@ -253,8 +261,7 @@ def simulate(
     wanted = checks_named(checks)
     if driver not in ("compiled", "reference"):
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
-    if devices < 1:
-        raise UsageError("device-count", f"expected at least one device, got {devices}")
+    check_devices(devices)
     from pallasite.interpreter.run import execute
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
@@ -272,9 +279,15 @@ def simulate(
 Array = NDArray[Any]
 
 
-def random_inputs(module: ModuleOp, seed: int = 0) -> list[Array]:
-    """Seeded inputs for the call that `module` records: normal floats, small integers, bools."""
+def random_inputs(
+    module: ModuleOp, seed: int = 0, *, devices: int = 1, max_memory: int | None = None
+) -> list[Array]:
+    """Seeded inputs for the call that `module` records: normal floats, small integers, bools.
+
+    Refuses arrays that a run on that many devices would refuse, as they exceed `max_memory`.
+    """
     from pallasite.dialects.kernel import call_of
+    from pallasite.interpreter.run import check_arrays
 
     call = call_of(module)
     if call is None:
@@ -282,6 +295,7 @@ def random_inputs(module: ModuleOp, seed: int = 0) -> list[Array]:
             "unknown-operands", "the module does not record its operands; give inputs, or --like"
         )
     with diagnosed("making inputs"):
+        check_arrays(call, devices, max_memory, source_location(module))
         return _random_arrays(call, seed)
 
 

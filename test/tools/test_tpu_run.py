@@ -217,7 +217,8 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--form", "fun"], "invalid choice"),
         ([ALIAS, "--inputs", "missing.npz"], "missing.npz"),
         ([ALIAS, "--inputs", ALIAS], "npz"),
-        ([ALIAS, "--devices", "0"], "at least one device"),
+        ([ALIAS, "--devices", "0"], "expected 1 to 16384 devices, got 0"),
+        ([ALIAS, "--devices", "1000000"], "expected 1 to 16384 devices"),
         ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
     ],
 )
