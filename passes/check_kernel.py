@@ -34,7 +34,7 @@ from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RUL
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
-from pallasite.passes.check_slices import slice_rule
+from pallasite.passes.check_slices import load_rule, slice_rule
 from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -306,8 +306,8 @@ _REFERENCE = _merged(
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),
         tpu.MemrefSliceOp: (slice_rule,),
-        tpu.VectorLoadOp: (_short_rows,),
-        vector.LoadOp: (_short_rows,),
+        tpu.VectorLoadOp: (_short_rows, load_rule),
+        vector.LoadOp: (_short_rows, load_rule),
         tpu.VectorStoreOp: (_byte_masks, _short_rows),
         vector.StoreOp: (_byte_masks, _short_rows),
     },

@@ -9,12 +9,13 @@ about some 2,000 slices). We move any rectangle: `--allow-beyond-reference` lift
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
-from pallasite.dialects import tpu
+from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_vectors import refusal
@@ -56,6 +57,30 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             raise _refused(op, dim, tile, "rows")
 
 
+def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
+    """Raises `Unsupported` for rows of a view whose columns of tiles do not follow each other.
+
+    `ref.at[:, 3, :]` of a wide array has one row of each tile; the TPU compiler loads single rows
+    of it, and stores any.
+    """
+    view = op.base
+    array, shape = _array_of(view), cast(MemRef, view.type).get_shape()
+    loaded = cast("VectorType[Attribute]", op.results[0].type).get_shape()
+    if array is None or len(shape) < 2 or len(loaded) != len(shape):
+        return
+    whole = array.type.get_shape()
+    dropped = array.dims[-2] != len(whole) - 2 and array.dims[-1] == len(whole) - 1
+    tile = tile_rows(whole[-2], bit_width(array.type)) if len(whole) > 1 else 1
+    if dropped and tile > 1 and shape[-1] > LANES and loaded[-2] > 1:
+        raise refusal(
+            op, "unaligned-slice",
+            f"the TPU compiler cannot load {loaded[-2]} rows of {view.type}, a view that has one "
+            f"row of each tile of {tile} rows of {array.type}",
+            f"the view's rows have {shape[-1]} lanes, whose tiles do not follow each other",
+            f"load the array itself and index its value, or take views of up to {LANES} lanes",
+        )  # fmt: skip
+
+
 def _array_of(view: SSAValue) -> _Array | None:
     """What `view` is a part of; None for memories without tiles and for other ways to see them."""
     owner = view.owner
@@ -94,15 +119,17 @@ def _whole_tiles(start: SSAValue, size: int, held: int, tile: int) -> bool:
     if remainder(start, tile) != 0:
         return False
     first = constant_of(start)
-    return size % tile == 0 or (first is not None and first + size == held)
+    return size % tile == 0 or size == held or (first is not None and first + size == held)
 
 
 def _rows_fit(
     start: SSAValue, size: int, held: int, tile: int, per_word: int, one_column: bool
 ) -> bool:
+    if _whole_tiles(start, size, held, tile):
+        return True
     if size % per_word or remainder(start, per_word) != 0:
         return False
-    if one_column or held <= tile or _whole_tiles(start, size, held, tile):
+    if one_column or held <= tile:
         return True
     first = constant_of(start)
     if first is not None:

@@ -34,13 +34,16 @@ GOOD = [
     ("16x256xbf16", ("d2", 2)), ("16x256xi8", ("d4", 4)), ("20x256xf32", (8, 12)),
     # An array of one tile, or of one column of tiles, is cut between words.
     ("6x256xf32", ("d1", 4)), ("6x256xbf16", ("d2", 4)), ("32x256xi8", ("d12", 12)),
+    # All of a dimension, from where a tile begins.
+    ("12x256xf32", ("d8", 12)), ("3x256xbf16", ("d4", 3)), ("3x256xi8", ("d4", 3)),
 ]  # fmt: skip
 BAD = [
     ("16x256xf32", ("d1", 8)), ("16x256xf32", (1, 8)), ("16x256xf32", (0, 12)),
     ("16x256xf32", ("d8", 3)), ("16x256xf32", ("d1", 2)), ("12x256xf32", ("d6", 6)),
     ("16x256xbf16", (0, 3)), ("16x256xbf16", ("d1", 2)), ("12x256xbf16", (1, 6)),
     ("16x256xi8", (0, 2)), ("16x256xi8", ("d12", 12)), ("32x256xi8", ("d2", 4)),
-    ("20x256xbf16", ("d8", 12)), ("6x256xbf16", ("d1", 2)),
+    ("20x256xbf16", ("d8", 12)), ("6x256xbf16", ("d1", 2)), ("12x256xf32", ("d4", 12)),
+    ("3x256xbf16", ("d2", 3)),
 ]  # fmt: skip
 
 
@@ -111,3 +114,28 @@ def test_views_of_views() -> None:
       %w = tpu.memref_slice %s[%c3, SLICE] : {flat} -> {memref("1x128xf32", ANY)}"""
     check(kernel(f"%x: {x}", body.replace("SLICE", "%z")))
     beyond(kernel(f"%x: {x}", body.replace("SLICE", "%c3")), "unaligned-slice")
+
+
+@pytest.mark.parametrize(
+    ("shape", "view", "loaded", "good"),
+    [
+        ("4x16x256xf32", "4x1x256xf32", "4x256xf32", False),
+        ("4x2x200xi32", "4x1x200xi32", "4x200xi32", False),
+        ("4x16x256xf32", "4x1x256xf32", "2x128xf32", False),
+        ("4x16x256xf32", "4x1x256xf32", "1x256xf32", True),
+        ("4x16x256xf32", "4x1x128xf32", "4x128xf32", True),
+        ("4x16x128xf32", "4x1x128xf32", "4x128xf32", True),
+        ("4x1x256xf32", "4x1x256xf32", "4x256xf32", True),
+    ],
+)
+def test_one_row_of_each_tile(shape: str, view: str, loaded: str, good: bool) -> None:
+    rows = view.replace("x1x", "x")
+    body = f"""%z = arith.constant 0 : i32
+      %r = tpu.memref_slice %x[%z, %z, %z] : {memref(shape)} -> {memref(view)}
+      %s = tpu.memref_squeeze %r : {memref(view)} -> {memref(rows)}
+      %v = vector.load %s[%c0, %c0] : {memref(rows)}, vector<{loaded}>"""
+    text = kernel(f"%x: {memref(shape)}", body)
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
