@@ -262,6 +262,17 @@ def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -
         )  # fmt: skip
 
 
+def _flat_iota(op: tpu.IotaOp, target: Target) -> None:
+    """Numbers count along rows or lanes."""
+    kind = cast(Vector, op.results[0].type)
+    if len(kind.get_shape()) < 2:
+        raise refusal(
+            op, "one-dimension", f"an iota of the one-dimensional {kind} is not supported",
+            "a flat vector runs through all sublanes of a register",
+            "count in two dimensions, then reshape: an iota of shape (1, n) along dimension 1",
+        )  # fmt: skip
+
+
 def _comparison(op: arith.CmpfOp, target: Target) -> None:
     """Comparisons hold for numbers; what else must hold for NaN is said by a second one."""
     name = CMPF_PREDICATES[op.predicate.value.data]
@@ -296,7 +307,7 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.SelectOp: (_narrow_extremum,),
     tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat_shift,),
-    tpu.IotaOp: (_half_word_iota,),
+    tpu.IotaOp: (_flat_iota, _half_word_iota),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 

@@ -189,6 +189,15 @@ def test_flat_vectors_are_neither_rotated_nor_gathered() -> None:
     beyond(gather("128xf32", 0, "i32"), "one-dimension")
 
 
+def test_flat_vectors_are_not_counted() -> None:
+    def count(shape: str) -> str:
+        dim = shape.count("x") - 1
+        return kernel("", f"%i = tpu.iota {{dimensions = array<i32: {dim}>}} : vector<{shape}>")
+
+    check(count("1x1024xi32"))
+    beyond(count("1024xi32"), "one-dimension")
+
+
 def test_counting_in_half_words() -> None:
     def iota(shape: str, dim: int) -> str:
         kind = f"vector<{shape}>"
