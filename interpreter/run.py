@@ -43,6 +43,7 @@ from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock
 from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
@@ -90,6 +91,7 @@ def execute(
     program: Program | None = None,
     profile: bool = False,
     unordered: bool = False,
+    grid_walk: GridWalk | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
@@ -98,7 +100,8 @@ def execute(
     Those from one core to another keep the order in which they were started, unless `unordered`.
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
     `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
-    modelled time of a kernel in form `tiles` or `vreg`.
+    modelled time of a kernel in form `tiles` or `vreg`. `grid_walk` is for kernels that still have
+    their grid, in form `pallas` or `mosaic`.
     """
     module = _executable(module)
     kernel = find_kernel(module)
@@ -121,6 +124,12 @@ def execute(
         max_memory=max_memory,
         unordered=unordered,
     )
+    if grid_walk is not None and form_of(module) not in ("pallas", "mosaic"):
+        raise UsageError(
+            "grid-form", "the order of a grid is chosen and told in forms pallas and mosaic; in "
+            "later forms the grid is a loop of the kernel",
+        )  # fmt: skip
+    machine.grid_walk = grid_walk
     if program is None:
         program = prepare(
             module, target=target, driver=driver, max_memory=max_memory, poison=poison,

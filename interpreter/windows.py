@@ -28,6 +28,7 @@ from pallasite.interpreter.driver import Program, Run
 from pallasite.interpreter.limits import GRID_POINT_STEPS
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.grid_walk import Axis
 from pallasite.interpreter.machine.views import Ref
 
 Index = tuple[int, ...]
@@ -218,10 +219,14 @@ class Invocation:
     ):
         self.core = core
         self.grid = grid
-        self._axes = [range(size) for size in grid]
+        axes = [range(size) for size in grid]
         if split is not None:
             first, count = split.part(core.index, grid[split.axis])
-            self._axes[split.axis] = range(first, first + count)
+            axes[split.axis] = range(first, first + count)
+        walk = core.machine.grid_walk
+        kinds = kernel.semantics or ("arbitrary",) * len(grid)
+        self._axes: Sequence[Axis] = axes if walk is None else walk.shuffled(axes, kinds, core)
+        self._visit = None if walk is None else walk.visit
         self._token = core.mark()
         self._budget = program.budget
         self._func = kernel.func
@@ -274,10 +279,12 @@ class Invocation:
         return None
 
     def steps(self) -> Run:
-        """Runs every grid point in order."""
+        """Runs every grid point, one after the other."""
         self.core.bounds = self.grid
         for number, point in enumerate(points(self._axes)):
             self._budget.spend(GRID_POINT_STEPS, self._func)
+            if self._visit is not None:
+                self._visit(point, self.core.device.index, self.core.index)
             yield from self._move(point, number)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
             yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
@@ -303,7 +310,7 @@ class Invocation:
         return ()
 
 
-def points(axes: Sequence[range]) -> Iterator[Index]:
+def points(axes: Sequence[Axis]) -> Iterator[Index]:
     """The points of a grid, last dimension fastest; grids may be far larger than memory."""
     if not axes:
         yield ()

@@ -30,6 +30,7 @@ from pallasite.targets import Target
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Clock
+    from pallasite.interpreter.machine.grid_walk import GridWalk
 
 _SPACES = {
     None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
@@ -303,6 +304,8 @@ class Machine:
         `unordered` lets transfers between the same two cores overtake each other.
         """
         self.host = HostMemory(max_memory)
+        self.grid_walk: GridWalk | None = None
+        """Set by who runs a kernel: how the points of its grid are taken."""
         self.target = target
         self.seed = seed
         self.poison = poison

@@ -29,6 +29,7 @@ from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from pallasite.dialects.kernel import Call
+    from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.run import Driver, Outcome
 
 DEFAULT_TARGET = "v5e"
@@ -254,9 +255,14 @@ def simulate(
     allow_beyond_reference: bool = False,
     profile: bool = False,
     unordered: bool = False,
+    grid_walk: GridWalk | None = None,
 ) -> Outcome:
     """`run`, returning everything the run tells: outputs, findings, memory peaks, transfers, log;
-    and with `profile` the modelled time and what bounds it (forms `tiles` and `vreg`)."""
+    and with `profile` the modelled time and what bounds it (forms `tiles` and `vreg`).
+
+    `grid_walk` takes parallel axes of the grid in a seeded order, and is told every step (forms
+    `pallas` and `mosaic`).
+    """
     model = target_named(target)
     wanted = checks_named(checks)
     if driver not in ("compiled", "reference"):
@@ -272,7 +278,7 @@ def simulate(
         return execute(
             lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,
             driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
-            unordered=unordered,
+            unordered=unordered, grid_walk=grid_walk,
         )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from pallasite.api import lower
+from pallasite.diagnostics import Diagnostic
+from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.run import execute
 from pallasite.jax import trace
 from pallasite.targets import TARGETS
@@ -47,6 +49,47 @@ def test_what_unwritten_memory_holds(pattern: int) -> None:
     assert len(held) == 1
     other = execute(module, [[]], target=TARGETS["v5e"], poison=1 - pattern).outputs[0][0]
     assert held[0] != other[0, 0]
+
+
+def numbered(x: Any, o: Any) -> None:
+    o[...] = x[...] + pl.program_id(0) * 10 + pl.program_id(1)
+
+
+GRID: dict[str, Any] = {
+    "grid": (4, 3),
+    "in_specs": [pl.BlockSpec((8, 128), lambda i, j: (i, j))],
+    "out_specs": pl.BlockSpec((8, 128), lambda i, j: (i, j)),
+    "compiler_params": pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+}
+
+
+@feature("Z06", "Z10")
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_order_of_parallel_axes(form: str) -> None:
+    """Every seed takes the points of a parallel axis in another order, to the same result."""
+    program, x = call(numbered, S(32, 384), **GRID), noise(32, 384)
+    expected = outcome(program, x, form="dma").outputs[0][0]
+    orders: set[tuple[tuple[int, ...], ...]] = set()
+    for seed in range(4):
+        points: list[tuple[int, ...]] = []
+        walk = GridWalk(seed, lambda point, device, core, points=points: points.append(point))
+        equal(outcome(program, x, form=form, grid_walk=walk).outputs[0][0], expected)
+        assert [j for _, j in points] == [0, 1, 2] * 4
+        assert sorted(points) == [(i, j) for i in range(4) for j in range(3)]
+        assert seed or points == sorted(points)
+        orders.add(tuple(points))
+    assert len(orders) > 2
+
+
+@feature("Z10")
+def test_who_visits_which_point() -> None:
+    program = call(numbered, S(32, 384), **GRID)
+    visits: list[tuple[tuple[int, ...], int, int]] = []
+    walk = GridWalk(visit=lambda *visit: visits.append(visit))
+    outcome(program, noise(32, 384), form="mosaic", target="v5p", grid_walk=walk)
+    assert sorted(visits) == [((i, j), 0, i // 2) for i in range(4) for j in range(3)]
+    with pytest.raises(Diagnostic, match="forms pallas and mosaic"):
+        outcome(program, noise(32, 384), form="tiles", grid_walk=walk)
 
 
 @feature("Z09")
