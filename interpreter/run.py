@@ -38,7 +38,13 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
-from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, functions_of
+from pallasite.interpreter.driver import (
+    DEFAULT_STEPS,
+    Budget,
+    Program,
+    functions_of,
+    located,
+)
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock
@@ -138,13 +144,17 @@ def execute(
     clock = Clock.start(machine) if profile else None
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
-    with values.quiet():
-        bound = [
-            bind(device, program, kernel, split, call, arrays)
-            for device, arrays in zip(machine.devices, checked, strict=True)
-        ]
-        machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
-        outputs = [b.outputs(call) for b in bound]
+    try:
+        with values.quiet():
+            bound = [
+                bind(device, program, kernel, split, call, arrays)
+                for device, arrays in zip(machine.devices, checked, strict=True)
+            ]
+            machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
+            outputs = [b.outputs(call) for b in bound]
+    except Diagnostic as error:
+        located(error, kernel.func)
+        raise
     return Outcome(
         outputs,
         {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in machine.cores)

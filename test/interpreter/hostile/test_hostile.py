@@ -135,6 +135,7 @@ CASES = {
         "index-map"),
     "map-of-other-arguments": (module("", grid="2",
         functions="func.func @t(%i: i32, %j: i32) -> (i32, i32) {\n return %i, %j : i32, i32\n}"), "index-map"),
+    "no-such-memory": (module("", output="memref<8x128xf32, #tpu.memory_space<vmem_shared>>"), "memory-space"),
     "no-map": (module("", grid="2"), "index-map"),
     "kernel-as-map": (module("", grid="2").replace("@t", "@kernel"), "index-map"),
 }  # fmt: skip
@@ -152,6 +153,7 @@ def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
             results=[((8, 128), "float32")], driver=driver, max_steps=steps, max_memory=1 << 30,
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
+    assert caught.value.location is not None, str(caught.value)
     assert time.process_time() - began < 10
 
 
