@@ -19,7 +19,8 @@ from xdsl.traits import get_effects
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, is_vector
+from pallasite.lowering.tiles_to_vregs.grids import is_vector
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller
 
 _WORDS = vector_of(i32, (SUBLANES, LANES))
 _NEVER_EARLY = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)

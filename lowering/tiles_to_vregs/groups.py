@@ -16,7 +16,8 @@ from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import bit_width, vector_of
 from pallasite.layouts.registers import LANES, native_tile
 from pallasite.lowering.creation import Model, made
-from pallasite.lowering.tiles_to_vregs.unroll import Registers, Unroller, as_grid, rule
+from pallasite.lowering.tiles_to_vregs.grids import Registers, as_grid
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}
 

@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.lowering.creation import Model
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, is_vector, rule
+from pallasite.lowering.tiles_to_vregs.grids import as_grid, is_vector
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 STEPS = "grid.steps"
 

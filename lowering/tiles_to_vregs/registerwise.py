@@ -16,13 +16,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.types import splat, splat_value
 from pallasite.lowering.creation import Model, made
-from pallasite.lowering.tiles_to_vregs.unroll import (
-    Unroller,
-    as_grid,
-    everywhere,
-    is_vector,
-    rule,
-)
+from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere, is_vector
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
                tpu.CreateSubelementMaskOp)  # fmt: skip

@@ -10,7 +10,8 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import splat
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller, as_grid, everywhere, rule
+from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
 @rule(grid.SliceOp)

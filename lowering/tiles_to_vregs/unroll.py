@@ -19,13 +19,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     VectorType,
@@ -47,15 +44,17 @@ from pallasite.lowering.creation import (
     made,
     prepend,
 )
+from pallasite.lowering.tiles_to_vregs.grids import (
+    Grid,
+    Registers,
+    as_grid,
+    is_vector,
+    known_integer,
+)
 from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
 # pyright: reportPrivateUsage=false
-Registers = NDArray[Any]
-"""A grid: SSA values of registers (None where poison), of the grid's shape."""
-
-Grid = tuple[int, ...]
-
 Rule = Callable[[Any, "Unroller"], None]
 """Takes an operation of the kind it is registered for."""
 
@@ -72,29 +71,6 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-def as_grid(values: Sequence[SSAValue | None], shape: Sequence[int]) -> Registers:
-    """An object array of `shape` that holds `values` in row-major order."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array.reshape(tuple(shape))
-
-
-def everywhere(register: SSAValue | None, shape: Grid) -> Registers:
-    """A grid of `shape` that holds one register at every position."""
-    array = np.empty(shape, dtype=object)
-    array.fill(register)
-    return array
-
-
-def known_integer(value: SSAValue) -> int | None:
-    """The integer that `value` is, if it is a scalar constant."""
-    owner = value.owner
-    if type(owner) is not arith.ConstantOp:
-        return None
-    constant = owner.properties["value"]
-    return constant.value.data if isinstance(constant, IntegerAttr) else None
 
 
 @lru_cache(maxsize=4096)
@@ -115,11 +91,6 @@ def _keep_scalars(op: Operation, u: Unroller) -> None:
     if op.regions or any([is_vector(r.type) for r in op.results]):
         raise _unknown(op)
     u.keep(op)
-
-
-def is_vector(kind: Attribute) -> bool:
-    """Whether `kind` is a vector type; `isinstance` is many times slower where it is not."""
-    return type(kind) is VectorType
 
 
 class Unroller:
