@@ -14,11 +14,11 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Note, VerifyError
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
@@ -260,11 +260,13 @@ def check_index_maps(module: ModuleOp) -> None:
         indices = [i32] * len(window.bounds or ())
         given, returned = found.function_type.inputs.data, found.function_type.outputs.data
         if list(given) != expected or list(returned) != indices:
+            wide = "jax_enable_x64 makes Python's integers 64 bits wide: return jnp.int32(0), not 0"
             raise VerifyError(
                 "index-map",
                 f"index map @{window.transform} must take ({', '.join(map(str, expected))}) and "
                 f"return ({', '.join(map(str, indices))}), got {found.function_type}",
                 source_location(found),
+                [Note(wide)] if i64 in returned else [],
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pallasite.diagnostics import VerifyError
 from pallasite.passes.reference_tiles import tile_rows
 
 from .checking import ANY, SMEM, beyond, check, kernel, load, matmul, memref, refused
@@ -189,3 +190,21 @@ def test_memory_that_is_too_small() -> None:
     check(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1), "v5e")
     refused(kernel(f"%a: {memref('8x128xf32')}, %s: {memref('300000xi32', SMEM)}", "", 1),
             "smem-exhausted")  # fmt: skip
+
+
+def test_index_maps_return_words() -> None:
+    text = f"""
+    func.func @kernel(%i: i32, %x: {memref("8x128xf32")}) attributes {{
+        dimension_semantics = [#tpu.dimension_semantics<arbitrary>], scalar_prefetch = 0 : i64,
+        iteration_bounds = array<i64: 2>, scratch_operands = 0 : i64,
+        tpu.core_type = #tpu.core_type<tc>,
+        window_params = [{{transform_indices = @map, window_bounds = array<i64: 8, 128>}}]}} {{
+      return
+    }}
+    func.func @map(%i: i32) -> (i32, i64) {{
+      %c0 = arith.constant 0 : i64
+      return %i, %c0 : i32, i64
+    }}"""
+    with pytest.raises(VerifyError, match=r"must take \(i32\) and return \(i32, i32\)") as caught:
+        check(text)
+    assert "return jnp.int32(0), not 0" in str(caught.value)
