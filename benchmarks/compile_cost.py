@@ -78,9 +78,11 @@ def operations(module: ModuleOp) -> int:
 
 
 def repeated(module: ModuleOp, goal: str) -> tuple[Cost, Cost]:
-    """The first lowering, whose movements are not planned yet, and the fastest of the next."""
-    first = lower(module, goal)
-    return first, min((lower(module, goal) for _ in range(REPEATS)), key=lambda c: c.to_tiles)
+    """The first lowering, whose movements are not planned yet, and the least that each pass takes
+    in the next ones."""
+    first, *later = (lower(module, goal) for _ in range(1 + REPEATS))
+    least = {name: min(c.seconds[name] for c in later) for name in first.seconds}
+    return first, Cost(least, first.tiles_ops, first.register_ops)
 
 
 def by_size() -> str:
@@ -177,8 +179,8 @@ def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str
 Written by `benchmarks/compile_cost.py` on one computer
 ({machine()}; load {os.getloadavg()[0]:.1f}: above the
 number of cores, processes slow each other down), target {TARGET}, without
-verification between passes. Times are processor times of one run: they mean little elsewhere,
-counts and ratios do.
+verification between passes. Times are processor times, of the first lowering or the least of the
+{REPEATS} after it for each pass: they mean little elsewhere, counts and ratios do.
 
 ## Independent of the block
 
