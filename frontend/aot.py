@@ -218,6 +218,9 @@ class Compiler:
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**_ENVIRONMENT, **os.environ, "JAX_PLATFORMS": "cpu"}
         pipe = subprocess.PIPE
+        # What an earlier child said is not why this one ends.
+        self._log.seek(0)
+        self._log.truncate()
         return subprocess.Popen(
             [sys.executable, "-m", CHILD],
             stdin=pipe, stdout=pipe, stderr=self._log, env=environment,

@@ -251,25 +251,14 @@ def _known(value: SSAValue) -> object:
     return value
 
 
-def _flat_shift(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp, target: Target) -> None:
-    """Rotations and gathers have rows and lanes to tell apart."""
-    kind = cast(Vector, op.operands[0].type)
+def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
+    """Rotations, gathers and numbers have rows and lanes to tell apart."""
+    kind = cast(Vector, op.results[0].type)
     if len(kind.get_shape()) < 2:
         raise refusal(
             op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
             "a flat vector runs through all sublanes of a register, lanes move within one",
-            "reshape it to two dimensions first: x.reshape(1, n)",
-        )  # fmt: skip
-
-
-def _flat_iota(op: tpu.IotaOp, target: Target) -> None:
-    """Numbers count along rows or lanes."""
-    kind = cast(Vector, op.results[0].type)
-    if len(kind.get_shape()) < 2:
-        raise refusal(
-            op, "one-dimension", f"an iota of the one-dimensional {kind} is not supported",
-            "a flat vector runs through all sublanes of a register",
-            "count in two dimensions, then reshape: an iota of shape (1, n) along dimension 1",
+            "do it in two dimensions, (1, n), and reshape what goes in and comes out",
         )  # fmt: skip
 
 
@@ -305,9 +294,9 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
     arith.SelectOp: (_narrow_extremum,),
-    tpu.DynamicGatherOp: (_flat_shift, _gather_width, _gather_extent),
-    tpu.DynamicRotateOp: (_flat_shift,),
-    tpu.IotaOp: (_flat_iota, _half_word_iota),
+    tpu.DynamicGatherOp: (_flat, _gather_width, _gather_extent),
+    tpu.DynamicRotateOp: (_flat,),
+    tpu.IotaOp: (_flat, _half_word_iota),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,12 @@ class Piece(NamedTuple):
     base: int
     strides: tuple[int, ...]
     pair: int
+
+
+def cut(array: NDArray[Any], piece: Piece) -> NDArray[Any]:
+    """The part of an array of the box's shape that `piece` holds, split as it is."""
+    part = array if piece.part is None else array[piece.part]
+    return part.reshape(piece.shape)
 
 
 def simplify(digits: Digits) -> Digits:

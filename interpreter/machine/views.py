@@ -19,7 +19,7 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Digits, Piece, blocks_of, digits_of
+from pallasite.interpreter.machine.boxes import Digits, blocks_of, cut, digits_of
 from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
 from pallasite.interpreter.machine.faults import no_view, outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
@@ -327,8 +327,8 @@ class Ref:
             codec.put(memory, offsets[keep], array[keep])
             return
         for piece in found:
-            where = None if mask is None else _cut(mask, piece)
-            codec.encode(memory, self.base, piece, _cut(array, piece), where)
+            where = None if mask is None else cut(mask, piece)
+            codec.encode(memory, self.base, piece, cut(array, piece), where)
 
     def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
         """One element as a scalar carrier."""
@@ -397,8 +397,3 @@ class Ref:
                 raise outside(self, what, index, shape, strides, at)
             starts.append(start + int(i))
         return tuple(starts)
-
-
-def _cut(array: Array, piece: Piece) -> Array:
-    part = array if piece.part is None else array[piece.part]
-    return part.reshape(piece.shape)

@@ -15,24 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerType,
-    ModuleOp,
     VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
-from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import splat
 from pallasite.lowering.creation import (
@@ -51,7 +46,6 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     is_vector,
     known_integer,
 )
-from pallasite.passes import collection
 from pallasite.passes.dead_code import remove_dead_code
 
 # pyright: reportPrivateUsage=false
@@ -392,22 +386,3 @@ class Unroller:
     def present(self, register: SSAValue | None, kind: Attribute) -> SSAValue:
         """`register`, or zeros of register type `kind` where poison must become a value."""
         return self.zeros(kind) if register is None else register
-
-
-@dataclass(frozen=True)
-class TilesToVregsPass(ModulePass):
-    """Unrolls grids of registers: one SSA value per register."""
-
-    name = "tiles-to-vregs"
-
-    target: str = "v5e"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from pallasite.lowering.tiles_to_vregs import rules
-
-        rules.load()
-        with collection.paused():
-            for function in list(op.body.block.ops):
-                if isinstance(function, func.FuncOp):
-                    Unroller().run(function)
-        set_form(op, "vreg")

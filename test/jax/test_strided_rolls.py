@@ -21,9 +21,7 @@ pytestmark = pytest.mark.jax
 SHAPE = (4, 3, 16, 256)
 
 
-@pytest.mark.parametrize(
-    ("dim", "along"), [(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]
-)
+@pytest.mark.parametrize(("dim", "along"), [(0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
 def test_strided_roll(dim: int, along: int) -> None:
     amount, stride = 7, 5
 

@@ -9,35 +9,6 @@ import pytest
 from .checking import SMEM, beyond, check, kernel, load, memref
 
 
-def row_sum(after: str, result: str = "16") -> str:
-    """Sums over the last dimension, which leaves the result along sublanes."""
-    return kernel(
-        f"%x: {memref('16x128xf32')}, %y: {memref('16xf32')}, %o: {memref(f'{result}xf32')}",
-        load("a", "x", "16x128xf32")
-        + "%zero = arith.constant dense<0.0> : vector<16xf32>\n"
-        + "%two = arith.constant dense<2.0> : vector<16xf32>\n"
-        + "%r = vector.multi_reduction <add>, %a, %zero [1] : vector<16x128xf32> to vector<16xf32>"
-        + "\n%s = arith.mulf %r, %two : vector<16xf32>\n"
-        + after,
-    )
-
-
-STORED = (
-    f"tpu.vector_store %o[%c0], %s {{strides = array<i32>}} : {memref('16xf32')}, vector<16xf32>,"
-)
-KEPT = f"""%k = vector.shape_cast %s : vector<16xf32> to vector<16x1xf32>
-    tpu.vector_store %o[%c0, %c0], %k {{strides = array<i32>}} : {memref("16x1xf32")},
-        vector<16x1xf32>,"""
-MIXED = load("b", "y", "16xf32", "%c0") + "%m = arith.addf %s, %b : vector<16xf32>"
-
-
-def test_columns_stay_columns_without_a_sublane_gather() -> None:
-    for body in (STORED, MIXED):
-        check(row_sum(body), "v5e")
-        beyond(row_sum(body), "sublane-gather", "v4")
-    check(row_sum(KEPT, "16x1"), "v4")
-
-
 @pytest.mark.parametrize(("shape", "columns", "good"), [
     ("64x256", 129, True), ("64x256", 256, True), ("64x256", 128, False), ("4x256", 1, False),
     ("64x128", 1, True), ("1x256", 128, True),
@@ -52,55 +23,6 @@ def test_rows_at_any_place(shape: str, columns: int, good: bool) -> None:
     storing = kernel(arguments, start + load("v", "b", row) + stored)
     for text in (loading, storing):
         (check if good else partial(beyond, code="unproven-alignment"))(text)
-
-
-@pytest.mark.parametrize(("dims", "kept", "good"), [
-    ([1, 2], "5", False), ([1, 2], "1x5", False), ([1, 2], "5x1", True), ([1, 2], "5x1x1", True),
-    ([0, 1], "128", True), ([0, 2], "24", False),
-])  # fmt: skip
-def test_sums_of_matrices_are_columns(dims: list[int], kept: str, good: bool) -> None:
-    (size,) = [n for dim, n in enumerate((5, 24, 128)) if dim not in dims]
-    zeros = ", ".join(["%c0"] * (kept.count("x") + 1))
-    text = kernel(
-        f"%x: {memref('5x24x128xf32')}, %o: {memref(f'{kept}xf32')}",
-        load("a", "x", "5x24x128xf32")
-        + f"""%zero = arith.constant dense<0.0> : vector<{size}xf32>
-        %r = vector.multi_reduction <add>, %a, %zero {dims} : vector<5x24x128xf32> to
-            vector<{size}xf32>
-        %s = vector.shape_cast %r : vector<{size}xf32> to vector<{kept}xf32>
-        tpu.vector_store %o[{zeros}], %s {{strides = array<i32>}} : {memref(f"{kept}xf32")},
-            vector<{kept}xf32>,""",
-    )
-    check(text)
-    (check if good else partial(beyond, code="sublane-gather"))(text, target="v4")
-
-
-def test_indices_of_maxima_are_columns() -> None:
-    reduced = (
-        "%r = tpu.reduce_index %a {axis = AXIS : i32, kind = #tpu.reduction_kind<arg_max>} "
-        ": vector<16x128xf32> -> vector<SIZExi32>\n"
-        f"tpu.vector_store %o[%c0], %r {{strides = array<i32>}} : {memref('SIZExi32')}, "
-        "vector<SIZExi32>,"
-    )
-
-    def text(axis: int) -> str:
-        size = str((16, 128)[1 - axis])
-        body = (load("a", "x", "16x128xf32") + reduced).replace("AXIS", str(axis))
-        arguments = f"%x: {memref('16x128xf32')}, %o: {memref('SIZExi32')}"
-        return kernel(arguments, body).replace("SIZE", size)
-
-    check(text(0), "v4")
-    check(text(1), "v5e")
-    beyond(text(1), "sublane-gather", "v4")
-
-
-def test_a_change_of_shape_and_back_moves_nothing() -> None:
-    body = load("a", "x", "16x128xf32") + (
-        "%b = vector.shape_cast %a : vector<16x128xf32> to vector<16x128x1xf32>\n"
-        "%d = vector.shape_cast %b : vector<16x128x1xf32> to vector<16x128xf32>\n"
-        f"vector.store %d, %o[%c0, %c0] : {memref('16x128xf32')}, vector<16x128xf32>"
-    )
-    check(kernel(f"%x: {memref('16x128xf32')}, %o: {memref('16x128xf32')}", body), "v4")
 
 
 @pytest.mark.parametrize(("element", "good"), [("i32", True), ("f32", True), ("i8", False),
@@ -257,56 +179,6 @@ def test_comparisons_are_false_for_nan() -> None:
         beyond(compare(predicate), "comparison")
 
 
-def test_masks_are_reshaped_where_lanes_stay() -> None:
-    def cast(old: str, new: str) -> str:
-        compared = f"%m = arith.cmpf olt, %a, %a : vector<{old}xf32>\n"
-        moved = f"%n = vector.shape_cast %m : vector<{old}xi1> to vector<{new}xi1>"
-        shape = f"{old}xf32"
-        at = ", ".join(["%c0"] * shape.count("x"))
-        return kernel(f"%x: {memref(shape)}", load("a", "x", shape, at) + compared + moved)
-
-    check(cast("3x5x7", "15x7"))
-    check(cast("16x128x1", "16x128"))
-    beyond(cast("16x256", "32x128"), "mask-reshape")
-    beyond(cast("128", "128x1"), "mask-reshape")
-
-    def reduced(axis: int, size: int) -> str:
-        start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
-        kind = f"vector<32x128xf32> to vector<{size}xf32>"
-        total = f"%r = vector.multi_reduction <maximumf>, %a, %s [{axis}] : {kind}\n"
-        compared = f"%m = arith.cmpf olt, %r, %s : vector<{size}xf32>\n"
-        moved = f"%n = vector.shape_cast %m : vector<{size}xi1> to vector<{size}x1xi1>"
-        loaded = load("a", "x", "32x128xf32", "%c0, %c0")
-        return kernel(f"%x: {memref('32x128xf32')}", loaded + start + total + compared + moved)
-
-    check(reduced(1, 32))
-    beyond(reduced(0, 128), "mask-reshape")
-
-
-def test_masks_move_by_whole_registers() -> None:
-    def moved(shape: str, move: str) -> str:
-        compared = f"%m = arith.cmpf olt, %a, %a : vector<{shape}xf32>\n"
-        at = ", ".join(["%c0"] * (shape.count("x") + 1))
-        return kernel(f"%x: {memref(shape + 'xf32')}", load("a", "x", shape + "xf32", at)
-                      + compared + move)  # fmt: skip
-
-    def transpose(permutation: str, result: str) -> str:
-        return moved("3x5x7", f"%t = tpu.transpose %m, [{permutation}] : vector<3x5x7xi1> -> "
-                     f"vector<{result}xi1>")  # fmt: skip
-
-    def concatenate(shape: str, dim: int, result: str) -> str:
-        pair = f"vector<{shape}xi1>, vector<{shape}xi1>"
-        return moved(shape, f"%t = tpu.concatenate %m, %m in {dim} : {pair} -> "
-                     f"vector<{result}xi1>")  # fmt: skip
-
-    check(transpose("0, 2, 1", "3x7x5"))
-    beyond(transpose("1, 0, 2", "5x3x7"), "mask-transpose")
-    check(concatenate("8x128", 1, "8x256"))
-    check(concatenate("3x5x7", 0, "6x5x7"))
-    beyond(concatenate("5x7", 0, "10x7"), "mask-concatenate")
-    beyond(concatenate("128", 0, "256"), "mask-concatenate")
-
-
 def test_full_precision_is_for_f32() -> None:
     def matmul(element: str) -> str:
         shape, acc = f"128x128x{element}", "128x128xf32"
@@ -358,21 +230,6 @@ def test_choosing_the_larger_of_narrow_integers() -> None:
     check(choose("i32", "0"))
 
 
-def test_byte_masks() -> None:
-    def stored(size: int, element: str) -> str:
-        shape = f"{size}x{element}"
-        return kernel(
-            f"%x: {memref(shape)}, %o: {memref(shape)}",
-            load("a", "x", shape, "%c0")
-            + f"vector.store %a, %o[%c0] : {memref(shape)}, vector<{shape}>",
-        )
-
-    beyond(stored(128, "i8"), "byte-mask", "v4")
-    for size, element in ((512, "i8"), (100, "bf16"), (100, "f32")):
-        check(stored(size, element), "v4")
-    check(stored(128, "i8"), "v5e")
-
-
 def test_strided_accesses_step_over_rows_of_one_tile() -> None:
     def strided(columns: int, strides: str) -> str:
         ref = memref(f"32x{columns}xf32")
@@ -385,66 +242,6 @@ def test_strided_accesses_step_over_rows_of_one_tile() -> None:
     check(strided(128, "2, 1"))
     beyond(strided(256, "2, 1"), "strided-access")
     beyond(strided(128, "1, 2"), "strided-access")
-
-
-def carried(element: str, body: str, first: str = "%l", branch: bool = False) -> str:
-    """A loop or branch over a flat vector; `%l` is loaded, `%n` narrowed, `%k` a constant."""
-    kind = f"vector<1024x{element}>"
-    wide = kind.replace(element, "f32" if "f" in element else "i32")
-    widen, narrow = ("extf", "truncf") if "f" in element else ("extsi", "trunci")
-    one = "1.0" if "f" in element else "1"
-    inner = f"""%v1 = arith.{widen} %v : {kind} to {wide}
-      %w = arith.{narrow} %v1 : {wide} to {kind}""" if body == "narrowed" else (
-        f"%w = {body} : {kind}"
-    )  # fmt: skip
-    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = {first}) -> ({kind}) {{
-      {inner}
-      scf.yield %w : {kind}
-    }}"""
-    choice = f"""%r = scf.if %true -> ({kind}) {{
-      {inner.replace("%v ", first + " ")}
-      scf.yield %w : {kind}
-    }} else {{
-      scf.yield {first} : {kind}
-    }}"""
-    return kernel(
-        f"%x: {memref(f'1024x{element}')}, %true: i1",
-        load("l", "x", f"1024x{element}", "%c0")
-        + f"""%k = arith.constant dense<{one}> : {kind}
-    %c1 = arith.constant 1 : index
-    %c9 = arith.constant 9 : index
-    %wide = arith.{widen} %l : {kind} to {wide}
-    %n = arith.{narrow} %wide : {wide} to {kind}
-    {choice if branch else loop}""",
-    )
-
-
-@pytest.mark.parametrize("branch", [False, True])
-@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
-def test_flat_vectors_carried_as_loaded_and_as_narrowed(element: str, branch: bool) -> None:
-    beyond(carried(element, "narrowed", branch=branch), "carried-flat")
-    check(carried(element, "narrowed", "%n", branch=branch))
-    check(carried(element, "narrowed", "%k", branch=branch))
-
-
-def test_flat_vectors_lie_where_the_target_computes_them() -> None:
-    beyond(carried("bf16", "arith.mulf %v, %v"), "carried-flat", "v5e")
-    check(carried("bf16", "arith.mulf %v, %v"), "v6e")
-    check(carried("bf16", "arith.negf %v"), "v5e")
-    beyond(carried("bf16", "math.exp %v"), "carried-flat", "v5e")
-    check(carried("bf16", "math.exp %v"), "v6e")
-    check(carried("bf16", "math.sin %v"), "v5e")
-    beyond(carried("i16", "arith.addi %v, %k"), "carried-flat", "v5e")
-    check(carried("i16", "arith.addi %v, %k"), "v6e")
-    check(carried("i16", "arith.xori %k, %v"))
-    check(carried("i16", "arith.xori %v, %l", "%n"))
-    beyond(carried("i16", "arith.xori %l, %v", "%n"), "carried-flat")
-
-
-def test_flat_vectors_are_widened_where_the_target_lacks_bf16() -> None:
-    for operation in ("arith.maximumf %v, %v", "math.tanh %v", "math.powf %v, %v"):
-        beyond(carried("bf16", operation), "carried-flat", "v5e")
-        check(carried("bf16", operation), "v6e")
 
 
 def test_elements_that_are_not_converted() -> None:
@@ -463,50 +260,3 @@ def test_elements_that_are_not_converted() -> None:
     beyond(cast("trunci", "i32", "i2"), "narrow-cast", "v4")
     check(cast("extf", "f8E8M0FNU", "f32"), "v4")
     beyond(cast("truncf", "f32", "f8E8M0FNU"), "narrow-cast", "v7x")
-
-
-@pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
-def test_no_choice_between_masks(shape: str) -> None:
-    def choice(condition: str, first: str, second: str) -> str:
-        mask, words = f"vector<{shape}xi1>", f"vector<{shape}xi32>"
-        types = mask if condition == "%flag" else f"{mask}, {mask}"
-        indices = ", ".join(["%c0"] * (shape.count("x") + 1))
-        return kernel(
-            f"%x: {memref(f'{shape}xi32')}, %flag: i1",
-            load("a", "x", f"{shape}xi32", indices)
-            + f"""%k = arith.constant dense<5> : {words}
-            %yes = arith.constant dense<true> : {mask}
-            %no = arith.constant dense<false> : {mask}
-            %m = arith.cmpi sgt, %a, %k : {words}
-            %n = arith.cmpi slt, %a, %k : {words}
-            %s = arith.select {condition}, {first}, {second} : {types}""",
-        )
-
-    beyond(choice("%flag", "%m", "%n"), "mask-select")
-    beyond(choice("%flag", "%yes", "%n"), "mask-select")
-    beyond(choice("%m", "%n", "%m"), "mask-select")
-    check(choice("%flag", "%yes", "%no"))
-
-
-@pytest.mark.parametrize(("between", "equal"), [("", True), ("write", False)])
-def test_a_choice_between_equal_masks_folds(between: str, equal: bool) -> None:
-    """The compiler removes common subexpressions first; a store in between keeps both loads."""
-    store = (
-        f"tpu.vector_store %x[%c0, %c0], %a {{strides = array<i32>}} : {memref('8x128xi32')}, "
-        "vector<8x128xi32>,\n"
-    )
-    compare = "%{0} = arith.cmpi ne, %{1}, %z : vector<8x128xi32>\n"
-    text = kernel(
-        f"%x: {memref('8x128xi32')}, %flag: i1",
-        "%z = arith.constant dense<0> : vector<8x128xi32>\n"
-        + load("a", "x", "8x128xi32")
-        + compare.format("m", "a")
-        + (store if between else "")
-        + load("b", "x", "8x128xi32")
-        + compare.format("n", "b")
-        + "%s = arith.select %flag, %m, %n : vector<8x128xi1>",
-    )
-    if equal:
-        check(text)
-    else:
-        beyond(text, "mask-select")

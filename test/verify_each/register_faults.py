@@ -9,15 +9,13 @@ from pytest import MonkeyPatch
 from xdsl.dialects.builtin import VectorType
 
 from pallasite.dialects import arith, grid, scf, tpu
-from pallasite.lowering.tiles_to_vregs import memory, registerwise, rules, unroll
+from pallasite.lowering.tiles_to_vregs import memory, registerwise, unroll
 from pallasite.passes import legalize_shuffles
 
 from .faults import fault
 from .kernels import argument, kernel
 from .mosaic_faults import CONSTANTS
 from .tile_faults import COLUMN_MAX, COPY, IOTA, NARROWED, ROLLED, TURNED
-
-rules.load()
 
 SHUFFLES, PASS = "legalize-shuffles", "tiles-to-vregs"
 TRANSPOSED = kernel(

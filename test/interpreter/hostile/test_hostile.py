@@ -27,7 +27,11 @@ def module(body: str, *, grid: str = "", functions: str = "", output: str = BLOC
     steps = grid.count(",") + 1 if grid else 0
     points = "".join(f"%i{d}: i32, " for d in range(steps))
     semantics = ", ".join(["#tpu.dimension_semantics<arbitrary>"] * steps)
-    windows = f"iteration_bounds = array<i64: {grid}>, window_params = [{WINDOW}, {WINDOW}]," if grid else ""
+    windows = (
+        f"iteration_bounds = array<i64: {grid}>, window_params = [{WINDOW}, {WINDOW}],"
+        if grid
+        else ""
+    )
     return f"""module {{
       func.func @kernel({points}%x: {BLOCK}, %o: {output}) attributes {{
           dimension_semantics = [{semantics}], {windows} scalar_prefetch = 0 : i64,

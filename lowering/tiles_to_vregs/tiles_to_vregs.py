@@ -1,0 +1,34 @@
+"""The pass, and the table of contents of the unrolling: importing a family registers its rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from pallasite.dialects import func
+from pallasite.dialects.kernel import set_form
+from pallasite.lowering.tiles_to_vregs import control, groups, memory, registerwise, renaming
+from pallasite.lowering.tiles_to_vregs.unroll import Unroller
+from pallasite.passes import collection
+
+
+@dataclass(frozen=True)
+class TilesToVregsPass(ModulePass):
+    """Unrolls grids of registers: one SSA value per register."""
+
+    name = "tiles-to-vregs"
+
+    families: ClassVar = (control, groups, memory, registerwise, renaming)
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        with collection.paused():
+            for function in list(op.body.block.ops):
+                if isinstance(function, func.FuncOp):
+                    Unroller().run(function)
+        set_form(op, "vreg")

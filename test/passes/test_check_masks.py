@@ -1,0 +1,119 @@
+"""What the TPU compiler does with masks, and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from .checking import beyond, check, kernel, load, memref
+
+
+def test_masks_are_reshaped_where_lanes_stay() -> None:
+    def cast(old: str, new: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{old}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{old}xi1> to vector<{new}xi1>"
+        shape = f"{old}xf32"
+        at = ", ".join(["%c0"] * shape.count("x"))
+        return kernel(f"%x: {memref(shape)}", load("a", "x", shape, at) + compared + moved)
+
+    check(cast("3x5x7", "15x7"))
+    check(cast("16x128x1", "16x128"))
+    beyond(cast("16x256", "32x128"), "mask-reshape")
+    beyond(cast("128", "128x1"), "mask-reshape")
+
+    def reduced(axis: int, size: int) -> str:
+        start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
+        kind = f"vector<32x128xf32> to vector<{size}xf32>"
+        total = f"%r = vector.multi_reduction <maximumf>, %a, %s [{axis}] : {kind}\n"
+        compared = f"%m = arith.cmpf olt, %r, %s : vector<{size}xf32>\n"
+        moved = f"%n = vector.shape_cast %m : vector<{size}xi1> to vector<{size}x1xi1>"
+        loaded = load("a", "x", "32x128xf32", "%c0, %c0")
+        return kernel(f"%x: {memref('32x128xf32')}", loaded + start + total + compared + moved)
+
+    check(reduced(1, 32))
+    beyond(reduced(0, 128), "mask-reshape")
+
+
+def test_masks_move_by_whole_registers() -> None:
+    def moved(shape: str, move: str) -> str:
+        compared = f"%m = arith.cmpf olt, %a, %a : vector<{shape}xf32>\n"
+        at = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(f"%x: {memref(shape + 'xf32')}", load("a", "x", shape + "xf32", at)
+                      + compared + move)  # fmt: skip
+
+    def transpose(permutation: str, result: str) -> str:
+        return moved("3x5x7", f"%t = tpu.transpose %m, [{permutation}] : vector<3x5x7xi1> -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    def concatenate(shape: str, dim: int, result: str) -> str:
+        pair = f"vector<{shape}xi1>, vector<{shape}xi1>"
+        return moved(shape, f"%t = tpu.concatenate %m, %m in {dim} : {pair} -> "
+                     f"vector<{result}xi1>")  # fmt: skip
+
+    check(transpose("0, 2, 1", "3x7x5"))
+    beyond(transpose("1, 0, 2", "5x3x7"), "mask-transpose")
+    check(concatenate("8x128", 1, "8x256"))
+    check(concatenate("3x5x7", 0, "6x5x7"))
+    beyond(concatenate("5x7", 0, "10x7"), "mask-concatenate")
+    beyond(concatenate("128", 0, "256"), "mask-concatenate")
+
+
+def test_byte_masks() -> None:
+    def stored(size: int, element: str) -> str:
+        shape = f"{size}x{element}"
+        return kernel(
+            f"%x: {memref(shape)}, %o: {memref(shape)}",
+            load("a", "x", shape, "%c0")
+            + f"vector.store %a, %o[%c0] : {memref(shape)}, vector<{shape}>",
+        )
+
+    beyond(stored(128, "i8"), "byte-mask", "v4")
+    for size, element in ((512, "i8"), (100, "bf16"), (100, "f32")):
+        check(stored(size, element), "v4")
+    check(stored(128, "i8"), "v5e")
+
+
+@pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
+def test_no_choice_between_masks(shape: str) -> None:
+    def choice(condition: str, first: str, second: str) -> str:
+        mask, words = f"vector<{shape}xi1>", f"vector<{shape}xi32>"
+        types = mask if condition == "%flag" else f"{mask}, {mask}"
+        indices = ", ".join(["%c0"] * (shape.count("x") + 1))
+        return kernel(
+            f"%x: {memref(f'{shape}xi32')}, %flag: i1",
+            load("a", "x", f"{shape}xi32", indices)
+            + f"""%k = arith.constant dense<5> : {words}
+            %yes = arith.constant dense<true> : {mask}
+            %no = arith.constant dense<false> : {mask}
+            %m = arith.cmpi sgt, %a, %k : {words}
+            %n = arith.cmpi slt, %a, %k : {words}
+            %s = arith.select {condition}, {first}, {second} : {types}""",
+        )
+
+    beyond(choice("%flag", "%m", "%n"), "mask-select")
+    beyond(choice("%flag", "%yes", "%n"), "mask-select")
+    beyond(choice("%m", "%n", "%m"), "mask-select")
+    check(choice("%flag", "%yes", "%no"))
+
+
+@pytest.mark.parametrize(("between", "equal"), [("", True), ("write", False)])
+def test_a_choice_between_equal_masks_folds(between: str, equal: bool) -> None:
+    """The compiler removes common subexpressions first; a store in between keeps both loads."""
+    store = (
+        f"tpu.vector_store %x[%c0, %c0], %a {{strides = array<i32>}} : {memref('8x128xi32')}, "
+        "vector<8x128xi32>,\n"
+    )
+    compare = "%{0} = arith.cmpi ne, %{1}, %z : vector<8x128xi32>\n"
+    text = kernel(
+        f"%x: {memref('8x128xi32')}, %flag: i1",
+        "%z = arith.constant dense<0> : vector<8x128xi32>\n"
+        + load("a", "x", "8x128xi32")
+        + compare.format("m", "a")
+        + (store if between else "")
+        + load("b", "x", "8x128xi32")
+        + compare.format("n", "b")
+        + "%s = arith.select %flag, %m, %n : vector<8x128xi1>",
+    )
+    if equal:
+        check(text)
+    else:
+        beyond(text, "mask-select")
