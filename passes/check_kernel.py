@@ -163,12 +163,15 @@ def _byte_masks(op: Operation, target: Target) -> None:
     if len(shape) != 1 or bits > 8 or 32 // bits <= target.max_mask_subelements:
         return
     whole = LANES * packing(bits)
-    if shape[0] % whole:
+    (start,) = cast(Any, op).indices
+    if shape[0] % whole or remainder(start, whole) != 0:
         raise refusal(
-            op, "byte-mask", f"{target.name} cannot store {shape[0]} elements of "
-            f"{type.element_type} of a one-dimensional array",
-            f"that masks single bytes of words, which {target.name} does not have",
-            f"store multiples of {whole} elements, or use a two-dimensional array",
+            op, "byte-mask", f"{target.name} cannot store part of the words that hold {whole} "
+            f"elements of {type.element_type} of a one-dimensional array",
+            f"that masks single elements of words, which {target.name} does not have of so few "
+            "bits",
+            f"store multiples of {whole} elements at multiples of {whole}, or use a "
+            "two-dimensional array",
         )  # fmt: skip
 
 

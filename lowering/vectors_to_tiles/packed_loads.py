@@ -139,8 +139,9 @@ def load_spread_row(
     themselves."""
     shape, kind = shape_of(op.results[0]), element_of(op.results[0])
     rank, bits = len(shape), bit_width(kind)
-    wanted = VectorLayout.native(rank, bits, None, plan.layout.column)
-    if bits == 32 or rank < 2 or shape[-2] != 1 or layout != wanted:
+    if bits == 32 or rank < 2 or shape[-2] != 1:
+        return None
+    if layout != VectorLayout.native(rank, bits, None, plan.layout.column):
         return None
     row, p = constant_of(op.indices[-2]), packing(bits)
     if row is None:

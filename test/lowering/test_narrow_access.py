@@ -67,6 +67,15 @@ def agree(text: str, target: str = "v5e", beyond: bool = False) -> None:
     np.testing.assert_array_equal(*(a.astype(np.float32) for a in answers))
 
 
+@pytest.mark.parametrize("element", ["bf16", "i8", "i4"])
+@pytest.mark.parametrize(("start", "size"), [(128, 256), (1024 + 640, 1024)])
+def test_flat_vectors_from_within_a_register(element: str, start: int, size: int) -> None:
+    shape, part = f"4096x{element}", f"{size}x{element}"
+    body = f"""%i = arith.constant {start} : index
+  %r = vector.load %x_ref[%i] : {memref(shape)}, vector<{part}>"""
+    agree(kernel({"x": shape, "o": part}, body), beyond=True)
+
+
 @pytest.mark.parametrize("element", ["bf16", "i8"])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gathers(element: str, dim: int) -> None:

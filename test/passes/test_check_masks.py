@@ -58,18 +58,25 @@ def test_masks_move_by_whole_registers() -> None:
 
 
 def test_byte_masks() -> None:
-    def stored(size: int, element: str) -> str:
+    def stored(size: int, element: str, start: int = 0) -> str:
         shape = f"{size}x{element}"
+        whole = memref(f"8192x{element}")
         return kernel(
-            f"%x: {memref(shape)}, %o: {memref(shape)}",
+            f"%x: {memref(shape)}, %o: {whole}",
             load("a", "x", shape, "%c0")
-            + f"vector.store %a, %o[%c0] : {memref(shape)}, vector<{shape}>",
+            + f"%i = arith.constant {start} : index\n"
+            + f"vector.store %a, %o[%i] : {whole}, vector<{shape}>",
         )
 
     beyond(stored(128, "i8"), "byte-mask", "v4")
+    beyond(stored(512, "i8", 640), "byte-mask", "v4")
     for size, element in ((512, "i8"), (100, "bf16"), (100, "f32")):
         check(stored(size, element), "v4")
+    check(stored(512, "i8", 1024), "v4")
     check(stored(128, "i8"), "v5e")
+    check(stored(512, "i8", 640), "v5e")
+    beyond(stored(1024, "i4", 512), "byte-mask", "v7x")
+    check(stored(1024, "i4", 1024), "v7x")
 
 
 @pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
