@@ -34,7 +34,7 @@ from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RUL
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
-from pallasite.passes.check_slices import load_rule, slice_rule
+from pallasite.passes.check_slices import load_rule, slice_rule, stride_rule
 from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -306,6 +306,7 @@ _REFERENCE = _merged(
         tpu.DynamicRotateOp: (strided_rotation,),
         scf.ForOp: (carried_flat,),
         scf.IfOp: (carried_flat,),
+        vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
         tpu.StridedLoadOp: (_strided,),
         tpu.StridedStoreOp: (_strided,),

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
@@ -79,6 +80,20 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
             f"the view's rows have {shape[-1]} lanes, whose tiles do not follow each other",
             f"load the array itself and index its value, or take views of up to {LANES} lanes",
         )  # fmt: skip
+
+
+def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
+    """Raises `Unsupported` for a slice of a value that skips elements: MLIR's operation has no
+    strides other than 1, so the TPU compiler cannot even read one."""
+    for dim, stride in enumerate(values_of(op.strides)):
+        if stride != 1:
+            raise refusal(
+                op, "strided-slice",
+                f"a slice of a vector with stride {stride} along dimension {dim} is not supported",
+                "`vector.extract_strided_slice` takes whole boxes only",
+                "load with a stride from the ref, ref[pl.ds(start, size, stride), :], or gather "
+                "with jnp.take_along_axis",
+            )  # fmt: skip
 
 
 def _array_of(view: SSAValue) -> _Array | None:

@@ -311,6 +311,22 @@ def _stochastic_rounding(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
+def _scalar(op: vector.ExtractOp, target: Target) -> None:
+    """One element leaves a vector, as a word."""
+    kind = cast(Vector, op.operands[0].type)
+    if len(op.static_position) != kind.get_num_dims() or len(op.operands) > 1:
+        raise refusal(
+            op, "extract-position", "only one element at a position known at compile time can be "
+            "extracted from a vector", "slice the vector first, or read it from SMEM",
+        )  # fmt: skip
+    if bit_width(kind) != 32:
+        raise refusal(
+            op, "extract-width",
+            f"a scalar of {kind.element_type} cannot be extracted from a vector",
+            "scalar registers hold 32 bits", "convert the vector to a 32-bit type first",
+        )  # fmt: skip
+
+
 COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_INTEGER_WIDTHS, (_integers,)),
     **dict.fromkeys((arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp), (_shifts,)),
@@ -320,6 +336,7 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     math.TruncOp: (_truncation,),
     tpu.DynamicGatherOp: (_gather,),
     tpu.StochasticConvertOp: (_stochastic_rounding,),
+    vector.ExtractOp: (_scalar,),
     vector.MultiReductionOp: (_reduction,),
 }
 """What each operation of a kernel that computes on whole vectors must obey."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 _REFS = "keep the array in a ref and read a part of it: ref[pl.ds(start, size)]"
 _OUTSIDE = "compute it outside of the kernel"
 _SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones"
+_SPECIAL_FUNCTIONS = (
+    "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
+    "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e",
+)  # fmt: skip
 
 ADVICE: dict[str, tuple[str, ...]] = {
     "dynamic_slice": (_REFS,),
@@ -35,8 +39,10 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "atan": ("use jnp.arctan2(x, 1.0)",),
     "sinh": ("use (jnp.exp(x) - jnp.exp(-x)) / 2",),
     "cosh": ("use (jnp.exp(x) + jnp.exp(-x)) / 2",),
-    "lgamma": (_OUTSIDE,),
-    "digamma": (_OUTSIDE,),
+    "asinh": ("use jnp.log(x + jnp.sqrt(x * x + 1)) of absolute values, with the sign of x",),
+    "acosh": ("use jnp.log(x + jnp.sqrt(x * x - 1))",),
+    "atanh": ("use (jnp.log1p(x) - jnp.log1p(-x)) / 2",),
+    **dict.fromkeys(_SPECIAL_FUNCTIONS, (_OUTSIDE, "or sum the terms of its series")),
     "erfc": ("use 1 - lax.erf(x)",),
     "reduce_precision": ("cast to the narrow type and back",),
     "broadcast_to": ("use jnp.broadcast_to",),

@@ -22,6 +22,11 @@ def _dot_general(e: Equation) -> Result:
                 code="unsupported-type",
             )
     contracting, batch = e.params["dimension_numbers"]
+    if not e.output.shape:
+        raise e.unsupported(
+            "the matrix unit makes no scalars: this product sums over every dimension",
+            "use jnp.sum(x * y)",
+        )
     precision = _precision(e)
     return e.emit(
         DotOp(

@@ -44,7 +44,7 @@ def _any_or_all(e: Equation) -> Result:
 
 
 def _reduced(e: Equation, kind: str) -> Result:
-    axes = sorted(e.params["axes"])
+    axes = sorted(int(axis) for axis in e.params["axes"])
     if not axes:
         return e.arguments
     return e.emit(ReduceOp(kind, e.operand(0), axes))
@@ -61,4 +61,4 @@ def _position(e: Equation) -> Result:
         )
     if len(axes) != 1:
         raise e.unsupported(f"'{e.name}' along {len(axes)} axes", "reshape to one axis first")
-    return e.emit(ArgReduceOp(_ARG[e.equation.primitive], e.operand(0), axes[0]))
+    return e.emit(ArgReduceOp(_ARG[e.equation.primitive], e.operand(0), int(axes[0])))

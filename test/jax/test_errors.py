@@ -102,6 +102,19 @@ def test_errors_of_jax_say_where_and_what_to_write_instead() -> None:
     assert "sorting networks" in note
 
 
+def test_errors_of_jax_about_what_only_lowering_refuses() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...][::2]  # the stride
+
+    x = jnp.ones((16, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype))
+    with simulate(), pytest.raises(Exception, match="internal verification error") as caught:
+        call(x)
+    note = "\n".join(caught.value.__notes__)
+    assert f"{HERE}:{line_of('the stride')}:" in note
+    assert "pl.ds(start, size, stride)" in note
+
+
 def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jnp.sort(x[...], axis=-1)

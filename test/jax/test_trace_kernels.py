@@ -324,6 +324,25 @@ def test_primitives_without_meaning(primitive: str, body: Any) -> None:
     assert isinstance(error, Unsupported) and f"'{primitive}'" in error.message
 
 
+def test_products_of_everything() -> None:
+    def kernel(x: Any, o: Any) -> None:
+        o[0] = jnp.vdot(x[...], x[...])
+
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    call = pl.pallas_call(kernel, out_shape=S((1,), f32), out_specs=smem)
+    assert any("jnp.sum(x * y)" in note.message for note in refused(call, X).notes)
+
+
+def test_positions_in_every_row() -> None:
+    def kernel(x: Any, o: Any) -> None:
+        o[...] = jax.vmap(jnp.argmax)(x[...])[:, None] + jnp.zeros((16, 128), jnp.int32)
+
+    x = np.random.default_rng(0).standard_normal((16, 128), np.float32)
+    module = trace(lambda x: pl.pallas_call(kernel, out_shape=S((16, 128), jnp.int32))(x), x)
+    (out,) = pallasite.run(module, [x])
+    np.testing.assert_array_equal(out[:, 0], x.argmax(1))
+
+
 def test_types_without_meaning() -> None:
     assert "complex64" in refused(blocked(), S((16, 128), jnp.complex64)).message
     with jax.enable_x64(True):

@@ -208,3 +208,20 @@ def test_index_maps_return_words() -> None:
     with pytest.raises(VerifyError, match=r"must take \(i32\) and return \(i32, i32\)") as caught:
         check(text)
     assert "return jnp.int32(0), not 0" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "position", "code"),
+    [("8x128xf32", "1, 3", ""), ("16x128xbf16", "0, 0", "extract-width"),
+     ("32x128xi8", "0, 0", "extract-width"), ("8x128xf32", "1", "extract-position")],
+)  # fmt: skip
+def test_scalars_are_words(shape: str, position: str, code: str) -> None:
+    one = "f32" if not code else shape.split("x")[-1]
+    if code == "extract-position":
+        one = "vector<128xf32>"
+    extract = f"%s = vector.extract %v[{position}] : {one} from vector<{shape}>"
+    text = kernel(f"%x: {memref(shape)}", load("v", "x", shape) + extract)
+    if code:
+        refused(text, code)
+    else:
+        check(text)

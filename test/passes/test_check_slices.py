@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .checking import ANY, SMEM, VMEM, beyond, check, kernel, memref
+from .checking import ANY, SMEM, VMEM, beyond, check, kernel, load, memref
 
 
 def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
@@ -139,3 +139,15 @@ def test_one_row_of_each_tile(shape: str, view: str, loaded: str, good: bool) ->
         check(text)
     else:
         beyond(text, "unaligned-slice")
+
+
+def test_slices_of_values_skip_nothing() -> None:
+    def slice(strides: str, size: int) -> str:
+        result = f"vector<{size}x128xf32>"
+        box = f"offsets = [0, 0], sizes = [{size}, 128], strides = {strides}"
+        body = load("v", "x", "16x128xf32")
+        body += f"%s = vector.extract_strided_slice %v {{{box}}} : vector<16x128xf32> to {result}"
+        return kernel(f"%x: {memref('16x128xf32')}", body)
+
+    check(slice("[1, 1]", 8))
+    beyond(slice("[2, 1]", 8), "strided-slice")

@@ -21,6 +21,7 @@ from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
@@ -79,14 +80,18 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
 def _explaining(
     current: Callable[[], Settings | None], take: Callable[[tracing.Traced], str]
 ) -> Generator[None]:
-    """Notes on errors of JAX's lowering what `take`, our tracing of the same kernel, says of it:
-    the line and what to write instead. The error stays the one that programs may catch."""
+    """Notes on errors of JAX's lowering what `take`, our tracing of the same kernel, or the checks
+    of what it traced, say of it: the line and what to write instead. The error stays the one that
+    programs may catch."""
     try:
         yield
     except Exception as error:
-        if current() is not None:
+        if (settings := current()) is not None:
+            traced = tracing.Traced()
             try:
-                take(tracing.Traced())
+                take(traced)
+                assert traced.module is not None
+                lower(traced.module, "mosaic", settings.target)
             except Diagnostic as explanation:
                 error.add_note(str(explanation))
             except Exception:
