@@ -19,9 +19,8 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
-from pallasite.layouts.planner_check import corners, performs
+from pallasite.layouts.planner_check import corner_elements, corners, performs, performs_at
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_demand import ALL_LANES
 from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_periods import periods
@@ -31,7 +30,7 @@ from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
-from pallasite.layouts.strategies_flat import by_chunks, registers_to_check, usual_cost
+from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
 from pallasite.layouts.strategies_transpose import (
     append,
@@ -54,6 +53,13 @@ _MANY = 128
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies, nor moved through chunks."""
 
+_STEPS = 500
+"""Where there is a plan already, the search for a cheaper one ends after so many steps."""
+
+_MANY_SOURCES = 1024
+"""Rows of so many registers are cut anew at once, if it is judged to be cheap."""
+_SHORT = 16
+"""Elements of rows of which a register holds no more than 128."""
 _MANY_ROWS = 64
 """Rows of so few are cut anew in whatever way is best."""
 
@@ -74,12 +80,12 @@ def plan(move: Move, costs: Costs) -> Plan:
     if _is_widened(move):
         # Whatever else is tried costs many times as long, and finds little that is better.
         made = by_widening(move, costs, plan)
-        if made is not None and performs(made, move, ALL_LANES, corners(grid)):
+        if made is not None and performs_at(made, move, corner_elements(move)):
             return made
-    anew = _registers(move) > _SMALL and _cuts_rows_anew(move)
+    anew = _cuts_rows_anew(move) and (_registers(move) > _SMALL or _sources(move) > _MANY_SOURCES)
     straight = by_chunks(move, costs) if anew else None
-    if straight is not None and straight.cost <= _slack(move) * usual_cost(move, costs):
-        if performs(straight, move, ALL_LANES, registers_to_check(move)):
+    if straight is not None and straight.cost <= _enough(move, costs):
+        if performs_at(straight, move, elements_to_check(move)):
             return straight
         _LOG.debug("strategy '%s' planned wrongly: %s", straight.how, move)
         straight = None
@@ -91,11 +97,13 @@ def plan(move: Move, costs: Costs) -> Plan:
     for slack in (1.0, math.inf):
         plans = _Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
-            # Transposes are put together of plans that were checked.
-            checked = corners(grid) if best is turned else None
             if best is straight:
-                checked = registers_to_check(move)
-            if performs(best, move, found.starts, checked):
+                good = performs_at(best, move, elements_to_check(move))
+            else:
+                # Transposes are put together of plans that were checked.
+                checked = corners(grid) if best is turned else None
+                good = performs(best, move, found.starts, checked)
+            if good:
                 return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.
@@ -128,9 +136,19 @@ def _is_widened(move: Move) -> bool:
     return move.bits < 32 and all(la.is_native for la in layouts) and _cuts_rows_anew(move)
 
 
-def _slack(move: Move) -> float:
-    """How much dearer a plan may be that is found at once: a search of large blocks is long."""
-    return 1.2 if _registers(move) > _LARGE else 1.0
+def _enough(move: Move, costs: Costs) -> float:
+    """What a plan of rows cut anew may cost that is found at once, not to search for others.
+
+    It may be somewhat dearer where the search is long. Rows that are short are put together in
+    several ways, of which the best are hard to judge.
+    """
+    if move.sources[0][1][-1] <= _SHORT and _sources(move) <= _MANY_SOURCES:
+        return 0.0
+    return (1.2 if _registers(move) > _LARGE else 1.0) * usual_cost(move, costs)
+
+
+def _sources(move: Move) -> int:
+    return sum(layout.register_count(shape) for layout, shape in move.sources)
 
 
 def _registers(move: Move) -> int:
@@ -153,8 +171,7 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     wide = found.widen(one, costs)
     if wide is not None and _is_widened(found.core):
         # Not traced, which would take longer than the check; put together of what was checked.
-        layout, shape = move.destination
-        good = performs(wide, move, ALL_LANES, corners(layout.grid_shape(shape)))
+        good = performs_at(wide, move, corner_elements(move))
     else:
         good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
     if not good:
@@ -239,6 +256,7 @@ class _Search:
         self._move, self._found, self._costs, self._slack = move, found, costs, slack
         self._turned = turned
         self._plans = [p for p in (turned, straight) if p is not None]
+        self._most = _STEPS if self._plans else math.inf
 
     def run(self) -> list[Plan]:
         found, costs = self._found, self._costs
@@ -274,7 +292,7 @@ class _Search:
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        program = Program(sources, move.bits, costs, limit)
+        program = Program(sources, move.bits, costs, limit, self._most)
         try:
             x = program.concat([program.flat(i) for i in range(len(sources))])
             made = build(program, x)

@@ -145,7 +145,8 @@ class Batch:
 
     def widen(self, plan: Plan, costs: Costs) -> Plan | None:
         """The plan of all copies from that of one; None if it counts the registers of its grid."""
-        if any(field.registers > 1 for step in plan.steps for field in _fields(step)):
+        fields = (field for step in plan.steps for field in _fields(step))
+        if any(field.registers > 1 and not field.table for field in fields):
             return None
         laid = self.move.sources
         grids = [layout.grid_shape(shape) for layout, shape in laid]
@@ -236,6 +237,11 @@ def _widened(step: Step, operands: tuple[int, ...], first: Value, copies: int) -
             every = table + np.arange(copies)[:, None] * first.registers
             indices = np.where(table < 0, -1, every).reshape(-1)
             return GridTake(operands, tuple(indices.tolist()), (copies, *step.shape))
+        case GatherLanes() | GatherSublanes():
+            return replace(step, operands=operands, index=step.index.repeated(copies))
+        case Select() if step.mask.field is not None:
+            mask = replace(step.mask, field=step.mask.field.repeated(copies))
+            return replace(step, operands=operands, mask=mask)
         case _:
             return replace(step, operands=operands)
 

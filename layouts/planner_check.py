@@ -13,6 +13,7 @@ from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner_demand import ALL_LANES, demand
 from pallasite.layouts.planner_execute import UNDEFINED, execute_part
 from pallasite.layouts.planner_lines import Array, Line, Lines, distinct_values
+from pallasite.layouts.planner_points import Points, came_from
 from pallasite.layouts.registers import LANES, SUBLANES
 
 ELEMENT = np.int32
@@ -20,6 +21,9 @@ ELEMENT = np.int32
 
 _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
+
+
+_SOME_LANES = np.array([0, 1, 50, 63, 64, 101, 126, 127])
 
 
 def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = None) -> bool:
@@ -46,6 +50,47 @@ def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = No
     ]
     actual = execute_part(plan, part, sources)
     return not ((expected != UNDEFINED) & (actual != expected)).any()
+
+
+def performs_at(plan: Plan, move: Move, elements: Array) -> bool:
+    """Whether `plan` puts some elements of the destination, by row-major number, where they belong.
+
+    For plans that are made in a regular way, so that few elements stand for all.
+    """
+    layout, shape = move.destination
+    index: list[Array] = []
+    left = elements
+    for extent in reversed(shape):
+        rest = left // extent
+        index.insert(0, left - rest * extent)
+        left = rest
+    register, row, lane = (np.broadcast_to(a, elements.shape) for a in layout.locate(shape, index))
+    asked = Points.of(register, row // layout.packing, lane, row % layout.packing)
+    expected = _expected(move, index, elements.shape)
+    found = np.zeros(elements.size, np.bool_)
+    bases = _bases(move)
+    for source, points in came_from(plan, asked):
+        if source < 0:
+            return False
+        laid, extents = move.sources[source]
+        register, sublane, lane = points.place
+        row = sublane * laid.packing + points.element
+        place, valid = laid.elements(extents, register, row, lane)
+        right = bases[source] + _linear(place, extents) == expected[points.number]
+        if not (right & valid).all():
+            return False
+        found[points.number] = True
+    return bool(found.all())
+
+
+def corner_elements(move: Move) -> Array:
+    """Numbers of elements in `corners` of the destination, in some lanes."""
+    layout, shape = move.destination
+    registers = corners(layout.grid_shape(shape))[:, None, None]
+    rows = layout.live_rows(shape)[None, :, None]
+    index, valid = layout.elements(shape, registers, rows, _SOME_LANES)
+    numbers = np.where(valid, _linear(index, shape), -1)
+    return distinct_values(numbers[numbers >= 0])
 
 
 def corners(grid: Sequence[int]) -> Array:
@@ -100,9 +145,19 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
     index, valid = layout.elements(shape, *places)
     full = (registers.size, rows.size, lanes.size)
     valid = np.broadcast_to(valid, full)
-    # Slope 0: every lane stands for itself.
-    lines = Lines(lanes.astype(integer), valid)
-    pulled = [Line(np.where(valid, i, 0), 0) for i in index]
+    numbers = _expected(move, [np.where(valid, i, 0) for i in index], full)
+    numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT, copy=False)
+    every = np.full((registers.size, layout.native_rows, lanes.size), UNDEFINED, ELEMENT)
+    every[:, live] = numbers
+    return _as_registers(every, layout.packing)
+
+
+def _expected(move: Move, index: Sequence[Array], shape: Sequence[int]) -> Array:
+    """The element numbers at an index of the destination, of arrays that together have `shape`."""
+    # Slope 0: every element stands for itself.
+    integer = np.result_type(ELEMENT, *index)
+    lines = Lines(np.zeros(shape[-1], integer), np.ones((1,) * len(shape), np.bool_))
+    pulled = [Line(np.asarray(i), 0) for i in index]
     for step in reversed(move.steps):
         pulled = step.pull(lines, pulled)
     places = [line.base for line in pulled]
@@ -110,14 +165,10 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
     numbers = np.zeros((), integer)
     for number, ((_, extents), base) in enumerate(zip(move.sources, _bases(move), strict=True)):
         if len(move.sources) == 1:
-            numbers = base + _linear(places, extents)
-            break
+            return base + _linear(places, extents)
         along = places[move.concat_dim] - int(starts[number])
         here = (along >= 0) & (along < extents[move.concat_dim])
         local = [*places[: move.concat_dim], along, *places[move.concat_dim + 1 :]]
         mine = base + _linear(local, extents)
         numbers = np.where(here, mine, numbers)
-    numbers = np.where(valid, numbers, UNDEFINED).astype(ELEMENT, copy=False)
-    every = np.full((registers.size, layout.native_rows, lanes.size), UNDEFINED, ELEMENT)
-    every[:, live] = numbers
-    return _as_registers(every, layout.packing)
+    return numbers

@@ -18,6 +18,8 @@ from pallasite.layouts.plan import (
     Value,
     instructions,
 )
+from pallasite.layouts.planner_fields import Field
+from pallasite.layouts.planner_lines import distinct_values
 from pallasite.layouts.planner_patterns import moves, one_shuffle, quarters_of, stacked_rows
 from pallasite.targets.target import Target
 
@@ -88,9 +90,15 @@ def _merge(pattern: tuple[int, ...]) -> int:
 def _preparation(step: Step) -> float:
     """Making masks and index registers: once per step, whatever the size of the grid."""
     if isinstance(step, Select):
-        return 0.25 * len(step.mask.boxes)
+        return 0.25 * len(step.mask.boxes) + _different(step.mask.field)
     if isinstance(step, GatherLanes | GatherSublanes):
-        return 1.0 * len(step.index.overlays)
+        return 1.0 * len(step.index.overlays) + _different(step.index)
     if isinstance(step, KeepElements):
         return 1.0 * len(step.mask.overlays)
     return 0.0
+
+
+def _different(field: Field | None) -> float:
+    """Index registers that are made for others to repeat."""
+    numbers = None if field is None else field.numbers()
+    return 0.0 if numbers is None else 1.0 * distinct_values(numbers).size

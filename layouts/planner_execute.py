@@ -32,6 +32,7 @@ from pallasite.layouts.plan import (
     Words,
 )
 from pallasite.layouts.planner_demand import ALL_LANES, Demand, blocks, demand
+from pallasite.layouts.planner_fields import Field, Mask
 from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -80,11 +81,19 @@ def _keep(x: Array, have: Array, want: Array, axis: int) -> Array:
     return x if have.size == want.size else x.take(_at(have, want), axis)
 
 
-def _of(pattern: Array, registers: Array, lanes: Array) -> Array:
+def _of(what: Field | Mask, registers: Array, lanes: Array) -> Array:
     """What is said of all registers, or of each one: [registers or nothing, 8, lanes]."""
+    pattern = what.array()
     if pattern.ndim == 3 and len(pattern) > 1:
-        pattern = pattern[registers]
+        numbers = pattern_numbers(what)
+        pattern = pattern[registers if numbers is None else numbers[registers]]
     return pattern if lanes.size == LANES else pattern[..., lanes]
+
+
+def pattern_numbers(what: Field | Mask) -> Array | None:
+    """Which of the patterns each register of the grid has, if a table says so."""
+    field = what.field if isinstance(what, Mask) else what
+    return None if field is None else field.numbers()
 
 
 def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Array]) -> Array:
@@ -103,7 +112,7 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
     if isinstance(step, RotateLanes):
         return operands[0].take(_at(before[0], (lanes - step.amount) % LANES), -2)
     if isinstance(step, GatherLanes):
-        index = _at(before[0], _of(step.index.array(), registers, lanes))
+        index = _at(before[0], _of(step.index, registers, lanes))
         return _gather(operands[0], index, -2)
     # And keeps lanes where they are.
     operands = [_keep(a, b, lanes, -2) for a, b in zip(operands, before, strict=True)]
@@ -118,9 +127,9 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
                 shuffled[..., sublane, :, :] = operands[which][..., row, :, :]
             return shuffled
         case Select():
-            return np.where(_of(step.mask.array(), registers, lanes)[..., None], first, operands[1])
+            return np.where(_of(step.mask, registers, lanes)[..., None], first, operands[1])
         case GatherSublanes():
-            return _gather(first, _of(step.index.array(), registers, lanes), -3)
+            return _gather(first, _of(step.index, registers, lanes), -3)
         case ShiftLeft() | ShiftRight():
             result = np.full_like(first, ZERO)
             if isinstance(step, ShiftLeft):
@@ -129,7 +138,7 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
                 result[..., : -step.amount] = first[..., step.amount :]
             return result
         case KeepElements():
-            mask = _of(step.mask.array(), registers, lanes)[..., None]
+            mask = _of(step.mask, registers, lanes)[..., None]
             kept = mask >> np.arange(first.shape[-1]) * step.bits
             return np.where(kept & 1, first, ZERO)
         case Or():

@@ -7,7 +7,7 @@ grid (`tpu.iota`), with pieces overlaid on one another (design note "Form 4", se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,20 +23,33 @@ Affine = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Mask:
-    """True in the union of boxes, or where a bit of a field is set."""
+    """True in the union of boxes, or where a bit of a field is set.
+
+    Or, if there is a number for `first`, in the lanes from `first` plus the field on.
+    """
 
     boxes: tuple[Box, ...]
     field: Field | None = None
     bit: int = 0
+    first: int | None = None
 
     def array(self) -> Array:
         """[8, 128], or [registers, 8, 128] of a field."""
+        if self.field is not None and self.first is not None:
+            return np.arange(LANES) >= self.field.array() + self.first
         if self.field is not None:
             return (self.field.array() >> self.bit & 1).astype(np.bool_)
         result = np.zeros((SUBLANES, LANES), np.bool_)
         for s0, s1, l0, l1 in self.boxes:
             result[s0:s1, l0:l1] = True
         return result
+
+    def at(self, register: Array, sublane: Array, lane: Array) -> Array:
+        """At places of a grid."""
+        if self.field is None:
+            return self.array()[sublane, lane]
+        value = self.field.at(register, sublane, lane)
+        return (value >> self.bit & 1) > 0 if self.first is None else lane >= value + self.first
 
     @classmethod
     def of(cls, wanted: Array, allowed: Array | None = None) -> Mask:
@@ -74,13 +87,44 @@ class Field:
     """Integers in registers: `base` everywhere, then each overlay within its box.
 
     With `modulus` m > 0 the value is taken modulo m, a power of two. `registers` is the extent of
-    the grid if an affine part uses the grid position, else 1.
+    the grid if an affine part uses the grid position, else 1. With a `table` it is the number of
+    different index registers, and the table says which of them every register of the grid has.
     """
 
     base: Affine
     overlays: tuple[tuple[Box, Affine], ...] = ()
     modulus: int = 0
     registers: int = 1
+    table: bytes = b""
+    """Numbers of two bytes: there may be one for each of very many registers."""
+
+    @classmethod
+    def by_table(cls, base: Affine, modulus: int, table: Array) -> Field:
+        """Index registers that repeat, as `table` [registers] says.
+
+        They are affine in the numbers of the table.
+        """
+        if not base[1] or not table.any():
+            return cls((base[0], 0, *base[2:]), (), modulus)
+        return cls(base, (), modulus, int(table.max()) + 1, table.astype(np.uint16).tobytes())
+
+    def numbers(self) -> Array | None:
+        """Which index register every register of the grid has; None without a table."""
+        return np.frombuffer(self.table, np.uint16).astype(np.int64) if self.table else None
+
+    def at(self, register: Array, sublane: Array, lane: Array) -> Array:
+        """At places of a grid."""
+        numbers = self.numbers()
+        place = register if numbers is None else numbers[register]
+        if self.overlays:
+            return self.array()[place if self.registers > 1 else 0, sublane, lane]
+        constant, grid, across, along = self.base
+        result = constant + grid * place + across * sublane + along * lane
+        return result % self.modulus if self.modulus else result
+
+    def repeated(self, times: int) -> Field:
+        """The same for a grid that is so many times after itself."""
+        return replace(self, table=self.table * times)
 
     def array(self) -> Array:
         """[registers, 8, 128]."""

@@ -66,15 +66,21 @@ class Program:
 
     Values are numbered; most are *flat*, a list of registers. Equal steps are made once. `fork`
     lets a strategy try something without touching the original. Whoever makes a program dearer
-    than `limit` is stopped by `TooDear`.
+    than `limit`, or makes more than `most` steps on it and all its copies, is stopped by `TooDear`.
     """
 
     def __init__(
-        self, sources: Sequence[Value], bits: int, costs: Costs, limit: float = math.inf
+        self,
+        sources: Sequence[Value],
+        bits: int,
+        costs: Costs,
+        limit: float = math.inf,
+        most: float = math.inf,
     ) -> None:
         self.bits = bits
         self.costs = costs
         self.limit = limit
+        self._left = [most]
         self.spent = 0.0
         self.sources = len(sources)
         self.values: list[Value] = list(sources)
@@ -87,7 +93,7 @@ class Program:
 
     def fork(self) -> Program:
         copy = Program((), self.bits, self.costs, self.limit)
-        copy.spent, copy.sources = self.spent, self.sources
+        copy.spent, copy.sources, copy._left = self.spent, self.sources, self._left
         copy.values, copy.steps = list(self.values), list(self.steps)
         copy._prices = list(self._prices)
         copy._known = dict(self._known)
@@ -100,7 +106,7 @@ class Program:
 
     def afford(self, more: float = 0.0) -> None:
         """Raises `TooDear` if `more` on top of the steps made so far exceeds the limit."""
-        if self.spent + more > self.limit:
+        if self.spent + more > self.limit or self._left[0] < 0:
             raise TooDear
 
     def size(self, value: int) -> int:
@@ -116,6 +122,7 @@ class Program:
             price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
             self._prices.append(price)
             self.spent += price
+            self._left[0] -= 1
             self.afford()
         return known
 

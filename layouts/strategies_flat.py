@@ -13,32 +13,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from pallasite.layouts.move import Laid, Move, Reshape
+from pallasite.layouts.flat_rows import SUBLANE, Pieces, Rows
+from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_fields import Field, Mask
+from pallasite.layouts.planner_fields import Mask
 from pallasite.layouts.planner_lines import Array, any_along, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.strategies_short_rows import packed, unpacked
 
-_SHORTEST = 16
-"""Source rows of fewer elements are too many to a chunk."""
+_SHORT = LANES // SUBLANES
+"""The rows of a register that are not longer fit into one chunk."""
 
-_CHECKED = 256
-"""Registers that are checked beside those that stand for others."""
+_CHECKED = 4096
+"""Elements that are checked beside those that stand for others."""
 _JUDGED = 64
 """Blocks of rows by which the cost of other plans is judged."""
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _FEW_AMOUNTS = 16
-"""So few numbers of lanes by which rows move make few patterns."""
-
-_SUBLANE = np.arange(SUBLANES)
-_LANE = np.arange(LANES)
+"""If rows move by so few numbers of lanes, registers that were rotated serve several others."""
+_SHARED = 0.55
+"""What is left then of the cost: half of it and more, or less."""
 
 
 def by_chunks(move: Move, costs: Costs) -> Plan | None:
@@ -46,54 +46,78 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
     (laid, *others), steps = move.sources, [type(step) for step in move.steps]
     if move.bits != 32 or others or steps != [Reshape]:
         return None
-    source, target = _Rows.of(laid), _Rows.of(move.destination)
-    if source is None or target is None or source.length < _SHORTEST:
-        return None
+    source, target = Rows.of(laid), Rows.of(move.destination)
+    if source is None or target is None or source.length == 1:
+        return None  # Columns become rows by a transpose.
     layout, shape = laid
     program = Program([Value(layout.grid_shape(shape), 1)], 32, costs)
-    chunks = _merged(program, _chunked(program, program.flat(0), source), source)
-    number = target.chunk[:, None, :] + np.arange(target.blocks + 1)[None, :, None]
-    wanted = (number <= target.last[:, None, :]) & target.valid[:, None, :]
-    # The row in which a chunk begins holds all of it.
-    row = np.where(wanted, number * LANES // source.length, 0)
-    register = source.register(row, number - row * source.length // LANES)
-    register = np.where(wanted, register, -1).reshape(-1, SUBLANES)
-    sublane = source.sublane[row].reshape(-1, SUBLANES)
-    moved = _move_rows(program, chunks, register, sublane)
+    if source.length <= _SHORT:
+        chunks = packed(program, program.flat(0), source)
+        if chunks is None:
+            return None
+    else:
+        chunks = _merged(program, _chunked(program, program.flat(0), source), source)
+
+    def find(number: Array) -> tuple[Array, Array]:
+        """The register and the sublane of a chunk."""
+        if source.length <= _SHORT:
+            return np.divmod(number, SUBLANES)
+        # The row in which a chunk begins holds all of it.
+        row = number * LANES // source.length
+        return source.register(row, number - row * source.length // LANES), source.sublane[row]
+
+    if target.length <= _SHORT:
+        made = unpacked(program, chunks, target, find)
+    else:
+        number = target.chunk[:, None, :] + np.arange(target.blocks + 1)[None, :, None]
+        wanted = (number <= target.last[:, None, :]) & target.valid[:, None, :]
+        register, sublane = find(np.where(wanted, number, 0))
+        register = np.where(wanted, register, -1).reshape(-1, SUBLANES)
+        moved = _move_rows(program, chunks, register, sublane.reshape(-1, SUBLANES))
+        made = _unchunked(program, moved, target)
     layout, shape = move.destination
-    result = program.reshape(_unchunked(program, moved, target), layout.grid_shape(shape))
+    result = program.reshape(made, layout.grid_shape(shape))
     return program.plan(result, "chunks")
 
 
-def registers_to_check(move: Move) -> Array:
-    """Registers of the destination that stand for all: those in every place of a chunk.
+def elements_to_check(move: Move) -> Array:
+    """Elements of the destination, by number, that stand for all.
 
-    The first two blocks in each place, one in the middle and the last one, at both ends; and some
-    of all others.
+    Of blocks of rows in every place of a chunk, of the source and of the destination, the ends of
+    rows and of some of their chunks; and some of all others.
     """
-    target = _Rows.of(move.destination)
-    assert target is not None, "not a movement through chunks"
-    count = target.blocks
-    columns = distinct_values(np.array([0, min(1, count - 1), count // 2, count - 1]))
-    blocks = [
-        members[np.array([0, min(1, members.size - 1), members.size // 2, members.size - 1])]
-        for _, members in target.phases()
-    ]
-    places = distinct_values(blocks)[:, None] * count + columns
-    total = len(target.first) * count
-    some = np.linspace(0, total - 1, min(_CHECKED, total)).astype(np.int64)
-    return distinct_values([places.reshape(-1), some])
+    step = move.steps[0]
+    assert isinstance(step, Reshape), "not a movement through chunks"
+    total = math.prod(step.shape)
+    found = [(np.arange(_CHECKED) * _GOLDEN % 1 * total).astype(np.int64)]
+    for shape in (step.source_shape, step.shape):
+        height, length = (1, *shape)[-2:]
+        blocks = -(-height // SUBLANES)
+        first = np.arange(total // (height * length))[:, None] * height
+        first = (first + SUBLANES * np.arange(blocks)).reshape(-1)
+        place = first * length % LANES
+        _, one = np.unique(place, return_index=True)
+        _, other = np.unique(place[::-1], return_index=True)
+        some = distinct_values([one, first.size - 1 - other])
+        number = first[some, None] + SUBLANE
+        within = number < (first[some, None] // height + 1) * height
+        begin = number[within] * length
+        end = begin + length
+        middle = (begin + length // 2) // LANES * LANES
+        chunks = [-(-begin // LANES) * LANES, middle, (end - 1) // LANES * LANES]
+        for border in (begin, end, *chunks):
+            inside = np.clip(border, begin, end - 1)
+            found += [inside, np.clip(border - 1, begin, end - 1)]
+    return distinct_values(found)
 
 
 def usual_cost(move: Move, costs: Costs) -> float:
     """About what a plan by patterns of registers costs, judged by some registers.
 
-    Nothing, if rows move by few numbers of lanes: such plans are found quickly.
-
     In each there are layers: the pieces that a row is made of. Each takes a gather and, after the
     first, a select; and its registers are shuffled and selected one by one.
     """
-    source, target = _Rows.of(move.sources[0]), _Rows.of(move.destination)
+    source, target = Rows.of(move.sources[0]), Rows.of(move.destination)
     assert source is not None and target is not None, "not a movement of rows"
     # Evenly spread, but not at even distances: these may be those of a pattern.
     spread = np.arange(_JUDGED) * _GOLDEN % 1 * len(target.first)
@@ -106,8 +130,6 @@ def usual_cost(move: Move, costs: Costs) -> float:
     end = begin + np.minimum(target.length - column, LANES) - 1
     rows = [place // source.length for place in (begin, end)]
     amounts = distinct_values((begin - rows[0] * source.length - column) % LANES)
-    if amounts.size <= _FEW_AMOUNTS:
-        return 0.0
     tiles = [(p - r * source.length) // LANES for p, r in zip((begin, end), rows, strict=True)]
     layers = ((rows[1] - rows[0]) * source.blocks + tiles[1] - tiles[0] + 1).max(2)
     registers = np.stack(
@@ -117,119 +139,31 @@ def usual_cost(move: Move, costs: Costs) -> float:
     different = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(-1)
     moves = (2 * different[0] - 1) + (2 * different[1] - 1) * (layers - 1)
     each = layers * (costs.gather(True) + 1) - 1 + moves
-    return costs.copies * float(each.mean()) * len(target.first) * target.blocks
+    whole = costs.copies * float(each.mean()) * len(target.first) * target.blocks
+    return whole if amounts.size > _FEW_AMOUNTS else _SHARED * whole
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of a value: `first[g]` is the first one in block g of eight sublanes.
-
-    Blocks, one after the other, are so many registers wide.
-    """
-
-    length: int
-    blocks: int
-    first: Array
-    valid: Array
-    """[blocks, 8]: whether a sublane holds a row."""
-    block: Array
-    sublane: Array
-    """Per row, where it is."""
-
-    @classmethod
-    def of(cls, laid: Laid) -> _Rows | None:
-        """None if the rows do not lie along the lanes from the first one on, or tiles are small."""
-        layout, shape = laid
-        rank = len(shape)
-        lies = layout.lane_dim == rank - 1 and layout.sublane_dim in (None, rank - 2)
-        if not lies or not layout.is_native or layout.column != 0 or layout.row != 0:
-            return None
-        height, length = layout.extents(shape)
-        *lead, high, wide = layout.grid_shape(shape)
-        within = np.minimum(height - SUBLANES * np.arange(high), SUBLANES)
-        valid = np.tile(_SUBLANE < within[:, None], (math.prod(lead), 1))
-        first = np.arange(math.prod(lead))[:, None] * height + SUBLANES * np.arange(high)
-        block, sublane = np.nonzero(valid)
-        return cls(length, wide, first.reshape(-1), valid, block, sublane)
-
-    @property
-    def number(self) -> Array:
-        """[blocks, 8]: the row in every sublane, also of those that hold none."""
-        return self.first[:, None] + _SUBLANE
-
-    @property
-    def chunk(self) -> Array:
-        """[blocks, 8]: the first chunk of every row."""
-        return self.number * self.length // LANES
-
-    @property
-    def last(self) -> Array:
-        """[blocks, 8]: the last chunk of every row."""
-        return ((self.number + 1) * self.length - 1) // LANES
-
-    def register(self, row: Array, chunk: Array) -> Array:
-        """The register of chunks that holds the one so much behind the first one of `row`."""
-        return self.block[row] * (self.blocks + 1) + chunk
-
-    def phases(self) -> list[tuple[int, Array]]:
-        """In which lane of a chunk blocks begin, and which ones do."""
-        lane = self.first * self.length % LANES
-        return [(p, np.nonzero(lane == p)[0]) for p in distinct_values(lane).tolist()]
-
-    def begin(self, phase: int, later: int = 0) -> Array:
-        """[8]: in which lane each row of a block begins, or the row so much `later`."""
-        return (phase + (_SUBLANE + later) * self.length) % LANES
-
-    def turned(self, phase: int, direction: int) -> Field:
-        """The index register of a gather that turns rows into the lanes of chunks, or back."""
-        step = (direction * self.length + LANES // 2) % LANES - LANES // 2
-        return Field((direction * phase % LANES, 0, step, 1), (), LANES)
-
-    def aligned(self, phase: int) -> bool:
-        """Whether all rows of a block begin in the first lane of a chunk."""
-        return phase == 0 and self.length % LANES == 0
-
-
-class _Pieces:
-    """A flat value that is made in pieces, of registers with given numbers."""
-
-    def __init__(self, program: Program, count: int) -> None:
-        self._program = program
-        self._place = np.full(count, -1)
-        self._pieces: list[int] = []
-        self._at = 0
-
-    def add(self, value: int, numbers: Array) -> None:
-        numbers = numbers.reshape(-1)
-        self._place[numbers] = self._at + np.arange(numbers.size)
-        self._at += numbers.size
-        self._pieces.append(value)
-
-    def value(self) -> int:
-        return self._program.take(self._program.concat(self._pieces), self._place)
-
-
-def _chunked(program: Program, x: int, rows: _Rows) -> int:
+def _chunked(program: Program, x: int, rows: Rows) -> int:
     """Per block the chunks of its rows, one more than registers; their ends hold anything."""
-    width = rows.blocks
-    made = _Pieces(program, len(rows.first) * (width + 1))
-    for phase, members in rows.phases():
-        held = members[:, None] * width + np.arange(width)
-        value = program.take(x, held.reshape(-1))
-        if not rows.aligned(phase):
-            value = program.gather_lanes(value, rows.turned(phase, -1))
-        turned = np.arange(held.size).reshape(held.shape)
-        numbers = members[:, None] * (width + 1) + np.arange(width + 1)
-        made.add(program.take(value, turned[:, 0]), numbers[:, 0])
-        made.add(program.take(value, turned[:, -1]), numbers[:, -1])
-        if width > 1:
-            new, old = (program.take(value, t.reshape(-1)) for t in (turned[:, 1:], turned[:, :-1]))
-            mask = Mask.of(_LANE >= rows.begin(phase)[:, None])
-            made.add(program.select(mask, new, old), numbers[:, 1:-1])
+    width, count = rows.blocks, len(rows.first)
+    value = x
+    if not rows.aligned:
+        value = program.gather_lanes(x, rows.turned(-1, np.repeat(np.arange(count), width)))
+    turned = np.arange(count * width).reshape(count, width)
+    made = Pieces(program, count * (width + 1))
+    numbers = np.arange(count * (width + 1)).reshape(count, width + 1)
+    made.add(program.take(value, turned[:, 0]), numbers[:, 0])
+    made.add(program.take(value, turned[:, -1]), numbers[:, -1])
+    if width > 1:
+        new, old = (program.take(value, t.reshape(-1)) for t in (turned[:, 1:], turned[:, :-1]))
+        if not rows.aligned:
+            blocks = np.repeat(np.arange(count), width - 1)
+            new = program.select(rows.lanes_from(blocks), new, old)
+        made.add(new, numbers[:, 1:-1])
     return made.value()
 
 
-def _merged(program: Program, chunks: int, rows: _Rows) -> int:
+def _merged(program: Program, chunks: int, rows: Rows) -> int:
     """`chunks` with those that end in later rows completed by them."""
     width, count = rows.blocks, len(rows.block)
     later = 1
@@ -248,49 +182,38 @@ def _merged(program: Program, chunks: int, rows: _Rows) -> int:
         register = np.where(there, rows.register(number, np.zeros_like(number)), -1)
         moved = _move_rows(program, chunks, register, rows.sublane[number])
         for column in distinct_values(behind[there]).tolist():
-            made = _Pieces(program, len(rows.first) * (width + 1))
+            members = np.nonzero(any_along(there & (behind == column), 1))[0]
+            made = Pieces(program, len(rows.first) * (width + 1))
             made.add(value, np.arange(len(rows.first) * (width + 1)))
-            for phase, members in rows.phases():
-                here = there[members] & (behind[members] == column)
-                # All blocks of a phase are alike, but at the end of the rows.
-                members = members[any_along(here, 1)]
-                if not members.size:
-                    continue
-                which = here[any_along(here, 1)].any(0)
-                mask = Mask.of(which[:, None] & (_LANE >= rows.begin(phase, later)[:, None]))
-                place = members * (width + 1) + column
-                new, old = program.take(moved, members), program.take(value, place)
-                made.add(program.select(mask, new, old), place)
+            # Of rows of which the later one begins elsewhere, no lanes but some that nobody needs.
+            mask = rows.lanes_from(members, later * rows.length - LANES * column)
+            place = members * (width + 1) + column
+            new, old = program.take(moved, members), program.take(value, place)
+            made.add(program.select(mask, new, old), place)
             value = made.value()
         later += 1
 
 
-def _unchunked(program: Program, chunks: int, rows: _Rows) -> int:
+def _unchunked(program: Program, chunks: int, rows: Rows) -> int:
     """The registers of rows from their chunks."""
-    width = rows.blocks
-    made = _Pieces(program, len(rows.first) * width)
+    width, count = rows.blocks, len(rows.first)
     column = np.arange(width)
     long = np.minimum(rows.length - column * LANES, LANES)
-    for phase, members in rows.phases():
-        begin = rows.begin(phase)
-        # Registers whose rows end in the chunk in which they begin need no other.
-        two = any_along(begin[:, None] + long > LANES, 0)
-        parts: list[int] = []
-        numbers: list[Array] = []
-        for columns in (column[two], column[~two]):
-            if columns.size:
-                held = (members[:, None] * (width + 1) + columns).reshape(-1)
-                numbers.append((members[:, None] * width + columns).reshape(-1))
-                parts.append(program.take(chunks, held))
-                if two[columns[0]]:
-                    mask = Mask.of(_LANE >= begin[:, None])
-                    later = program.take(chunks, held + 1)
-                    parts[-1] = program.select(mask, parts[-1], later)
-        value = program.concat(parts)
-        if not rows.aligned(phase):
-            value = program.gather_lanes(value, rows.turned(phase, 1))
-        made.add(value, np.concatenate(numbers))
-    return made.value()
+    # Registers whose rows end in the chunk in which they begin need no other.
+    ends = np.where(rows.valid, rows.begin, 0)[:, None, :] + long[:, None]
+    two = any_along(ends > LANES, 2)
+    held = np.arange(count)[:, None] * (width + 1) + column
+    made = Pieces(program, count * width)
+    if not two.all():
+        made.add(program.take(chunks, held[~two]), np.nonzero(~two.reshape(-1))[0])
+    if two.any():
+        new, old = (program.take(chunks, held[two] + more) for more in (0, 1))
+        mask = rows.lanes_from(np.nonzero(two)[0])
+        made.add(program.select(mask, new, old), np.nonzero(two.reshape(-1))[0])
+    value = made.value()
+    if rows.aligned:
+        return value
+    return program.gather_lanes(value, rows.turned(1, np.repeat(np.arange(count), width)))
 
 
 def _move_rows(program: Program, x: int, register: Array, sublane: Array) -> int:
@@ -299,7 +222,7 @@ def _move_rows(program: Program, x: int, register: Array, sublane: Array) -> int
     Registers are rotated along the sublanes, each once by every distance, and rows are selected
     where the next one comes from another register: so many steps at most as there are sublanes.
     """
-    turn = np.where(register >= 0, (_SUBLANE - sublane) % SUBLANES, -1)
+    turn = np.where(register >= 0, (SUBLANE - sublane) % SUBLANES, -1)
     place = np.full(register.shape, -1)
     pieces: list[int] = []
     at = 0
@@ -316,7 +239,7 @@ def _move_rows(program: Program, x: int, register: Array, sublane: Array) -> int
     for s in range(1, SUBLANES):
         changed = np.nonzero(place[:, s] != place[:, s - 1])[0]
         if changed.size:
-            made = _Pieces(program, len(place))
+            made = Pieces(program, len(place))
             made.add(value, np.arange(len(place)))
             new, old = program.take(source, place[changed, s]), program.take(value, changed)
             made.add(program.select(Mask(((s, SUBLANES, 0, LANES),)), new, old), changed)

@@ -137,6 +137,8 @@ class _Emitter:
 
     def mask(self, mask: Mask, shape: Sequence[int]) -> SSAValue:
         """An i1 grid of shape `shape`."""
+        if mask.field is not None and mask.first is not None:
+            return self._lanes_from(mask.field, mask.first, shape)
         if mask.field is not None:
             field = self.field(mask.field, shape)
             kind = cast(Vector, field.type)
@@ -149,6 +151,14 @@ class _Emitter:
             joined = self.once(("or", left, box), lambda a=left, b=box: arith.OrIOp(a, b))
         return self.spread(joined, shape)
 
+    def _lanes_from(self, field: Field, first: int, shape: Sequence[int]) -> SSAValue:
+        """The lanes from `first` plus a field on: compared once for registers that repeat."""
+        begin = self._different(field, shape)
+        inner = cast(Vector, begin.type).get_shape()[:-2]
+        lane = self._affine((-first, 0, 0, 1), vector_of(i32, (SUBLANES, LANES)))
+        made = self._insert(arith.CmpiOp(self.spread(lane, inner), begin, "sge"))
+        return self._repeated(made, field, shape)
+
     def _box(self, box: Box) -> SSAValue:
         kind = vector_of(i1, (SUBLANES, LANES))
         s0, s1, l0, l1 = (self.scalar(v, IndexType()) for v in box)
@@ -159,8 +169,21 @@ class _Emitter:
 
     def field(self, field: Field, shape: Sequence[int]) -> SSAValue:
         """An i32 grid of shape `shape`; only a flat grid can vary with its position."""
+        return self._repeated(self._different(field, shape), field, shape)
+
+    def _repeated(self, made: SSAValue, field: Field, shape: Sequence[int]) -> SSAValue:
+        """What was made of the different registers of a field, for all registers."""
+        numbers = field.numbers()
+        if numbers is None:
+            return made if field.registers > 1 else self.spread(made, shape)
+        source = cast(Vector, made.type)
+        kind = vector_of(source.element_type, (*shape, SUBLANES, LANES))
+        return self._insert(grid.TakeOp(made, numbers.tolist(), kind))
+
+    def _different(self, field: Field, shape: Sequence[int]) -> SSAValue:
+        """The different registers of a field, or all, if each is another one."""
         varies = field.registers > 1
-        inner = tuple(shape) if varies else ()
+        inner = (field.registers,) if field.table else tuple(shape) if varies else ()
         kind = vector_of(i32, (*inner, SUBLANES, LANES))
         result = self._affine(field.base, kind)
         for box, affine in field.overlays:
@@ -172,35 +195,42 @@ class _Emitter:
         if field.modulus and not _within(field):
             mask = self.constant(field.modulus - 1, kind)
             result = self._insert(arith.AndIOp(result, mask))
-        return result if varies else self.spread(result, shape)
+        return result
 
     def _affine(self, affine: Affine, kind: Vector) -> SSAValue:
+        """What all registers have in common is made once."""
         constant, along_grid, along_sublanes, along_lanes = affine
-        rank = len(kind.get_shape()) - 2
+        one = vector_of(i32, (SUBLANES, LANES))
         terms: list[SSAValue] = []
-        if along_grid:
-            terms.append(self._insert(grid.PositionOp(0, along_grid, kind)))
-        for factor, dim in ((along_sublanes, rank), (along_lanes, rank + 1)):
+        for factor, dim in ((along_sublanes, 0), (along_lanes, 1)):
             if not factor:
                 continue
-            term = self._iota(dim - rank, kind.get_shape()[:rank])
+            term = self._iota(dim)
             if factor != 1:
-                term = self._insert(arith.MuliOp(term, self.constant(factor, kind)))
+                term = self._insert(arith.MuliOp(term, self.constant(factor, one)))
             terms.append(term)
-        if constant or not terms:
-            terms.append(self.constant(constant, kind))
+        if constant or not (terms or along_grid):
+            terms.append(self.constant(constant, one))
+        result = self._sum(terms) if terms else None
+        shape = kind.get_shape()[:-2]
+        if not along_grid:
+            assert result is not None
+            return self.spread(result, shape)
+        position = self._insert(grid.PositionOp(0, along_grid, kind))
+        return position if result is None else self._sum([position, self.spread(result, shape)])
+
+    def _sum(self, terms: Sequence[SSAValue]) -> SSAValue:
         result = terms[0]
         for term in terms[1:]:
             result = self._insert(arith.AddiOp(result, term))
         return result
 
-    def _iota(self, dim: int, shape: Sequence[int]) -> SSAValue:
+    def _iota(self, dim: int) -> SSAValue:
         kind = vector_of(i32, (SUBLANES, LANES))
-        counted = self.once(
+        return self.once(
             ("iota", dim),
             lambda: tpu.IotaOp(result_types=[kind], properties={"dimensions": _ints([dim])}),
         )
-        return self.spread(counted, shape)
 
     # Steps.
 

@@ -104,6 +104,20 @@ def test_rows_cut_anew(bits: int, target: str):
     check(moving.Case(move, lambda x: x.reshape(171, 180)), target, TYPES[bits][0], 0)
 
 
+@pytest.mark.parametrize("target", ["v4", "v5e"])
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [((40, 205, 4), (1025, 32)), ((16, 580), (464, 5, 4)), ((24, 2070), (1380, 36))],
+    ids=str,
+)
+def test_short_rows_cut_anew(source: tuple[int, ...], shape: tuple[int, ...], target: str):
+    """Also as copies of one that has index registers by a table."""
+    laid = VectorLayout.native(len(source), 32), source
+    move = Move.reshape(laid, VectorLayout.native(len(shape), 32), shape)
+    assert "chunks" in plan(move, Costs.of(get_target(target))).how
+    check(moving.Case(move, lambda x: x.reshape(shape)), target, f32, 0)
+
+
 @pytest.mark.parametrize("bits", [32, 16])
 @pytest.mark.parametrize(
     ("move", "meaning"),
