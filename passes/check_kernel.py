@@ -28,6 +28,7 @@ from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_loops import signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
@@ -304,7 +305,7 @@ _REFERENCE = _merged(
     PRODUCT_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
-        scf.ForOp: (carried_flat,),
+        scf.ForOp: (carried_flat, signed_counter),
         scf.IfOp: (carried_flat,),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
