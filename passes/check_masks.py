@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.passes.check_reshapes import reshaped_from
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
@@ -34,17 +35,20 @@ def _carried_masks(op: Operation, target: Target) -> None:
             )  # fmt: skip
 
 
-def _mask_reshape(op: Operation, target: Target) -> None:
+def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
     """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes.
 
     It also adds one behind a mask that lies along sublanes because a reduction has taken its lanes.
     """
-    source, result = (cast(Vector, v.type) for v in (op.operands[0], op.results[0]))
+    value = reshaped_from(op)
+    if value is None:
+        return
+    source, result = (cast(Vector, v.type) for v in (value, op.results[0]))
     old, new = source.get_shape(), result.get_shape()
     if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
         return
     if [n for n in old if n != 1] == [n for n in new if n != 1]:
-        if old[-1] == 1 or (new[-1] == 1 and _without_lanes(op.operands[0])):
+        if old[-1] == 1 or (new[-1] == 1 and _without_lanes(value)):
             return
     raise refusal(
         op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",

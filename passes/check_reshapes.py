@@ -34,12 +34,9 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
 
     It makes one reshape of several that follow each other, so only their ends count.
     """
-    users = [use.operation for use in op.results[0].uses]
-    if users and all(isinstance(user, vector.ShapeCastOp) for user in users):
+    source = reshaped_from(op)
+    if source is None:
         return
-    source = op.operands[0]
-    while isinstance(source.owner, vector.ShapeCastOp):
-        source = source.owner.operands[0]
     kind = cast(Vector, source.type)
     old, new = kind.get_shape(), cast(Vector, op.results[0].type).get_shape()
     if not old or not new or old == new:
@@ -63,7 +60,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
                 "keep two dimensions, for example (1, n) in place of (n,), or reshape outside the "
                 "kernel",
             )  # fmt: skip
-    elif not _folds(old, new, target):
+    elif not (_folds(old, new, target) or _columns(old, new, per_word, target)):
         raise _refused(
             op, kind,
             "lanes are folded only whole: trailing dimensions into the last one or out of it, or "
@@ -71,6 +68,17 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
             "each other count as one",
             f"pad rows to a multiple of {LANES}, concatenate slices, or reshape outside the kernel",
         )  # fmt: skip
+
+
+def reshaped_from(op: vector.ShapeCastOp) -> SSAValue | None:
+    """What the chain of reshapes that ends with `op` is of; None if it goes on behind `op`."""
+    users = [use.operation for use in op.results[0].uses]
+    if users and all(isinstance(user, vector.ShapeCastOp) for user in users):
+        return None
+    source = op.operands[0]
+    while isinstance(source.owner, vector.ShapeCastOp):
+        source = source.owner.operands[0]
+    return source
 
 
 def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
@@ -81,6 +89,18 @@ def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
     if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
         return True
     return joins_lanes(old, new) or (target.splits_wide_rows and joins_lanes(new, old))
+
+
+def _columns(old: Sequence[int], new: Sequence[int], per_word: int, target: Target) -> bool:
+    """Whether columns of one lane become rows of any length, or a matrix of whole registers'
+    lanes one column."""
+    if old[-1] == 1:
+        return True
+    if len(old) != 2 or old[-1] % LANES or new[0] != prod(new):
+        return False
+    tiles = old[-1] // LANES
+    known = target.splits_wide_rows or tiles.bit_count() == 1
+    return known and (per_word == 1 or target.spreads_packed_lanes)
 
 
 def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:

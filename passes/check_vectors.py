@@ -63,15 +63,17 @@ def check_element(op: Operation, element: Attribute) -> None:
 
 _WORDS = frozenset({32})
 _HALVES = frozenset({16, 32})
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, math.AbsIOp)
 _INTEGER_WIDTHS: dict[type[Operation], frozenset[int]] = {
-    **dict.fromkeys((arith.AddiOp, arith.SubiOp, arith.MuliOp, math.AbsIOp), _HALVES),
+    **dict.fromkeys(_SUMS, _HALVES),
     **dict.fromkeys(
         (
-            arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.MinSIOp,
-            arith.MinUIOp, arith.MaxSIOp, arith.MaxUIOp, math.CtPopOp, math.CountLeadingZerosOp,
+            arith.DivSIOp, arith.RemSIOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp,
+            arith.MaxUIOp, math.CtPopOp, math.CountLeadingZerosOp,
         ),
         _WORDS,
     ),
+    **dict.fromkeys((arith.DivUIOp, arith.RemUIOp), _HALVES),
     math.CountTrailingZerosOp: frozenset(),
 }  # fmt: skip
 """Widths of vector elements that the integer operations take; bitwise ones take all."""
@@ -98,6 +100,8 @@ _NO_FLOATS = (
 def _integers(op: Operation, target: Target) -> None:
     type = op.operands[0].type
     widths = _INTEGER_WIDTHS[op.__class__]
+    if isinstance(op, arith.DivUIOp | arith.RemUIOp) and target.byte_division:
+        widths |= {8}
     if not isinstance(type, VectorType) or bit_width(type) in widths:
         return
     element = cast(Vector, type).element_type
@@ -107,7 +111,7 @@ def _integers(op: Operation, target: Target) -> None:
         f"{op.name} takes vectors of {known}, got {element}" if known
         else f"the vector unit has no {op.name}",
         "cast the operands to int32 first",
-        *([_NARROW_SUMS] if widths == _HALVES else []),
+        *([_NARROW_SUMS] if isinstance(op, _SUMS) else []),
     )  # fmt: skip
 
 
@@ -242,8 +246,8 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
 def _folded(condition: SSAValue) -> SSAValue:
     """Without what leaves a mask as it is: `or` with false, `and` with true."""
     owner = condition.owner
-    neutral = {arith.OrIOp: 0, arith.AndIOp: 1}.get(type(owner))
     if isinstance(owner, arith.OrIOp | arith.AndIOp):
+        neutral = int(isinstance(owner, arith.AndIOp))
         for mask, other in (owner.operands, reversed(owner.operands)):
             known = _known(other)
             if isinstance(known, int) and known & 1 == neutral:

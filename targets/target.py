@@ -43,6 +43,8 @@ class Target:
     i16_add: bool = False
     unsigned_unpack: bool = False
     """Integers narrower than 16 bits unpack without their sign, for shifts by vectors too."""
+    byte_division: bool = False
+    """Vectors of unsigned bytes divide; those of half words do on every generation."""
     widens_matmuls: bool = False
     """Products of pairs that the matrix unit lacks: two integers of one type of 8 bits or less, or
     narrow floats. Wider floats are widened by every chip."""
@@ -176,7 +178,8 @@ _V6E = Target(
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
-    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
+    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
+    widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
@@ -192,7 +195,8 @@ _V7X = Target(
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
     mxu_contracting=256, mxu_columns=256,
     matmul_pairs=frozenset(_V7_PAIRS),
-    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, widens_matmuls=True,
+    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
+    widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),

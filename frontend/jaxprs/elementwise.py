@@ -223,6 +223,8 @@ def _erf_inv(e: Equation) -> Result:
 
 @rule(lax.nextafter_p)
 def _nextafter(e: Equation) -> Result:
+    if e.output.dtype != np.float32:
+        raise _wrong_type(e, e.output.dtype)
     return e.expand(pallas_utils.nextafter_lowering_helper)
 
 

@@ -344,6 +344,12 @@ def test_positions_in_every_row() -> None:
 
 
 def test_types_without_meaning() -> None:
+    def next_number(x: Any, o: Any) -> None:
+        o[...] = lax.nextafter(x[...], x[...])
+
+    narrow = S((16, 128), jnp.bfloat16)
+    error = refused(lambda x: pl.pallas_call(next_number, out_shape=narrow)(x), narrow)
+    assert "'nextafter' of bfloat16" in error.message
     assert "complex64" in refused(blocked(), S((16, 128), jnp.complex64)).message
     with jax.enable_x64(True):
         error = refused(blocked(), S((16, 128), jnp.float64))

@@ -65,6 +65,14 @@ def test_unary_operations_it_has_not() -> None:
     check(unary("math.trunc", "bf16"), "v6e")
 
 
+def test_unsigned_division_of_narrow_integers() -> None:
+    for op in ("arith.divui", "arith.remui"):
+        check(binary(op, "i16"), "v4")
+        refused(binary(op, "i8"), "narrow-integer", "v5e")
+        check(binary(op, "i8"), "v6e")
+        refused(binary(op, "i4"), "narrow-integer", "v7x")
+
+
 def test_shifts_of_bytes_by_vectors_need_generation_5() -> None:
     refused(binary("arith.shli", "i8"), "narrow-integer", "v4")
     check(binary("arith.shli", "i16"), "v4")

@@ -20,6 +20,11 @@ def test_masks_are_reshaped_where_lanes_stay() -> None:
     beyond(cast("16x256", "32x128"), "mask-reshape")
     beyond(cast("128", "128x1"), "mask-reshape")
 
+    back = "%p = vector.shape_cast %n : vector<128xi1> to vector<128x1xi1>\n      return"
+    check(cast("128x1", "128").replace("return", back))
+    on = "%p = vector.shape_cast %n : vector<32x128xi1> to vector<16x256xi1>\n      return"
+    check(cast("16x256", "32x128").replace("return", on))
+
     def reduced(axis: int, size: int) -> str:
         start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
         kind = f"vector<32x128xf32> to vector<{size}xf32>"

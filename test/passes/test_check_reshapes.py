@@ -42,6 +42,32 @@ NO_FLAT = [
 ]  # fmt: skip
 
 
+COLUMNS = [
+    ("16x256xf32", "4096x1xf32"), ("3x256xf32", "768x1xf32"), ("4096x1xf32", "16x256xf32"),
+    ("1600x1xbf16", "8x200xbf16"), ("2x2048x1xf32", "2x8x256xf32"), ("16x384xf32", "6144x1x1xf32"),
+]  # fmt: skip
+NO_COLUMNS = [
+    ("8x200xf32", "1600x1xf32"), ("2x8x256xf32", "4096x1xf32"), ("16x256xf32", "1x4096x1xf32"),
+    ("16x1x256xf32", "4096x1xf32"), ("16x256xbf16", "4096x1xbf16"), ("32x256xf32", "4096x2xf32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), COLUMNS)
+def test_columns_become_rows_and_back(old: str, new: str) -> None:
+    check(reshape(old, new, between=True))
+
+
+@pytest.mark.parametrize(("old", "new"), NO_COLUMNS)
+def test_what_is_no_column(old: str, new: str) -> None:
+    beyond(reshape(old, new, between=True), "reshape")
+
+
+def test_columns_of_other_generations() -> None:
+    check(reshape("16x256xf32", "4096x1xf32", between=True), "v4")
+    beyond(reshape("16x384xf32", "6144x1xf32", between=True), "reshape", "v4")
+    check(reshape("16x256xbf16", "4096x1xbf16"), "v6e")
+
+
 @pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
 @pytest.mark.parametrize(("old", "new"), ROWS + FLAT)
 def test_what_the_compiler_takes(old: str, new: str, target: str) -> None:
