@@ -27,6 +27,7 @@ from pallasite.diagnostics import (
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
+    CONFIG,
     Call,
     Kernel,
     call_of,
@@ -136,6 +137,8 @@ def execute(
             "later forms the grid is a loop of the kernel",
         )  # fmt: skip
     machine.grid_walk = grid_walk
+    unchecked = call.settings.get(CONFIG, {}).get("disable_bounds_checks", False)
+    machine.reads_outside = bool(unchecked) and "bounds" not in machine.checks
     if program is None:
         program = prepare(
             module, target=target, driver=driver, max_memory=max_memory, poison=poison,

@@ -15,7 +15,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_counted, is_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.undefined import load_scalar
+from pallasite.interpreter.machine.undefined import load_box, load_scalar
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect, meaning
 
@@ -59,9 +59,7 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
-        loaded = ref.load(index, box.sizes, box.strides, at)
-        if watched and core.observer is not None:
-            core.observer.read(core, Box(ref, index, box.sizes, box.strides), at)
+        loaded = load_box(core, ref, index, box.sizes, box.strides, watched, at)
         loaded = loaded.reshape(box.shape)
         return np.where(operands[dynamic], loaded, poison) if masked else loaded
 

@@ -15,9 +15,10 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, register_type, shape_of, split_grid
 from pallasite.interpreter.effects.observed import is_read
-from pallasite.interpreter.machine.accesses import Box, Rows
+from pallasite.interpreter.machine.accesses import Rows
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.register_access import access, pattern
+from pallasite.interpreter.machine.undefined import load_box, load_registers
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -71,10 +72,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        found = access(ref, "load", index, wanted, at)
-        if watched and core.observer is not None:
-            core.observer.read(core, Rows(ref, found, index), at)
-        return found.load(ref)
+        return load_registers(core, ref, index, wanted, watched, at)
 
     return fn
 
@@ -110,17 +108,10 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     wanted = pattern(shape, offsets=(0,) * SUBLANES)
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
-        index = operands[:rank]
-        found = access(ref, "load", index, wanted, at)
-        if core.observer is not None:
-            core.observer.read(core, Rows(ref, found, index), at)
-        return found.load(ref)
+        return load_registers(core, ref, operands[:rank], wanted, True, at)
 
     def whole(core: Core, ref: Ref, *operands: Any) -> Array:
-        index = operands[:rank]
-        if core.observer is not None:
-            core.observer.read(core, Box(ref, index, shape), at)
-        return ref.load(index, shape, None, at)
+        return load_box(core, ref, operands[:rank], shape, None, True, at)
 
     return fn if dims == (None, rank - 1) else whole
 

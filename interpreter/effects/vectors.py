@@ -16,6 +16,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.undefined import load_box
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 
@@ -40,9 +41,7 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
-        loaded = ref.load(index, box, None, at)
-        if watched and core.observer is not None:
-            core.observer.read(core, Box(ref, index, box), at)
+        loaded = load_box(core, ref, index, box, None, watched, at)
         if box != shape:
             loaded = loaded.reshape(shape)
         return np.where(operands[rank], loaded, poison) if masked else loaded
@@ -59,10 +58,7 @@ def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        loaded = ref.load(index, shape, strides, at)
-        if watched and core.observer is not None:
-            core.observer.read(core, Box(ref, index, shape, strides), at)
-        return loaded
+        return load_box(core, ref, index, shape, strides, watched, at)
 
     return fn
 

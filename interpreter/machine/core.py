@@ -306,6 +306,8 @@ class Machine:
         self.host = HostMemory(max_memory)
         self.grid_walk: GridWalk | None = None
         """Set by who runs a kernel: how the points of its grid are taken."""
+        self.reads_outside = False
+        """Set by who runs a kernel: whether its loads of vectors may reach out of their buffers."""
         self.target = target
         self.seed = seed
         self.poison = poison

@@ -1,8 +1,10 @@
-"""Scalars that nobody knows: what a read behind the end of SMEM gives.
+"""Values that nobody knows: what a read behind the end of a buffer gives.
 
 A TPU does not trap such a read, and kernels rely on it: they read a table at an index that may be
-behind its end, and select another value when it is. Nothing may come of it: any other use raises
-the diagnostic of the read. With `bounds` among the checks the read itself raises.
+behind its end, and select another value when it is. Of a scalar of SMEM nothing may come: any other
+use raises the diagnostic of the read. A vector is read so only by kernels that ask for it with
+`CompilerParams(disable_bounds_checks=True)`; what lies outside is poison, as in memory that nobody
+has written. With `bounds` among the checks the read itself raises.
 """
 
 from __future__ import annotations
@@ -10,10 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation
-from pallasite.interpreter.machine.accesses import Box
+from pallasite.interpreter import values
+from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.register_access import Pattern, access, pattern
 from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.registers import SUBLANES
+
+Array = NDArray[Any]
 
 _USES = (
     "abs add and array array_ufunc bool ceil divmod eq float floor floordiv format ge gt hash "
@@ -54,3 +64,111 @@ def load_scalar(
     if watched and core.observer is not None:
         core.observer.read(core, Box(ref, index, (1,) * len(index)), at)
     return element
+
+
+def load_box(
+    core: Core,
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    strides: Sequence[int] | None,
+    watched: bool,
+    at: SourceLocation | None,
+) -> Array:
+    """The box of `ref` whose element k is at `index + k * strides`; see `load_scalar`."""
+    try:
+        loaded = ref.load(index, shape, strides, at)
+    except ExecutionError as error:
+        _excuse(core, error)
+        return _box_inside(core, ref, index, shape, strides, watched, at)
+    if watched and core.observer is not None:
+        core.observer.read(core, Box(ref, index, shape, strides), at)
+    return loaded
+
+
+def load_registers(
+    core: Core,
+    ref: Ref,
+    index: tuple[int, ...],
+    wanted: Pattern,
+    watched: bool,
+    at: SourceLocation | None,
+) -> Array:
+    """The grid of registers of `ref` at `index`; see `load_scalar`."""
+    try:
+        found = access(ref, "load", index, wanted, at)
+    except ExecutionError as error:
+        _excuse(core, error)
+        return _registers_inside(core, ref, index, wanted, watched, at)
+    if watched and core.observer is not None:
+        core.observer.read(core, Rows(ref, found, index), at)
+    return found.load(ref)
+
+
+def _excuse(core: Core, error: ExecutionError) -> None:
+    """Raises the error of a vector's load, unless the kernel may read what lies outside."""
+    if error.code != "out-of-bounds":
+        raise error
+    if not core.machine.reads_outside:
+        note = Note(
+            "a kernel that selects another value for what lies outside may read it if it says so, "
+            "with pltpu.CompilerParams(disable_bounds_checks=True)"
+        )
+        raise type(error)(error.code, error.message, error.location, [*error.notes, note])
+
+
+def _unknown(ref: Ref, shape: tuple[int, ...]) -> Array:
+    poison = values.poison(ref.element, (), ref.buffer.memory.poison)
+    return np.full(shape, poison, ref.codec.carrier)
+
+
+def _box_inside(
+    core: Core,
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    strides: Sequence[int] | None,
+    watched: bool,
+    at: SourceLocation | None,
+) -> Array:
+    loaded = _unknown(ref, shape)
+    steps = strides or (1,) * len(shape)
+    inside = [
+        [k for k in range(count) if 0 <= start + k * step < size]
+        for start, count, step, size in zip(index, shape, steps, ref.shape, strict=True)
+    ]
+    if all(inside):
+        first = [start + ks[0] * step for start, ks, step in zip(index, inside, steps, strict=True)]
+        part = tuple(slice(ks[0], ks[-1] + 1) for ks in inside)
+        counts = tuple(map(len, inside))
+        loaded[part] = load_box(core, ref, first, counts, strides, watched, at)
+    return loaded
+
+
+def _registers_inside(
+    core: Core,
+    ref: Ref,
+    index: tuple[int, ...],
+    wanted: Pattern,
+    watched: bool,
+    at: SourceLocation | None,
+) -> Array:
+    loaded = _unknown(ref, wanted.shape)
+    rank = 2 if ref.codec.packing == 1 else 3
+    register = wanted.shape[-rank:]
+    for position in np.ndindex(*wanted.shape[:-rank]):
+        moved = [g * step for g, step in zip(position, wanted.steps, strict=True)]
+        start = tuple(int(i) + m for i, m in zip(index, moved or [0] * len(index), strict=True))
+        for sublane in range(SUBLANES):
+            only = tuple(s == sublane for s in range(SUBLANES))
+            if not wanted.sublanes[sublane]:
+                continue
+            row = pattern(register, (), only, wanted.offsets)
+            try:
+                found = access(ref, "load", start, row, at)
+            except ExecutionError:
+                continue  # This row lies outside; that it is on lane 0 was checked before.
+            loaded[position][sublane] = found.load(ref)[sublane]
+            if watched and core.observer is not None:
+                core.observer.read(core, Rows(ref, found, start), at)
+    return loaded

@@ -142,5 +142,7 @@ def _set_params(kernel: KernelOp, call: Call) -> None:
         "collective_id": config.get("collective_id"),
     }
     given |= {name: IntegerAttr(n, i64) for name, n in found.items() if n is not None}
+    if config.get("disable_bounds_checks"):
+        given["disable_bounds_checks"] = IntegerAttr.from_bool(True)
     if given:
         kernel.properties["params"] = DictionaryAttr(given)
