@@ -36,7 +36,7 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
         narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
         widened = target.widens_matmuls or not any(narrow)
         widened = widened and not target.unmultiplied & {str(left), str(right)}
-    if not widened:
+    if not widened or 1 in (bit_width(left), bit_width(right)):
         raise refusal(
             op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
             "cast the operands to bfloat16 or float32",
@@ -44,8 +44,14 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _sums(op: tpu.MatmulOp, target: Target) -> None:
-    """Floats are summed as floats."""
+    """Floats are summed as floats, everything in words."""
     left, right, total = _elements(op)
+    if bit_width(total) != 32:
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported",
+            "the matrix unit accumulates 32-bit words",
+            "give preferred_element_type=jnp.float32 or jnp.int32, and convert the result",
+        )  # fmt: skip
     if isinstance(total, IntegerType) and not all(
         isinstance(element, IntegerType) for element in (left, right)
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f16, f32, i1
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, memref, scf, tpu
 from pallasite.dialects.directives import CMPI_PREDICATES
@@ -14,6 +14,8 @@ from pallasite.targets import Target
 
 def _scalars(op: Operation, target: Target) -> None:
     """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
+    if _is_known(op.operands[0] if isinstance(op, arith.SelectOp) else op.results[0]):
+        return  # the compiler computes it itself
     types = [value.type for value in (*op.operands, *op.results)]
     narrow = next((type for type in types if _is_narrow(type)), None)
     if narrow is None:
@@ -25,6 +27,14 @@ def _scalars(op: Operation, target: Target) -> None:
         f"cast the operands to {wide} first, and the result back",
         f"the TPU compiler says: Not implemented: {_words(op)}",
     )  # fmt: skip
+
+
+def _is_known(value: SSAValue, depth: int = 8) -> bool:
+    """Whether `value` is computed from constants alone."""
+    op = value.owner
+    if not isinstance(op, Operation) or op.dialect_name() != "arith" or not depth:
+        return False
+    return all(_is_known(operand, depth - 1) for operand in op.operands)
 
 
 def _is_narrow(type: Attribute) -> bool:

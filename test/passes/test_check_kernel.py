@@ -73,6 +73,14 @@ def test_unsigned_division_of_narrow_integers() -> None:
         refused(binary(op, "i4"), "narrow-integer", "v7x")
 
 
+@pytest.mark.parametrize("target", ["v5e", "v7x"])
+def test_booleans_are_not_multiplied(target: str) -> None:
+    for factor, total in (("i1", "i32"), ("i1", "f32")):
+        refused(matmul(factor, total), "matmul-type", target)
+    refused(matmul("i1", "f32", "bf16"), "matmul-type", target)
+    refused(matmul("bf16", "bf16"), "matmul-type", target)
+
+
 def test_shifts_of_bytes_by_vectors_need_generation_5() -> None:
     refused(binary("arith.shli", "i8"), "narrow-integer", "v4")
     check(binary("arith.shli", "i16"), "v4")

@@ -97,3 +97,14 @@ def test_fractions_are_cut_off() -> None:
     convert = "%r = tpu.fptosi %x {{rounding_mode = #tpu.rounding_mode<{}>}} : f32 -> i32"
     check(scalars(convert.format("towards_zero"), "f32", "i32"))
     beyond(scalars(convert.format("to_nearest_even"), "f32", "i32"), "scalar-type")
+
+
+def test_what_the_compiler_computes_itself() -> None:
+    constants = """%k = arith.constant 1.0 : f32
+        %l = arith.truncf %k : f32 to bf16
+        %m = arith.addf %l, %l : bf16
+        %c = arith.cmpf ogt, %k, %k : f32
+        %r = arith.select {} : bf16"""
+    check(scalars(constants.format("%c, %x, %m"), "bf16"))
+    unknown = "%e = arith.extf %x : bf16 to f32\n%d = arith.cmpf ogt, %e, %k : f32\n%r"
+    beyond(scalars(constants.format("%d, %x, %m").replace("%r", unknown), "bf16"), "scalar-type")
