@@ -31,7 +31,13 @@ from pallasite.layouts.planner_trace import Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
-from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
+from pallasite.layouts.strategies_packed import (
+    by_shifts,
+    by_unpacking,
+    floors,
+    formats_of,
+    scattered,
+)
 from pallasite.layouts.strategies_transpose import (
     append,
     by_aligning,
@@ -91,6 +97,10 @@ def plan(move: Move, costs: Costs) -> Plan:
         straight = None
     found = trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
+    if turned is None and _registers(move) * costs.copies > _MANY and scattered(found, move.bits):
+        made = by_widening(move, costs, plan)
+        if made is not None and performs_at(made, move, corner_elements(move)):
+            return made
     made = None if turned is not None else _by_periods(move, found, costs)
     if made is not None and (straight is None or made.cost <= straight.cost):
         return made

@@ -60,6 +60,20 @@ def floors(found: Trace, packing: int, formats: Sequence[Format]) -> tuple[int, 
     return int((shifted + np.maximum(amounts - 1, 0)).sum()), parts
 
 
+def scattered(found: Trace, bits: int) -> bool:
+    """Whether most neighbours within a word come from different registers.
+
+    Then elements move one by one anyway, as words of their own: whatever else is tried ends there.
+    """
+    if bits == 32 or found.slopes[:2] != (0, 0):
+        return False
+    n, rows, k = found.register.shape
+    packing = 32 // bits
+    first, second = np.moveaxis(found.register.reshape(n, rows // packing, packing, k), 2, 0)[:2]
+    both = (first >= 0) & (second >= 0)
+    return 2 * int((both & (first != second)).sum()) > int(both.sum())
+
+
 # Shifts.
 
 
