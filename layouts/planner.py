@@ -179,8 +179,8 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     except Unsupported:
         return None
     wide = found.widen(one, costs)
-    if wide is not None and _is_widened(found.core):
-        # Not traced, which would take longer than the check; put together of what was checked.
+    if wide is not None and (_is_widened(found.core) or _registers(found.core) > _FEW_REGISTERS):
+        # Put together of what was checked; to check all of some copies would take longer.
         good = performs_at(wide, move, corner_elements(move))
     else:
         good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())

@@ -24,6 +24,8 @@ _SMALL = 32
 
 
 _SOME_LANES = np.array([0, 1, 50, 63, 64, 101, 126, 127])
+_SOME_REGISTERS = 128
+"""Of more registers, fewer lanes are checked: what lanes do was checked before."""
 
 
 def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = None) -> bool:
@@ -88,7 +90,8 @@ def corner_elements(move: Move) -> Array:
     layout, shape = move.destination
     registers = corners(layout.grid_shape(shape))[:, None, None]
     rows = layout.live_rows(shape)[None, :, None]
-    index, valid = layout.elements(shape, registers, rows, _SOME_LANES)
+    lanes = _SOME_LANES[:: 1 + registers.size // _SOME_REGISTERS]
+    index, valid = layout.elements(shape, registers, rows, lanes)
     numbers = np.where(valid, _linear(index, shape), -1)
     return distinct_values(numbers[numbers >= 0])
 
