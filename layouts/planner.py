@@ -60,7 +60,10 @@ _SMALL = 32
 """Destinations of so few registers are not taken apart into copies, nor moved through chunks."""
 
 _STEPS = 500
-"""Where there is a plan already, the search for a cheaper one ends after so many steps."""
+"""Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
+the longer each of them takes."""
+_HUGE = 1 << 16
+"""And if it would have to look at more stretches of rows, there is none."""
 
 _MANY_SOURCES = 1024
 """Rows of so many registers are cut anew at once, if it is judged to be cheap."""
@@ -97,7 +100,8 @@ def plan(move: Move, costs: Costs) -> Plan:
         straight = None
     found = trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
-    if turned is None and _registers(move) * costs.copies > _MANY and scattered(found, move.bits):
+    many = _registers(move) * costs.copies > _MANY
+    if turned is None and many and scattered(move, found):
         made = by_widening(move, costs, plan)
         if made is not None and performs_at(made, move, corner_elements(move)):
             return made
@@ -149,12 +153,11 @@ def _is_widened(move: Move) -> bool:
 def _enough(move: Move, costs: Costs) -> float:
     """What a plan of rows cut anew may cost that is found at once, not to search for others.
 
-    It may be somewhat dearer where the search is long. Rows that are short are put together in
-    several ways, of which the best are hard to judge.
+    Rows that are short are put together in several ways, of which the best are hard to judge.
     """
     if move.sources[0][1][-1] <= _SHORT and _sources(move) <= _MANY_SOURCES:
         return 0.0
-    return (1.2 if _registers(move) > _LARGE else 1.0) * usual_cost(move, costs)
+    return usual_cost(move, costs)
 
 
 def _sources(move: Move) -> int:
@@ -266,7 +269,8 @@ class _Search:
         self._move, self._found, self._costs, self._slack = move, found, costs, slack
         self._turned = turned
         self._plans = [p for p in (turned, straight) if p is not None]
-        self._most = _STEPS if self._plans else math.inf
+        share = min(1.0, 2 * _LARGE / len(found.register))
+        self._most = _STEPS * share if self._plans else math.inf
 
     def run(self) -> list[Plan]:
         found, costs = self._found, self._costs
@@ -274,6 +278,8 @@ class _Search:
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
         thorough = self._turned is None
         if not thorough and len(found.register) > _FEW_REGISTERS:
+            return self._plans
+        if self._plans and found.register.size > _HUGE:
             return self._plans
         words = whole_words(found, packing)
         if words is not None:

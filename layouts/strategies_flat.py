@@ -5,22 +5,21 @@ registers grow with the block. This one does not. Number the elements of all row
 call 128 of them, from a multiple of 128 on, a chunk. Row r of length C begins in lane `r * C % 128`
 of a chunk; eight rows of a register are turned into the lanes of their chunks by one gather, whose
 index is affine in sublane and lane and depends on the register by 128 numbers at most. Then whole
-chunks move, row by row: eight rotations along the sublanes, seven selects. The rows of the
-destination are made of their chunks in the same way backwards.
+chunks move, row by row (`flat_moves.py`). The rows of the destination are made of their chunks in
+the same way backwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from pallasite.layouts.flat_moves import move_rows
 from pallasite.layouts.flat_rows import SUBLANE, Pieces, Rows
 from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_fields import Mask
 from pallasite.layouts.planner_lines import Array, any_along, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -73,7 +72,7 @@ def by_chunks(move: Move, costs: Costs) -> Plan | None:
         wanted = (number <= target.last[:, None, :]) & target.valid[:, None, :]
         register, sublane = find(np.where(wanted, number, 0))
         register = np.where(wanted, register, -1).reshape(-1, SUBLANES)
-        moved = _move_rows(program, chunks, register, sublane.reshape(-1, SUBLANES))
+        moved = move_rows(program, chunks, register, sublane.reshape(-1, SUBLANES))
         made = _unchunked(program, moved, target)
     layout, shape = move.destination
     result = program.reshape(made, layout.grid_shape(shape))
@@ -180,7 +179,7 @@ def _merged(program: Program, chunks: int, rows: Rows) -> int:
         if not there.any():
             return value
         register = np.where(there, rows.register(number, np.zeros_like(number)), -1)
-        moved = _move_rows(program, chunks, register, rows.sublane[number])
+        moved = move_rows(program, chunks, register, rows.sublane[number])
         for column in distinct_values(behind[there]).tolist():
             members = np.nonzero(any_along(there & (behind == column), 1))[0]
             made = Pieces(program, len(rows.first) * (width + 1))
@@ -214,49 +213,3 @@ def _unchunked(program: Program, chunks: int, rows: Rows) -> int:
     if rows.aligned:
         return value
     return program.gather_lanes(value, rows.turned(1, np.repeat(np.arange(count), width)))
-
-
-def _move_rows(program: Program, x: int, register: Array, sublane: Array) -> int:
-    """A flat value whose row (n, s) is row (register, sublane)[n, s] of `x`; -1 does not matter.
-
-    Registers are rotated along the sublanes, each once by every distance, and rows are selected
-    where the next one comes from another register: so many steps at most as there are sublanes.
-    """
-    turn = np.where(register >= 0, (SUBLANE - sublane) % SUBLANES, -1)
-    place = np.full(register.shape, -1)
-    pieces: list[int] = []
-    at = 0
-    for distance in distinct_values(turn[turn >= 0]).tolist():
-        here = turn == distance
-        used = distinct_values(register[here])
-        place[here] = np.searchsorted(used, register[here]) + at
-        at += used.size
-        taken = program.take(x, used)
-        pieces.append(program.shuffle(taken, None, _rotation(distance)))
-    source = program.concat(pieces)
-    place = _continued(place)
-    value = program.take(source, place[:, 0])
-    for s in range(1, SUBLANES):
-        changed = np.nonzero(place[:, s] != place[:, s - 1])[0]
-        if changed.size:
-            made = Pieces(program, len(place))
-            made.add(value, np.arange(len(place)))
-            new, old = program.take(source, place[changed, s]), program.take(value, changed)
-            made.add(program.select(Mask(((s, SUBLANES, 0, LANES),)), new, old), changed)
-            value = made.value()
-    return value
-
-
-def _rotation(distance: int) -> Sequence[int]:
-    return [(s - distance) % SUBLANES for s in range(SUBLANES)]
-
-
-def _continued(place: Array) -> Array:
-    """Lets rows that do not matter come from where the row before does, or else the next one."""
-    place = place.copy()
-    for s in (*range(1, SUBLANES), *range(SUBLANES - 2, -1, -1)):
-        beside = place[:, s - 1] if s and (place[:, s - 1] >= 0).any() else place[:, s]
-        place[:, s] = np.where(place[:, s] < 0, beside, place[:, s])
-    for s in range(SUBLANES - 2, -1, -1):
-        place[:, s] = np.where(place[:, s] < 0, place[:, s + 1], place[:, s])
-    return place

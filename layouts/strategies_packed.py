@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Format
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Field, Mask
@@ -60,12 +61,14 @@ def floors(found: Trace, packing: int, formats: Sequence[Format]) -> tuple[int, 
     return int((shifted + np.maximum(amounts - 1, 0)).sum()), parts
 
 
-def scattered(found: Trace, bits: int) -> bool:
-    """Whether most neighbours within a word come from different registers.
+def scattered(move: Move, found: Trace) -> bool:
+    """Whether rows become leading dimensions, so that neighbours within a word part.
 
     Then elements move one by one anyway, as words of their own: whatever else is tried ends there.
     """
-    if bits == 32 or found.slopes[:2] != (0, 0):
+    bits = move.bits
+    reshaped = any(isinstance(step, Reshape) for step in move.steps)
+    if bits == 32 or reshaped or found.slopes[:2] != (0, 0):
         return False
     n, rows, k = found.register.shape
     packing = 32 // bits

@@ -99,6 +99,20 @@ def test_short_rows_of_the_source_take_few_instructions():
     assert made.instructions < 5.2 * 97 * 26
 
 
+@pytest.mark.parametrize(
+    ("source", "shape", "searched"),
+    [((15, 1600), (200, 120), 785), ((973, 49), (7, 6811), 3898), ((62, 2336), (4672, 31), 10005)],
+    ids=str,
+)
+def test_rows_move_in_the_cheapest_way(
+    source: tuple[int, ...], shape: tuple[int, ...], searched: float
+):
+    """Rotated, spread, or by any pattern; what the search for patterns finds costs more."""
+    made = by_chunks(reshape(source, shape), V5E)
+    assert made is not None
+    assert made.cost < searched
+
+
 def test_columns_are_transposed():
     assert by_chunks(reshape((990, 1), (9, 110)), V5E) is None
 
