@@ -309,15 +309,15 @@ class _Search:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
         program = Program(sources, move.bits, costs, limit, self._most)
+        layout, shape = move.destination
         try:
             x = program.concat([program.flat(i) for i in range(len(sources))])
             made = build(program, x)
+            if made is None:
+                return
+            result = program.elements(made)
+            if program.size(result) == layout.register_count(shape):
+                result = program.reshape(result, layout.grid_shape(shape))
         except TooDear:
             return
-        if made is None:
-            return
-        layout, shape = move.destination
-        result = program.elements(made)
-        if program.size(result) == layout.register_count(shape):
-            result = program.reshape(result, layout.grid_shape(shape))
         self._plans.append(program.plan(result, how))

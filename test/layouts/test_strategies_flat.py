@@ -13,6 +13,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.planner_check import performs, performs_at
 from pallasite.layouts.planner_demand import ALL_LANES
+from pallasite.layouts.planner_program import Program
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -139,3 +140,21 @@ def test_the_elements_to_check_are_in_every_place_of_a_chunk():
 )
 def test_declined(move: Move):
     assert by_chunks(move, V5E) is None
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
+def test_a_search_may_end_at_any_step(steps: int, monkeypatch: pytest.MonkeyPatch):
+    """Also at that which puts the registers of a plan into the grid: then the other plan stays."""
+    move = reshape((190, 162), (171, 180))
+    layout, shape = move.destination
+
+    def turned(program: Program, x: int, *_: object) -> int:
+        count = layout.register_count(shape)
+        return program.rotate_lanes(program.take(x, np.zeros(count, np.int64)), 1)
+
+    monkeypatch.setattr("pallasite.layouts.planner.usual_cost", lambda *_: 0.0)
+    monkeypatch.setattr("pallasite.layouts.planner.solve", turned)
+    monkeypatch.setattr("pallasite.layouts.planner._STEPS", steps)
+    plan.cache_clear()
+    assert plan(move, V5E).how == "chunks"
+    plan.cache_clear()
