@@ -12,6 +12,9 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import export  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.sharding import Mesh, NamedSharding  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
 
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate, trace  # noqa: E402
@@ -82,3 +85,64 @@ def test_kernels_are_traced_for_known_shapes() -> None:
     with pytest.raises(Unsupported) as refused:
         trace(doubled, symbolic())
     assert refused.value.code == "symbolic-shape"
+
+
+def mesh() -> Any:
+    return Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
+
+
+def to_the_right(x: Any) -> Any:
+    """Every device's block goes to the next device along "y"."""
+
+    def body(x: Any, o: Any, sent: Any, arrived: Any) -> None:
+        here = {name: jax.lax.axis_index(name) for name in ("x", "y")}
+        copy = pltpu.make_async_remote_copy(
+            x, o, sent, arrived, device_id={**here, "y": (here["y"] + 1) % 2}
+        )
+        copy.start()
+        copy.wait()
+
+    return pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=pl.BlockSpec(memory_space=pl.ANY),
+        scratch_shapes=[pltpu.SemaphoreType.DMA] * 2,
+    )(x)
+
+
+def on_every_device(f: Any) -> Any:
+    return jax.jit(
+        jax.shard_map(f, mesh=mesh(), in_specs=P("x", "y"), out_specs=P("x", "y"), check_vma=False)
+    )
+
+
+def spread(rows: int = 32) -> Any:
+    x = jnp.arange(rows * 256.0).reshape(rows, 256)
+    return jax.device_put(x, NamedSharding(mesh(), P("x", "y")))
+
+
+def several_kernels(x: Any) -> Any:
+    """Kernels of one device and of several, collectives of XLA and a loop."""
+    x = jax.lax.scan(lambda x, _: (to_the_right(x) + 1, None), doubled(x), None, length=3)[0]
+    return x + jax.lax.psum(x, "x") * jax.lax.axis_index("y")
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+@pytest.mark.parametrize("f", [to_the_right, several_kernels])
+def test_several_devices(f: Any, form: str) -> None:
+    f = on_every_device(f)
+    program = export.export(f, platforms=["tpu"])(spread())
+    with simulate(form=form, checks=("race",)):
+        expected = f(spread())
+        for call in (program.call, jax.jit(program.call)):
+            np.testing.assert_array_equal(call(spread()), expected)
+
+
+def test_devices_beside_a_symbolic_shape_are_refused() -> None:
+    (rows,) = export.symbolic_shape("16*n")
+    struct = jax.ShapeDtypeStruct((rows, 256), jnp.float32, sharding=spread().sharding)
+    program = export.export(on_every_device(doubled), platforms=["tpu"])(struct)
+    with simulate(), pytest.raises(Unsupported, match="symbolic shapes") as error:
+        program.call(spread())
+    assert error.value.code == "exported-devices"

@@ -3,6 +3,8 @@
 An exported program is StableHLO with the kernels' custom calls in it. Its shapes may be symbolic;
 those of a call are known. JAX puts the program into one for the TPU and refines its shapes; what
 comes out becomes part of the caller's program for the CPU, kernels replaced as everywhere else.
+A program of several devices says itself what each of them computes: its kernels lie in the regions
+that JAX writes for `shard_map`, where they are replaced as they are, all shapes being known.
 Exporting a simulated program itself has no meaning: its kernels are functions of this process.
 """
 
@@ -26,13 +28,14 @@ Rule = Callable[..., Sequence[Any]]
 
 
 def run_exported_programs(
-    simulating: Callable[[], bool], replace_calls: Callable[[Any, Any], None]
+    simulating: Callable[[], bool], replace_calls: Callable[..., None]
 ) -> None:
     """Where `simulating`, programs exported for TPUs only are lowered for the CPU.
 
-    `replace_calls(ctx, block)` puts callbacks in the place of the kernels called in a block.
+    `replace_calls(ctx, block, mesh=None)` puts callbacks in the place of the kernels called in a
+    block, which every device of `mesh` executes.
     """
-    original: Rule = _export._call_exported_lowering
+    original: Any = _export._call_exported_lowering
 
     @functools.wraps(original)
     def rule(ctx: Any, *operands: Any, exported: Any) -> Sequence[Any]:
@@ -40,12 +43,8 @@ def run_exported_programs(
         if here or not simulating():
             return original(ctx, *operands, exported=exported)
         if exported.nr_devices > 1:
-            raise Unsupported(
-                "exported-devices",
-                f"program {exported.fun_name} was exported for {exported.nr_devices} devices, "
-                "which is not simulated",
-                notes=[Note("export the function that each device runs, or call it unexported")],
-            )
+            replaced = _OfSeveralDevices(exported, functools.partial(replace_calls, ctx))
+            return original(ctx, *operands, exported=replaced)
         with ctx.module_context.context:
             program = ir.Module.parse(_for_tpu(exported, ctx.avals_in))
         _visit(program.operation, functools.partial(replace_calls, ctx))
@@ -59,6 +58,34 @@ def run_exported_programs(
         return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), list(operands)).results)
 
     mlir.register_lowering(_export.call_exported_p, rule, platform="cpu")
+
+
+class _OfSeveralDevices:
+    """An exported program as JAX calls it, with its kernels replaced."""
+
+    def __init__(self, exported: Any, replace_calls: Callable[..., None]) -> None:
+        """`replace_calls(block, mesh)` puts callbacks in the place of the kernels of a block."""
+        self._exported = exported
+        self._replace_calls = replace_calls
+        self.platforms = tuple("cpu" if p == "tpu" else p for p in exported.platforms)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exported, name)
+
+    def mlir_module(self, serialized: bool = True) -> Any:
+        """The module, in the context that is entered."""
+        assert not serialized
+        module = self._exported.mlir_module(serialized=False)
+        mesh: Any = _export.get_mesh_from_symbol(ir.SymbolTable(module.operation))
+        if self._exported.uses_global_constants or mesh.empty:
+            raise Unsupported(
+                "exported-devices",
+                f"program {self._exported.fun_name} was exported for {self._exported.nr_devices} "
+                "devices with symbolic shapes or without Shardy, which is not simulated",
+                notes=[Note("export it for known shapes, with jax_use_shardy_partitioner")],
+            )
+        _visit(module.operation, functools.partial(self._replace_calls, mesh=mesh))
+        return module
 
 
 def _for_tpu(exported: Any, avals: Sequence[Any]) -> bytes:

@@ -50,6 +50,7 @@ def check_version(version: str = jax.__version__) -> None:
 check_version()
 
 from jax._src import callback as jax_callback  # noqa: E402
+from jax._src import core  # noqa: E402
 from jax._src.interpreters import mlir, pxla  # noqa: E402
 from jax._src.lib.mlir import ir  # noqa: E402  # pyright: ignore[reportPrivateImportUsage]
 from jax._src.pallas import core as pallas_core  # noqa: E402
@@ -218,15 +219,21 @@ def _replace_calls_in(
     return replaced
 
 
-def _replace_exported_calls(ctx: Any, block: Any) -> None:
-    """Replaces the TPU custom calls of a program that was exported."""
+def _replace_exported_calls(ctx: Any, block: Any, mesh: Any = None) -> None:
+    """Replaces the TPU custom calls of a program that was exported, for the devices of `mesh`."""
     settings = current()
     assert settings is not None
     if settings.traces:
         # Nothing above the Mosaic module is left of a kernel.
         settings = replace(settings, form="mosaic")
+    axes: list[tuple[Any, int]] = []
+    if mesh is not None:
+        context = SPMDAxisContext(mesh, frozenset(mesh.axis_names))
+        ctx = ctx.replace(module_context=ctx.module_context.replace(axis_context=context))
+        axes = list(mesh.shape.items())
     try:
-        _replace_calls_in(ctx, settings, block)
+        with core.extend_axis_env_nd(axes):
+            _replace_calls_in(ctx, settings, block)
     except Diagnostic as error:
         raise as_jax_raises(error) from None
 
