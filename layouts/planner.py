@@ -52,6 +52,8 @@ _FEW_REGISTERS = 64
 
 _LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
+_VERY_LARGE, _LARGE_SLACK = 8192, 1.2
+"""How much dearer a plan of so many registers may be that is found at once."""
 _SLACK = 1.1
 """How much dearer a plan of few registers may be that turns out to be cheapest for all."""
 _MANY = 128
@@ -157,7 +159,8 @@ def _enough(move: Move, costs: Costs) -> float:
     """
     if move.sources[0][1][-1] <= _SHORT and _sources(move) <= _MANY_SOURCES:
         return 0.0
-    return usual_cost(move, costs)
+    slack = _LARGE_SLACK if _registers(move) * costs.copies > _VERY_LARGE else 1.0
+    return slack * usual_cost(move, costs)
 
 
 def _sources(move: Move) -> int:
