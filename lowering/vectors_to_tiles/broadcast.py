@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
@@ -9,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, vector
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -32,16 +34,9 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
         c.retire(op)
         return
     shape = shape_of(result)
-    layout, old = lifted(c.tiled(source), len(shape))
-    row, column = layout.row, layout.column
-    rows, columns = layout.extents(old)
-    wanted_rows, wanted_columns = layout.extents(shape)
-    if rows != wanted_rows or layout.sublane_dim is None:
-        row = None
-    if columns != wanted_columns or layout.lane_dim is None:
-        column = None
-    spread = layout.with_offsets(row, column)
     rank = len(shape)
+    layout, old = lifted(c.tiled(source), rank)
+    spread = _spread(layout, old, shape)
     if layout.lane_dim != rank - 1 and old[-1] != shape[-1]:
         # Spread over the lanes now: a new dimension that only numbers registers would have to
         # move onto the lanes later, all copies of it.
@@ -50,7 +45,40 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     spread = _by_rows(source, spread, shape, c)
     held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
+    c.offer_smaller(result, _Before(source, spread, shape, c))
     c.retire(op)
+
+
+def _spread(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) -> VectorLayout:
+    """The layout in which a value of shape `old` has the same registers as one of shape `new`."""
+    grows = [a != b for a, b in zip(layout.extents(old), layout.extents(new), strict=True)]
+    row = None if grows[0] or layout.sublane_dim is None else layout.row
+    column = None if grows[1] or layout.lane_dim is None else layout.column
+    return layout.with_offsets(row, column)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """A broadcast of what has moved before, where copies would have to move otherwise."""
+
+    source: SSAValue
+    layout: VectorLayout
+    shape: tuple[int, ...]
+    converter: Converter
+
+    def cost(self, layout: VectorLayout) -> float | None:
+        count = layout.register_count(self.shape)
+        if layout.bits != self.layout.bits or count >= self.layout.register_count(self.shape):
+            return None
+        held, old = lifted(self.converter.tiled(self.source), len(self.shape))
+        return relayout_cost(held, old, _spread(layout, old, self.shape), self.converter)
+
+    def make(self, layout: VectorLayout) -> SSAValue:
+        c, rank = self.converter, len(self.shape)
+        held = c.tiled(self.source)
+        spread = _spread(layout, lifted(held, rank)[1], self.shape)
+        moved = c.spread(self.source, lambda: with_rank(held, rank, c), rank, spread)
+        return broadcast_grid(moved, layout, self.shape, c)
 
 
 def _by_rows(

@@ -24,6 +24,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -33,7 +34,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     is_vector,
     rule,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import agree, lower_in_layout
+from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
 from pallasite.lowering.vectors_to_tiles.stacked import stack
 
 WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,

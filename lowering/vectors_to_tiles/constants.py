@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import bit_width, splat, splat_value
-from pallasite.layouts.registers import LANES, register_shape
+from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import (
@@ -111,16 +111,20 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
 def coordinate(
     c: Converter, dim: int, rank: int, layout: VectorLayout, kind: VectorType[Attribute]
 ) -> SSAValue:
-    """A grid whose elements are their coordinate along logical dimension `dim`."""
-    step = {rank - 1: LANES, rank - 2: layout.block[0]}.get(dim, 1)
-    # The grid of a vector of rank 1 has a row of registers in front.
-    place = max(dim, dim + len(kind.get_shape()) - 2 - rank)
-    blocks = c.emit(grid.PositionOp(place, step, kind))
-    if dim < rank - 2:
-        return blocks
+    """A grid whose elements are their coordinate along logical dimension `dim`.
+
+    `layout` holds 32-bit elements in native tiles, with element 0 at the first place along `dim`.
+    """
+    grid_rank = len(kind.get_shape()) - len(register_shape(32))
+    axes = (layout.sublane_dim, layout.lane_dim)
+    if dim not in axes:
+        return c.emit(grid.PositionOp(layout.leading_dims(rank).index(dim), 1, kind))
+    axis = axes.index(dim)
+    place = grid_rank - len(axes) + axis
+    blocks = c.emit(grid.PositionOp(place, layout.block[axis], kind))
     inside = tpu.IotaOp.create(
         result_types=[VectorType(i32, register_shape(32))],
-        properties={"dimensions": DenseArrayBase.from_list(i32, [dim - (rank - 2)])},
+        properties={"dimensions": DenseArrayBase.from_list(i32, [axis])},
     )
     spread = c.emit(grid.BroadcastOp(c.emit(inside), kind))
     shape = kind.get_shape()[: -len(register_shape(32))]

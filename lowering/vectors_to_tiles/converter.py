@@ -38,6 +38,7 @@ from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
+from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import Target, get_target
@@ -66,9 +67,6 @@ Rule = Callable[..., None]
 _SIGNED = IntegerType(32, Signedness.SIGNED)
 
 _RULES: dict[type[Operation], Rule] = {}
-
-
-Offer = Callable[[VectorLayout], SSAValue | None]
 
 
 def is_free(held: Tiled, layout: VectorLayout) -> bool:
@@ -138,7 +136,7 @@ class Converter:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._costs = Costs.of(target)
+        self.costs = Costs.of(target)
         self._values: dict[SSAValue, Tiled] = {}
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
         self._spread: dict[tuple[SSAValue, int, VectorLayout], SSAValue] = {}
@@ -146,7 +144,7 @@ class Converter:
         self._places: dict[SSAValue, Block | Operation] = {}
         self._offers: dict[SSAValue, Offer] = {}
         self._forms: dict[tuple[str, SSAValue], Callable[..., SSAValue | None]] = {}
-        self._smaller: dict[SSAValue, Offer] = {}
+        self._smaller: dict[SSAValue, Smaller] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
@@ -211,11 +209,18 @@ class Converter:
             return served
         held = self._values[value]
         outer, self._anchor = self._anchor, self._behind(value)
-        again = self._smaller[value](layout) if value in self._smaller else None
-        moved = self.relayout(held, layout) if again is None else Tiled(again, layout, held.shape)
+        smaller = self._smaller.get(value)
+        if smaller is not None and smaller.cost(layout) is not None:
+            moved = Tiled(smaller.make(layout), layout, held.shape)
+        else:
+            moved = self.relayout(held, layout)
         self._relayouts[value, layout] = moved
         self._anchor = outer
         return moved.grid
+
+    def is_held(self, value: SSAValue, layout: VectorLayout) -> bool:
+        """Whether `value` is there in `layout`."""
+        return self._values[value].layout == layout or (value, layout) in self._relayouts
 
     def served(self, value: SSAValue, layout: VectorLayout) -> SSAValue | None:
         """The grid of `value` in `layout` if it needs no movement: it is there, or offered."""
@@ -238,10 +243,13 @@ class Converter:
         """Says that `make(layout)` gives `value` in other layouts without moving it, or None."""
         self._offers[value] = make
 
-    def offer_smaller(self, value: SSAValue, make: Offer) -> None:
-        """Says that `make(layout)` computes `value` in a layout of fewer registers, from what it
-        moves there, or gives None."""
-        self._smaller[value] = make
+    def offer_smaller(self, value: SSAValue, offer: Smaller) -> None:
+        """Says how to compute `value` in layouts of fewer registers, from what moves there."""
+        self._smaller[value] = offer
+
+    def smaller(self, value: SSAValue) -> Smaller | None:
+        """What was offered with `offer_smaller`."""
+        return self._smaller.get(value)
 
     def offer_form(self, form: str, value: SSAValue, make: Callable[..., SSAValue | None]) -> None:
         """Says that `make(layout, ...)` gives another `form` of `value`, or None. The forms:
@@ -306,7 +314,7 @@ class Converter:
     def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
         """Emits the cheapest plan of `move` on the grids `sources`."""
         try:
-            planned = plan(move, self._costs)
+            planned = plan(move, self.costs)
         except Unsupported as error:
             error.location = error.location or source_location(self.anchor)
             raise

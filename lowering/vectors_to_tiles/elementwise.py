@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -20,49 +22,6 @@ from pallasite.lowering.vectors_to_tiles.converter import (
 )
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
-
-
-def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
-    """The layout in which values of one shape meet.
-
-    The first layout with the most registers decides which dimensions lie where; an axis stays
-    replicated if all agree on that, or if the dimension has extent 1 there and somebody already
-    has it replicated (re-creating a replicated column later costs more than spreading it now).
-    Different offsets meet at 0.
-    """
-    shape = operands[0].shape
-    layouts = [o.layout for o in operands]
-    leader = max(layouts, key=lambda layout: layout.register_count(shape))
-    rows, columns = leader.extents(shape)
-    alike = [layout for layout in layouts if _same_axes(layout, leader)]
-    row = _meet([layout.row for layout in alike], rows)
-    column = _meet([layout.column for layout in alike], columns)
-    layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
-    # Somebody with other dimensions on these axes may vary where the leader does not.
-    return spelled_out(layout, shape) if len(alike) < len(layouts) else layout
-
-
-def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
-    """`layout` without replication along dimensions of more than one element."""
-    rows, columns = layout.extents(shape)
-    row = 0 if layout.row is None and rows > 1 else layout.row
-    column = 0 if layout.column is None and columns > 1 else layout.column
-    return layout.with_offsets(row, column)
-
-
-def _same_axes(layout: VectorLayout, other: VectorLayout) -> bool:
-    return (layout.sublane_dim, layout.lane_dim, layout.tile_rows) == (
-        other.sublane_dim,
-        other.lane_dim,
-        other.tile_rows,
-    )
-
-
-def _meet(offsets: Sequence[int | None], extent: int) -> int | None:
-    concrete = {o for o in offsets if o is not None}
-    if not concrete or (extent == 1 and None in offsets):
-        return None
-    return concrete.pop() if len(concrete) == 1 else 0
 
 
 def elementwise_kinds() -> list[type[Operation]]:
@@ -94,7 +53,8 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
         return
     if isinstance(op, arith.CmpiOp) and lower_position_mask(op, c):
         return
-    vectors = [c.tiled(v) for v in op.operands if is_vector(v)]
+    values = [v for v in op.operands if is_vector(v)]
+    vectors = [c.tiled(v) for v in values]
     data = {c.tiled(v).layout.bits for v in op.operands if is_vector(v) and not is_mask(v)}
     bits = data or _mask_bits(vectors)
     if len(bits) != 1:
@@ -106,9 +66,9 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
             "compute the mask from data of the width it governs, or widen the data first",
         )
     width = bits.pop()
-    alike = [v for v in vectors if v.layout.bits == width]
-    layout = agree(alike, width) if alike else VectorLayout.native(len(vectors[0].shape), width)
-    if len(alike) < len(vectors):
+    alike = [v for v in values if c.tiled(v).layout.bits == width]
+    layout = meet(alike, width, c) if alike else VectorLayout.native(len(vectors[0].shape), width)
+    if len(alike) < len(values):
         # Masks are packed row block by row block, which needs tiles of whole registers.
         if not layout.is_native:
             layout = VectorLayout.native(len(vectors[0].shape), width)
@@ -129,7 +89,7 @@ def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
     result = op.results[0]
     c.define(result, _cloned(op, layout, c), layout)
     if result.has_one_use() and _moves_alone(op, c):
-        c.offer_smaller(result, lambda other: _in_fewer_registers(op, layout, other, c))
+        c.offer_smaller(result, _InFewerRegisters(op, layout, c))
     c.retire(op)
 
 
@@ -157,11 +117,22 @@ def _moves_alone(op: Operation, c: Converter) -> bool:
     return sum(not is_one_value(c.tiled(v)) for v in vectors) == 1
 
 
-def _in_fewer_registers(
-    op: Operation, layout: VectorLayout, other: VectorLayout, c: Converter
-) -> SSAValue | None:
-    """`op` after its operand has moved to layout `other`, where that leaves it less to do."""
-    shape = shape_of(op.results[0])
-    if layout.bits != other.bits or other.register_count(shape) >= layout.register_count(shape):
-        return None
-    return _cloned(op, other, c)
+@dataclass(frozen=True)
+class _InFewerRegisters:
+    """An operation after its operand has moved, where that leaves it less to do."""
+
+    op: Operation
+    layout: VectorLayout
+    converter: Converter
+
+    def cost(self, layout: VectorLayout) -> float | None:
+        """What moving the operand and computing the result takes."""
+        shape = shape_of(self.op.results[0])
+        count = layout.register_count(shape)
+        if layout.bits != self.layout.bits or count >= self.layout.register_count(shape):
+            return None
+        vectors = dict.fromkeys(v for v in self.op.operands if is_vector(v))
+        return count + sum(moving_cost(v, layout, self.converter) for v in vectors)
+
+    def make(self, layout: VectorLayout) -> SSAValue:
+        return _cloned(self.op, layout, self.converter)

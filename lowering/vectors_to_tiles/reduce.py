@@ -18,6 +18,7 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -28,7 +29,6 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import agree
 from pallasite.passes.two_values import any_of, choice, kind_of
 
 KINDS: dict[str, tuple[type[Operation], str]] = {

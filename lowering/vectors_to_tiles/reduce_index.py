@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES
+from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -18,7 +19,6 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import spelled_out
 from pallasite.lowering.vectors_to_tiles.reduce import (
     KINDS,
     all_reduce,

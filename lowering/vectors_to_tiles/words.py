@@ -17,6 +17,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -26,7 +27,6 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     is_float,
     rule,
 )
-from pallasite.lowering.vectors_to_tiles.elementwise import agree
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:

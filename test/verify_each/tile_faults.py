@@ -9,11 +9,10 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from pallasite.dialects import arith
+from pallasite.dialects import arith, grid
 from pallasite.layouts import plan as plans
 from pallasite.lowering.vectors_to_tiles import (
     casts,
-    constants,
     converter,
     masks,
     matmul,
@@ -220,7 +219,10 @@ def sign_is_not_extended(patch: MonkeyPatch) -> None:
 
 @fault(PASS, IOTA)
 def registers_count_half_their_lanes(patch: MonkeyPatch) -> None:
-    patch.setattr(constants, "LANES", 64)
+    right = grid.PositionOp.__init__
+    patch.setattr(
+        grid.PositionOp, "__init__", lambda op, dim, step, kind: right(op, dim, step // 2, kind)
+    )
 
 
 def with_steps(change: Callable[[Any], Any]) -> Callable[[MonkeyPatch], None]:

@@ -1,0 +1,118 @@
+"""In which layout operands meet: the one that costs the fewest register operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Move
+from pallasite.layouts.planner import plan
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, is_free
+
+USES = 2
+"""How often a value is counted in the layout that is chosen for it: it is made and used."""
+
+
+def meet(values: Sequence[SSAValue], bits: int, c: Converter) -> VectorLayout:
+    """The layout in which vectors of one shape meet.
+
+    The operands' own layouts are the candidates, first those of few registers. The cost of one is
+    what it takes to bring all operands there, and to compute and use as many registers.
+    """
+    operands = [c.tiled(value) for value in values]
+    shape = operands[0].shape
+    candidates = _candidates(operands, bits)
+    if len(candidates) == 1:
+        return candidates[0]
+    best, least = candidates[0], math.inf
+    for layout in sorted(candidates, key=lambda layout: layout.register_count(shape)):
+        cost = USES * float(layout.register_count(shape))
+        for value in dict.fromkeys(values):
+            # Plans of large movements take longest, and where they are not needed nobody asks.
+            if cost >= least:
+                break
+            cost += moving_cost(value, layout, c)
+        if cost < least:
+            best, least = layout, cost
+    return best
+
+
+def moving_cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
+    """Register operations, weighted as the planner weighs them, that bring `value` to `layout`."""
+    held = c.tiled(value)
+    if is_free(held, layout) or c.is_held(value, layout):
+        return 0.0
+    smaller = c.smaller(value)
+    if smaller is not None and (cost := smaller.cost(layout)) is not None:
+        return cost
+    if c.served(value, layout) is not None:
+        return layout.register_count(held.shape)
+    return relayout_cost(held.layout, held.shape, layout, c)
+
+
+def relayout_cost(
+    old: VectorLayout, shape: tuple[int, ...], new: VectorLayout, c: Converter
+) -> float:
+    """What the plan of a change of layout costs."""
+    try:
+        return plan(Move.relayout(old, shape, new), c.costs).cost
+    except Unsupported:
+        return math.inf
+
+
+def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
+    """As `meet`, for values that are not all results of the kernel: the first layout with the most
+    registers decides which dimensions lie where."""
+    layouts = [o.layout for o in operands]
+    leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
+    return _led(leader, operands, bits)
+
+
+def spelled_out(layout: VectorLayout, shape: tuple[int, ...]) -> VectorLayout:
+    """`layout` without replication along dimensions of more than one element."""
+    rows, columns = layout.extents(shape)
+    row = 0 if layout.row is None and rows > 1 else layout.row
+    column = 0 if layout.column is None and columns > 1 else layout.column
+    return layout.with_offsets(row, column)
+
+
+def _candidates(operands: Sequence[Tiled], bits: int) -> list[VectorLayout]:
+    """A layout for each way in which the operands place dimensions, the one with the most
+    registers first."""
+    shape = operands[0].shape
+    leaders: dict[object, VectorLayout] = {}
+    for layout in sorted((o.layout for o in operands), key=lambda k: -k.register_count(shape)):
+        leaders.setdefault(_axes(layout), layout)
+    return [_led(leader, operands, bits) for leader in leaders.values()]
+
+
+def _led(leader: VectorLayout, operands: Sequence[Tiled], bits: int) -> VectorLayout:
+    """The layout of operands that place their dimensions as `leader` does.
+
+    An axis stays replicated if all agree on that, or if the dimension has extent 1 there and
+    somebody already has it replicated (re-creating a replicated column later costs more than
+    spreading it now). Different offsets meet at 0.
+    """
+    shape = operands[0].shape
+    rows, columns = leader.extents(shape)
+    alike = [o.layout for o in operands if _axes(o.layout) == _axes(leader)]
+    row = _common([layout.row for layout in alike], rows)
+    column = _common([layout.column for layout in alike], columns)
+    layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
+    # Somebody with other dimensions on these axes may vary where the leader does not.
+    return spelled_out(layout, shape) if len(alike) < len(operands) else layout
+
+
+def _axes(layout: VectorLayout) -> tuple[int | None, int | None, int]:
+    return layout.sublane_dim, layout.lane_dim, layout.tile_rows
+
+
+def _common(offsets: Sequence[int | None], extent: int) -> int | None:
+    concrete = {o for o in offsets if o is not None}
+    if not concrete or (extent == 1 and None in offsets):
+        return None
+    return concrete.pop() if len(concrete) == 1 else 0
