@@ -176,7 +176,7 @@ def indexed(
     """The view of `ref` before the last indexer, and that indexer."""
     if transforms and isinstance(transforms[-1], state_indexing.NDIndexer):
         ref = viewed(tracer, ref, transforms[:-1])
-        return ref, _with_words(ref, entries_of(tracer, transforms[-1]))
+        return ref, _of_ref(tracer, ref, entries_of(tracer, transforms[-1]))
     ref = viewed(tracer, ref, transforms)
     return ref, whole(_memref(ref))
 
@@ -185,7 +185,7 @@ def _transformed(tracer: Tracer, ref: SSAValue, transform: Any) -> SSAValue:
     type = _memref(ref)
     match transform:
         case state_indexing.NDIndexer():
-            entries = _with_words(ref, entries_of(tracer, transform))
+            entries = _of_ref(tracer, ref, entries_of(tracer, transform))
             if any(entry.stride != 1 for entry in entries):
                 raise tracer.unsupported(
                     "a view of a ref has no strides", "give strides to the load or store itself"
@@ -247,9 +247,17 @@ def entries_of(tracer: Tracer, indexer: Any) -> list[Entry]:
     return entries
 
 
-def _with_words(ref: SSAValue, entries: list[Entry]) -> list[Entry]:
-    """The indexer of a ref of keys, with the words of the keys taken whole."""
-    rest = _memref(ref).get_shape()[len(entries) :]
+def _of_ref(tracer: Tracer, ref: SSAValue, entries: list[Entry]) -> list[Entry]:
+    """The indexer of a ref, which counts from its start; the words of keys are taken whole."""
+    shape = _memref(ref).get_shape()
+    for dim, entry in enumerate(entries):
+        if isinstance(entry.start, int) and entry.start < 0:
+            raise tracer.unsupported(
+                f"index {entry.start} of dimension {dim}: JAX does not count refs from their end",
+                f"write {shape[dim] + entry.start}, or x.shape[{dim}] - {-entry.start}",
+                code="out-of-bounds",
+            )
+    rest = shape[len(entries) :]
     return entries + [Entry(0, size) for size in rest]
 
 

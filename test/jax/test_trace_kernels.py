@@ -363,6 +363,14 @@ def test_memories_without_access() -> None:
     assert refused(blocked(**specs), X).code == "vector-in-smem"
 
 
+def test_refs_are_not_counted_from_their_end() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[0] = x[-1]
+
+    error = refused(lambda x: pl.pallas_call(body, out_shape=x)(x), X)
+    assert error.code == "out-of-bounds" and "write 15" in error.notes[0].message
+
+
 def test_blocks_without_a_grid() -> None:
     spec = pl.BlockSpec((8, 128), lambda: (0, 0))
     f = blocked(in_specs=[spec], out_specs=spec, out_shape=S((8, 128), f32))
