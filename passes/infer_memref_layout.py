@@ -206,7 +206,7 @@ def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
     part = with_tiling(kind, Tiling(((small, LANES), *tiling.tiles[1:]), strides))
     uses = list(op.results[0].uses)
     sliced = Rewriter.replace_value_with_new_type(op.results[0], whole)
-    view = tpu.ReinterpretCastOp(operands=[sliced, [], []], result_types=[part])
+    view = tpu.ReinterpretCastOp(operands=[sliced, [], list(op.dynamic_sizes)], result_types=[part])
     view.location = op.location
     Rewriter.insert_op(view, InsertPoint.after(op))
     for use in uses:

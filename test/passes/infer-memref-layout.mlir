@@ -61,3 +61,13 @@ func.func @some_rows_of_a_tile(%i: i32) {
   %1 = tpu.memref_squeeze %0 : memref<1x4x256xf32, #tpu.memory_space<vmem>> -> memref<4x256xf32, #tpu.memory_space<vmem>>
   func.return
 }
+
+// CHECK-LABEL: func.func @some_columns_of_some_rows_of_a_tile(
+// CHECK:       tpu.memref_slice {{.*}} <%{{.*}}> : {{.*}} -> memref<16x?xi16, #tpu.tiled<(16,128)(2,1),[2,1]>
+// CHECK-NEXT:  tpu.reinterpret_cast {{.*}}<%{{.*}}> : {{.*}} -> memref<2x?xi16, #tpu.tiled<(2,128)(2,1),[16,8]>
+func.func @some_columns_of_some_rows_of_a_tile(%n: i32) {
+  %c0 = arith.constant 0 : i32
+  %b = memref.alloca() : memref<16x256xi16, #tpu.memory_space<vmem>>
+  %0 = tpu.memref_slice %b[%c0, %c0] <%n> : memref<16x256xi16, #tpu.memory_space<vmem>> -> memref<2x?xi16, #tpu.memory_space<vmem>>
+  func.return
+}
