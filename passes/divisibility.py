@@ -1,7 +1,8 @@
 """What is known of an integer at compile time: its value, or its remainder by a divisor.
 
 A small congruence analysis over SSA values (spec/tpu_dialect.md section 3.14): constants, sums and
-products, `tpu.assume_multiple`, casts, and loop counters whose bounds and steps are known.
+products, minima and maxima, remainders, `tpu.assume_multiple`, casts, and loop counters whose
+bounds and steps are known.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu
+from pallasite.dialects.directives import CMPI_PREDICATES
 
 _FUEL = 32
 
@@ -24,7 +26,23 @@ def constant_of(value: SSAValue) -> int | None:
         return owner.value.value.data
     if isinstance(owner, arith.IndexCastOp | tpu.AssumeMultipleOp):
         return constant_of(owner.operands[0])
+    if isinstance(owner, arith.SelectOp):
+        # The guard of a divisor that is not zero: `select(512 == 0, 1, 512)`.
+        chosen = _chosen(owner)
+        return None if chosen is None else constant_of(chosen)
     return None
+
+
+def _chosen(op: arith.SelectOp) -> SSAValue | None:
+    """The operand that a comparison of equal or different constants selects."""
+    condition = op.cond.owner
+    if not isinstance(condition, arith.CmpiOp):
+        return None
+    equals = {"eq": True, "ne": False}.get(CMPI_PREDICATES[condition.predicate.value.data])
+    left, right = (constant_of(v) for v in condition.operands)
+    if equals is None or left is None or right is None:
+        return None
+    return op.operands[1] if (left == right) == equals else op.operands[2]
 
 
 def remainder(value: SSAValue, divisor: int) -> int | None:
@@ -76,7 +94,12 @@ def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:
             if _remainder(one, divisor, fuel) == 0:
                 return 0
         return None
-    if isinstance(op, arith.SelectOp):
-        one, other = (_remainder(v, divisor, fuel) for v in op.operands[1:])
+    if isinstance(op, arith.SelectOp | arith.MinSIOp | arith.MaxSIOp):
+        one, other = (_remainder(v, divisor, fuel) for v in op.operands[-2:])
         return one if one == other else None
+    if isinstance(op, arith.RemSIOp):
+        # It differs from its first operand by a multiple of the second.
+        factor = constant_of(op.operands[1])
+        if factor and factor % divisor == 0:
+            return _remainder(op.operands[0], divisor, fuel)
     return None
