@@ -130,21 +130,29 @@ def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[
 
 
 def _reshape_view(op: tpu.MemrefReshapeOp, target: Target) -> None:
-    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows."""
-    kinds = op.input.type, op.result.type
-    if not isinstance(op.input, BlockArgument) or tiling_of(kinds[0]) is not None:
+    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows.
+
+    A block of 32-bit words in one column of tiles may be tiled by single rows; one that is seen as
+    another type keeps the tiles of its own.
+    """
+    kinds, block = (op.input.type, op.result.type), op.input
+    while isinstance(block.owner, tpu.MemrefBitcastOp):
+        block = block.owner.input
+    if not isinstance(block, BlockArgument) or tiling_of(kinds[0]) is not None:
         return
     old, new = (kind.get_shape() for kind in kinds)
     if min(len(old), len(new)) < 2 or -1 in (*old, *new):
         return
-    bits = bit_width(kinds[0])
-    tile = tile_rows(old[-2], bits)
-    whole_lanes = old[-1] == new[-1] or (old[-1] % LANES == 0 and new[-1] % LANES == 0)
-    if bits == 32 and (old[-1] <= LANES or tile == 1):
-        gaps = old[-2] % tile and prod(old[:-2]) > 1
-        if whole_lanes and not gaps:
+    bits, rows = bit_width(kinds[0]), block.type.get_shape()[-2]
+    own = tile_rows(rows, bit_width(block.type))
+    by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
+    tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
+    if by_rows and rows % own and prod(old[:-2]) > 1:
+        reason = f"rows of 32-bit words are padded to tiles of {own} rows"
+    elif bits == 32 and tile == 1:
+        if old[-1] == new[-1] or (old[-1] % LANES == 0 and new[-1] % LANES == 0):
             return
-        reason = f"rows of 32-bit words are padded to tiles of {tile} rows"
+        reason = "rows of 32-bit words are padded to 128 columns"
     else:
         same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
         if old[-1] == new[-1] and same_rows:

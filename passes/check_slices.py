@@ -1,14 +1,16 @@
 """Parts of refs that the TPU compiler has no layout for.
 
-An array lies in HBM and VMEM as tiles of rows by 128 lanes. A part of it is a ref of its own, for
-a DMA or a load, if it is whole tiles, if it lies within a tile, or if tiles may be made smaller
-because they follow each other in memory; words of packed rows are never cut (asked of libtpu 0.0.51
-about some 2,000 slices). We move any rectangle: `--allow-beyond-reference` lifts these refusals.
+An array lies in memory as tiles of rows by 128 lanes. A part of it is a ref of its own, for
+a DMA or a load, if it is whole tiles, if it lies within a tile, if it is the end of one and as much
+of the next, or if tiles may be made smaller because they follow each other in memory; words of
+packed rows are never cut (asked of libtpu 0.0.51 about some 2,000 slices). Sizes known at run time
+are multiples of tiles, or of eight rows. We move any rectangle: `--allow-beyond-reference` lifts
+these refusals.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
@@ -16,16 +18,16 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
-from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import tile_rows
 from pallasite.targets import Target
 
 MemRef = MemRefType[Attribute]
-_TILED = ("any", "hbm", "vmem")
+_TILED = ("any", "hbm", "vmem", "smem")
 
 
 @dataclass(frozen=True)
@@ -34,28 +36,52 @@ class _Array:
 
     type: MemRef
     dims: tuple[int, ...]
+    tile: int
+    """Rows of a tile, as words of the array's present type are counted."""
 
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Raises `Unsupported` where the TPU compiler has no layout for the part."""
     array = _array_of(op.mem_ref)
-    if array is None:
+    if array is None or _single_words(op, array):
         return
-    whole = list(array.type.get_shape())
+    whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
+    per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
     for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
+        amount = next(amounts) if size == DYNAMIC_INDEX else None
         held = op.mem_ref.type.get_shape()[dim]
         back = len(whole) - array.dims[dim]
-        if back > 2 or size == DYNAMIC_INDEX or (size == held and constant_of(start) == 0):
+        if back > 2 or held == DYNAMIC_INDEX or (size == held and constant_of(start) == 0):
             continue
-        per_word = packing(bit_width(array.type))
-        if back == 1:
-            unit = LANES if len(whole) > 1 else LANES * per_word
-            if not _whole_tiles(start, size, held, unit):
-                raise _refused(op, dim, unit, "lanes")
-            continue
-        tile = tile_rows(whole[-2], bit_width(array.type))
-        if not _rows_fit(start, size, held, tile, per_word, whole[-1] <= LANES):
-            raise _refused(op, dim, tile, "rows")
+        lanes = back == 1
+        if lanes:
+            tile = step = LANES if len(whole) > 1 else LANES * per_word
+        else:
+            tile = array.tile
+            # One tile, and tiles that follow each other in memory, are cut between words.
+            step = per_word if one_column or held <= tile else tile
+        if amount is not None:
+            unit = step if lanes else min(step, max(SUBLANES, per_word))
+            fits = remainder(start, step) == 0 == remainder(amount, unit)
+        elif lanes:
+            fits = _whole_tiles(start, size, held, tile)
+        else:
+            fits = _rows_fit(start, size, held, tile, step, per_word)
+        if not fits:
+            raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+
+
+def _single_words(op: tpu.MemrefSliceOp, array: _Array) -> bool:
+    """Whether only scalars are read from the part, 32-bit words of scalar memory."""
+    if memory_space(array.type) != "smem" or packing(bit_width(array.type)) > 1:
+        return False
+    seen: list[SSAValue] = [op.result]
+    for view in seen:
+        for use in view.uses:
+            if isinstance(use.operation, tpu.EnqueueDmaOp):
+                return False
+            seen += [r for r in use.operation.results if isinstance(r.type, MemRefType)]
+    return True
 
 
 def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
@@ -71,7 +97,7 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
         return
     whole = array.type.get_shape()
     dropped = array.dims[-2] != len(whole) - 2 and array.dims[-1] == len(whole) - 1
-    tile = tile_rows(whole[-2], bit_width(array.type)) if len(whole) > 1 else 1
+    tile = array.tile
     if dropped and tile > 1 and shape[-1] > LANES and loaded[-2] > 1:
         raise refusal(
             op, "unaligned-slice",
@@ -106,15 +132,29 @@ def _array_of(view: SSAValue) -> _Array | None:
         kept = _kept(owner.input.type.get_shape(), owner.result.type.get_shape())
         if array is None or kept is None:
             return None
-        return _Array(array.type, tuple(array.dims[dim] for dim in kept))
+        return replace(array, dims=tuple(array.dims[dim] for dim in kept))
     kind = view.type
-    if isinstance(owner, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp) or not isinstance(
-        kind, MemRefType
-    ):
+    if isinstance(owner, tpu.MemrefBitcastOp):
+        return _as_other_type(_array_of(owner.input), owner.result.type)
+    if isinstance(owner, tpu.MemrefReshapeOp) or not isinstance(kind, MemRefType):
         return None
     if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
         return None
-    return _Array(kind, tuple(range(kind.get_num_dims())))
+    shape = kind.get_shape()
+    tile = tile_rows(shape[-2], bit_width(kind)) if len(shape) > 1 else 1
+    return _Array(kind, tuple(range(len(shape))), tile)
+
+
+def _as_other_type(array: _Array | None, view: MemRef) -> _Array | None:
+    """The array seen as elements of another width: its tiles keep their words."""
+    if array is None or len(array.type.get_shape()) < 2:
+        return None
+    old, new = bit_width(array.type), bit_width(view)
+    *leading, rows, lanes = array.type.get_shape()
+    kind = memref_of(
+        view.element_type, (*leading, rows * old // new, lanes), array.type.memory_space
+    )
+    return replace(array, type=kind, tile=array.tile * old // new)
 
 
 def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
@@ -137,18 +177,19 @@ def _whole_tiles(start: SSAValue, size: int, held: int, tile: int) -> bool:
     return size % tile == 0 or size == held or (first is not None and first + size == held)
 
 
-def _rows_fit(
-    start: SSAValue, size: int, held: int, tile: int, per_word: int, one_column: bool
-) -> bool:
+def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_word: int) -> bool:
     if _whole_tiles(start, size, held, tile):
         return True
     if size % per_word or remainder(start, per_word) != 0:
         return False
-    if one_column or held <= tile:
+    if step == per_word:
         return True
     first = constant_of(start)
     if first is not None:
-        return first % tile + size <= tile
+        if first % tile + size <= tile:
+            return True
+        # What is half in one tile and half in the next.
+        return tile % size == 0 and size % (2 * per_word) == 0 and first % (size // 2) == 0
     return size <= tile and tile % size == 0 and remainder(start, size) == 0
 
 
@@ -156,13 +197,14 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
     held, size = op.mem_ref.type.get_shape()[dim], op.result.type.get_shape()[dim]
     start = constant_of(op.base_idx[dim])
     where = "at a place known at run time" if start is None else f"from {start}"
+    many = "a number known at run time" if size == DYNAMIC_INDEX else str(size)
     return refusal(
         op, "unaligned-slice",
-        f"the TPU compiler cannot slice {size} of {held} {what} {where} (dimension {dim} of "
+        f"the TPU compiler cannot slice {many} of {held} {what} {where} (dimension {dim} of "
         f"{op.mem_ref.type})",
         f"the array lies in tiles of {tile} {what}, which a slice takes whole or keeps within",
-        *([f"if the index is a multiple of {tile}, say so: pl.multiple_of(index, {tile})"]
-          if start is None else []),
+        *([f"if index and size are multiples of {tile}, say so: pl.multiple_of(index, {tile})"]
+          if start is None or size == DYNAMIC_INDEX else []),
         f"slice whole multiples of {tile} at multiples of {tile}, or load the tiles and slice the "
         "value",
     )  # fmt: skip

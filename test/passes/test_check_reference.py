@@ -280,3 +280,30 @@ def test_choosing_the_larger_or_what_is_no_number() -> None:
     beyond(choose("eq, %b, %b", "arith.andi"), "narrow-integer")
     check(choose("eq, %b, %b", "arith.ori"))
     check(choose("ne, %a, %b", "arith.ori"))
+
+
+@pytest.mark.parametrize(
+    ("block", "seen", "new", "good"),
+    [
+        ("4x4x128xi16", "4x2x128xi32", "4x1x256xi32", False),
+        ("4x16x128xi16", "4x8x128xi32", "32x128xi32", True),
+        ("32x256xi8", "8x256xi32", "16x128xi32", False),
+        ("4x256xi8", "1x256xi32", "2x128xi32", True),
+        ("8x128xi32", "16x128xi16", "8x2x128xi16", True),
+        ("8x256xi32", "32x256xi8", "2x16x256xi8", False),
+        ("16x256xi32", "64x256xi8", "2x32x256xi8", True),
+        ("2x6x128xi32", "2x12x128xi16", "24x128xi16", False),
+        ("2x6x256xi32", "2x12x256xi16", "1x2x12x256xi16", True),
+        ("2x6x128xi16", "2x3x128xi32", "6x128xi32", False),
+    ],
+)
+def test_refs_of_another_type_keep_their_tiles(block: str, seen: str, new: str, good: bool) -> None:
+    text = kernel(
+        f"%x: {memref(block)}",
+        f"%b = tpu.memref_bitcast %x : {memref(block)} -> {memref(seen)}\n"
+        f"%v = tpu.memref_reshape %b : {memref(seen)} -> {memref(new)}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "view-layout")

@@ -6,6 +6,8 @@ import pytest
 
 from .checking import ANY, SMEM, VMEM, beyond, check, kernel, load, memref
 
+SEMAPHORES = "#tpu.memory_space<semaphore_mem>"
+
 
 def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
     """A slice of a ref; an offset of `"d8"` is known at run time, and a multiple of 8."""
@@ -36,6 +38,9 @@ GOOD = [
     ("6x256xf32", ("d1", 4)), ("6x256xbf16", ("d2", 4)), ("32x256xi8", ("d12", 12)),
     # All of a dimension, from where a tile begins.
     ("12x256xf32", ("d8", 12)), ("3x256xbf16", ("d4", 3)), ("3x256xi8", ("d4", 3)),
+    # Half in one tile and half in the next.
+    ("16x256xf32", (7, 2)), ("24x384xf32", (6, 4)), ("12x256xf32", (4, 8)), ("32x256xbf16", (6, 4)),
+    ("64x256xi8", (28, 8)), ("24x256xi8", (4, 8)),
 ]  # fmt: skip
 BAD = [
     ("16x256xf32", ("d1", 8)), ("16x256xf32", (1, 8)), ("16x256xf32", (0, 12)),
@@ -43,7 +48,8 @@ BAD = [
     ("16x256xbf16", (0, 3)), ("16x256xbf16", ("d1", 2)), ("12x256xbf16", (1, 6)),
     ("16x256xi8", (0, 2)), ("16x256xi8", ("d12", 12)), ("32x256xi8", ("d2", 4)),
     ("20x256xbf16", ("d8", 12)), ("6x256xbf16", ("d1", 2)), ("12x256xf32", ("d4", 12)),
-    ("3x256xbf16", ("d2", 3)),
+    ("3x256xbf16", ("d2", 3)), ("24x256xf32", (2, 12)), ("24x256xf32", (5, 4)),
+    ("24x256xf32", (4, 16)), ("32x256xbf16", (7, 2)), ("24x256xi8", (6, 4)),
 ]  # fmt: skip
 
 
@@ -98,10 +104,64 @@ def test_flat_arrays_are_cut_at_rows_of_words() -> None:
     beyond(part("2048xi8", (0, 256)), "unaligned-slice")
 
 
-def test_leading_dimensions_and_scalar_memory_are_cut_anywhere() -> None:
+def test_leading_dimensions_and_words_of_scalar_memory_are_cut_anywhere() -> None:
     check(part("3x20x256xf32", ("d1", 1), (8, 8), (128, 128)))
     check(part("4x1x256xf32", ("d1", 2), (0, 1), ALL))
     check(part("64xi32", ("d1", 3), space=SMEM))
+    beyond(part("64xi16", ("d1", 3), space=SMEM), "unaligned-slice")
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts", "good"),
+    [
+        ("1024xi32", [(128, 256)], True), ("1024xi32", [(8, 8)], False),
+        ("300xi32", [(256, 44)], True), ("1024xi16", [(128, 256)], False),
+        ("16x256xi32", [(1, 3), ALL], True), ("16x256xi32", [(4, 12), ALL], False),
+        ("16x128xi32", [(4, 12), (0, 128)], True), ("3x5xi32", [(0, 3), (1, 1)], False),
+    ],
+)  # fmt: skip
+def test_scalar_memory_is_copied_by_whole_tiles(
+    shape: str, parts: list[tuple[int | str, int]], good: bool
+) -> None:
+    text = part(shape, *parts, space=SMEM)
+    sizes = "x".join([*(str(size) for _, size in parts), shape.split("x")[-1]])
+    copied, semaphore = memref(sizes, SMEM), memref("!tpu.dma_semaphore", SEMAPHORES)
+    copy = f"""
+      tpu.enqueue_dma source(%w : {copied}) target(%v : {memref(sizes)})
+        target_semaphore(%s : {semaphore})
+      return"""
+    text = text.replace("%x: ", f"%s: {semaphore}, %v: {memref(sizes)}, %x: ").replace(
+        "\n      return", copy
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
+
+
+@pytest.mark.parametrize(
+    ("shape", "start", "multiple", "good"),
+    [
+        ("64x256xi32", "0", 8, True), ("64x256xi32", "0", 4, False), ("64x256xi32", "4", 8, False),
+        ("64x128xi32", "3", 1, True), ("4x256xi32", "1", 1, True), ("64x128xbf16", "4", 2, True),
+        ("64x128xbf16", "4", 1, False), ("64x256xi8", "32", 8, True), ("64x256xi8", "8", 8, False),
+        ("64x256xi8", "32", 4, False), ("32x256xi8", "0", 4, True),
+    ],
+)  # fmt: skip
+def test_sizes_known_at_run_time(shape: str, start: str, multiple: int, good: bool) -> None:
+    _, columns, element = shape.split("x")
+    result = memref(f"?x{columns}x{element}", ANY)
+    text = kernel(
+        f"%t: {memref('4xi32', SMEM)}, %x: {memref(shape, ANY)}",
+        f"%i = memref.load %t[%c0] : {memref('4xi32', SMEM)}\n"
+        f"%n = tpu.assume_multiple %i, {multiple} : i32\n"
+        f"%o = arith.constant {start} : i32\n%z = arith.constant 0 : i32\n"
+        f"%w = tpu.memref_slice %x[%o, %z] <%n> : {memref(shape, ANY)} -> {result}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
 
 
 def test_views_of_views() -> None:
@@ -151,3 +211,63 @@ def test_slices_of_values_skip_nothing() -> None:
 
     check(slice("[1, 1]", 8))
     beyond(slice("[2, 1]", 8), "strided-slice")
+
+
+@pytest.mark.parametrize(
+    ("array", "seen", "rows", "good"),
+    [
+        ("64x256xi8", "16x256xi32", (1, 9), False),
+        ("64x128xi8", "16x128xi32", (1, 9), True),
+        ("64x256xi8", "16x256xi32", (6, 4), True),
+        ("24x256xi8", "6x256xi32", (1, 2), True),
+        ("24x256xi8", "6x256xi32", (1, 3), False),
+        ("16x256xi32", "64x256xi8", (28, 8), True),
+        ("16x256xi32", "64x256xi8", (24, 12), False),
+        ("16x128xi32", "64x128xi8", (30, 8), False),
+    ],
+)
+def test_arrays_seen_as_another_type_keep_their_tiles(
+    array: str, seen: str, rows: tuple[int, int], good: bool
+) -> None:
+    start, size = rows
+    columns, element = seen.split("x")[1:]
+    result = memref(f"{size}x{columns}x{element}", ANY)
+    text = kernel(
+        f"%x: {memref(array, ANY)}",
+        f"%b = tpu.memref_bitcast %x : {memref(array, ANY)} -> {memref(seen, ANY)}\n"
+        f"%i = arith.constant {start} : i32\n%z = arith.constant 0 : i32\n"
+        f"%w = tpu.memref_slice %b[%i, %z] : {memref(seen, ANY)} -> {result}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
+
+
+@pytest.mark.parametrize(
+    ("index", "good"),
+    [
+        ("%q = arith.minsi %a, %b : i32", True),
+        ("%q = arith.maxsi %a, %n : i32", True),
+        ("%q = arith.minsi %a, %i : i32", False),
+        ("%q = arith.remsi %a, %n : i32", True),
+        ("%q = arith.remsi %a, %b : i32", False),
+        ("%e = arith.cmpi eq, %n, %z : i32\n%g = arith.select %e, %one, %n : i32\n"
+         "%q = arith.remsi %a, %g : i32", True),
+        ("%q = arith.andi %a, %b : i32", False),
+    ],
+)  # fmt: skip
+def test_multiples_that_are_computed(index: str, good: bool) -> None:
+    whole, piece = memref("8x512xf32", ANY), memref("8x128xf32", ANY)
+    text = kernel(
+        f"%t: {memref('4xi32', SMEM)}, %x: {whole}",
+        f"%i = memref.load %t[%c0] : {memref('4xi32', SMEM)}\n"
+        "%a = tpu.assume_multiple %i, 128 : i32\n%b = tpu.assume_multiple %i, 256 : i32\n"
+        "%n = arith.constant 512 : i32\n%z = arith.constant 0 : i32\n"
+        "%one = arith.constant 1 : i32\n"
+        f"{index}\n%w = tpu.memref_slice %x[%z, %q] : {whole} -> {piece}",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
