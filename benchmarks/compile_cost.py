@@ -197,8 +197,8 @@ the same movement find in a cache.
 
 ## Planning odd movements
 
-The first plan of random movements of up to four million elements, sides of up to a few thousand, of
-f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones).
+Plans, made anew, of random movements of up to four million elements, sides of up to a few thousand,
+of f32, bf16, int8 and int4 (`benchmarks/odd_moves.py`, always the same ones); the least of 3.
 
 {planned}
 
