@@ -44,7 +44,7 @@ def test_scalars_compute_in_words(element: str, good: bool) -> None:
 @pytest.mark.parametrize(("body", "element"), [
     ("%b = arith.andi %a, %a : i8", "i8"),
     ("%b = arith.shli %a, %a : i16", "i16"),
-    ("%b = arith.select %true, %a, %a : bf16", "bf16"),
+    ("%b = arith.select %t, %a, %a : bf16", "bf16"),
     ("%b = math.absf %a : bf16", "bf16"),
     ("%c = arith.cmpi slt, %a, %a : i8\n%b = arith.select %c, %a, %a : i8", "i8"),
     ("%b = scf.if %true -> (bf16) {\n scf.yield %a : bf16\n} else {\n scf.yield %a : bf16\n}",
@@ -53,7 +53,7 @@ def test_scalars_compute_in_words(element: str, good: bool) -> None:
 def test_narrow_scalars_are_only_moved(body: str, element: str) -> None:
     ref = memref(f"4x{element}", SMEM)
     text = kernel(
-        f"%x: {ref}",
+        f"%t: i1, %x: {ref}",
         f"%true = arith.constant true\n%a = memref.load %x[%c0] : {ref}\n{body}\n"
         f"memref.store %b, %x[%c0] : {ref}",
     )
