@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import AnyFloat, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
@@ -43,6 +43,18 @@ def _scale(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
+def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
+    """Floats in words are unpacked by an instruction, integers by shifts."""
+    packed = op.source_type
+    if isinstance(packed, AnyFloat) and packed.bitwidth < target.interleaved_pack_bits:
+        raise refusal(
+            op, "narrow-cast", f"{target.name} does not unpack {packed} from words",
+            "its unit does not unpack elements that lie interleaved in words",
+            "bits that are moved up are a float32: pltpu.bitcast(x << 16, jnp.float32), or "
+            "x & 0xFFFF0000 for the upper half",
+        )  # fmt: skip
+
+
 CAST_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(
         (
@@ -53,5 +65,6 @@ CAST_RULES: dict[type[Operation], tuple[Rule, ...]] = {
         (_conversion,),
     ),
     **dict.fromkeys((arith.TruncFOp, tpu.TruncfOp), (_conversion, _scale)),
+    tpu.UnpackElementwiseOp: (_unpacked_floats,),
 }  # fmt: skip
 """Rules of the reference for conversions between element types."""

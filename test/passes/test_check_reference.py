@@ -307,3 +307,19 @@ def test_refs_of_another_type_keep_their_tiles(block: str, seen: str, new: str, 
         check(text)
     else:
         beyond(text, "view-layout")
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_floats_are_unpacked_from_words_by_an_instruction(index: int) -> None:
+    def unpack(element: str, wide: str) -> str:
+        result = f"vector<8x128x{wide}>"
+        return kernel(
+            f"%x: {memref('8x128xi32')}",
+            load("a", "x", "8x128xi32")
+            + f"%r = tpu.unpack_elementwise %a, {index} {{source_type = {element}}}"
+            + f" : vector<8x128xi32> -> {result}",
+        )
+
+    beyond(unpack("bf16", "f32"), "narrow-cast", "v4")
+    check(unpack("bf16", "f32"), "v5e")
+    check(unpack("i16", "i32"), "v4")
