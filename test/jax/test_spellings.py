@@ -48,6 +48,22 @@ def test_old_names_work_and_say_so() -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+def test_old_parameters_by_name() -> None:
+    def body(x: Any, o: Any) -> None:
+        everything = (slice(None), slice(None))
+        low = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0) < 3
+        kept = jnp.where(low, -1.0, Pallas.load(x_ref_or_view=x, idx=everything))
+        Pallas.store(o, idx=everything, val=jnp.zeros_like(kept))
+        Pallas.store(x_ref_or_view=o, idx=everything, val=kept + 2.0, mask=~low)
+
+    x = jnp.arange(8 * 128, dtype=jnp.float32).reshape(8, 128)
+    with simulate():
+        out = pl.pallas_call(body, out_shape=x)(x)
+    expected = np.zeros((8, 128), np.float32)
+    expected[3:] = np.asarray(x)[3:] + 2.0
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_out_shape_of_kernel() -> None:
     def body(x: Any, o: Any) -> None:
         pltpu.sync_copy(x, o)

@@ -17,16 +17,18 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 
-def _load(ref: Any, index: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
-    values = pltpu.load(ref.at[index], mask=mask) if mask is not None else ref[index]
+# Programs also pass these by name: the names of the parameters are those of old.
+def _load(x_ref_or_view: Any, idx: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
+    ref = x_ref_or_view
+    values = pltpu.load(ref.at[idx], mask=mask) if mask is not None else ref[idx]
     return values if mask is None or other is None else jnp.where(mask, values, other)
 
 
-def _store(ref: Any, index: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+def _store(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None, **_: Any) -> None:
     if mask is None:
-        ref[index] = value
+        x_ref_or_view[idx] = val
     else:
-        pltpu.store(ref.at[index], value, mask=mask)
+        pltpu.store(x_ref_or_view.at[idx], val, mask=mask)
 
 
 def _repeat(x: Any, repeats: int, axis: int) -> Any:
