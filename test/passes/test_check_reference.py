@@ -60,6 +60,15 @@ def test_narrow_scalars_are_only_moved(body: str, element: str) -> None:
     beyond(text, "scalar-type")
 
 
+def test_choices_known_beforehand_are_no_computations() -> None:
+    ref = memref("4xbf16", SMEM)
+    check(kernel(
+        f"%x: {ref}",
+        f"%true = arith.constant true\n%a = memref.load %x[%c0] : {ref}\n"
+        f"%b = arith.select %true, %a, %a : bf16\nmemref.store %b, %x[%c0] : {ref}",
+    ))  # fmt: skip
+
+
 def test_narrow_integers_cross_branches_and_are_cast() -> None:
     ref = memref("4xi8", SMEM)
     check(
