@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu as pltpu
 
-import pallasite
-import pallasite.jax
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+import pallasite  # noqa: E402
+import pallasite.jax  # noqa: E402
+
+pytestmark = pytest.mark.jax
 
 FORMS = ["pallas", "mosaic", "dma", "tiles", "vreg"]
-Function = Callable[..., jax.Array]
+Function = Callable[..., Any]
 
 
 def table(body: Callable[..., None], dtype: Any, unchecked: bool) -> Function:
