@@ -160,14 +160,15 @@ def _registers_inside(
         moved = [g * step for g, step in zip(position, wanted.steps, strict=True)]
         start = tuple(int(i) + m for i, m in zip(index, moved or [0] * len(index), strict=True))
         for sublane in range(SUBLANES):
-            only = tuple(s == sublane for s in range(SUBLANES))
             if not wanted.sublanes[sublane]:
                 continue
+            only = tuple(s == sublane for s in range(SUBLANES))
             row = pattern(register, (), only, wanted.offsets)
             try:
                 found = access(ref, "load", start, row, at)
-            except ExecutionError:
-                continue  # This row lies outside; that it is on lane 0 was checked before.
+            except ExecutionError as error:
+                _excuse(core, error)
+                continue
             loaded[position][sublane] = found.load(ref)[sublane]
             if watched and core.observer is not None:
                 core.observer.read(core, Rows(ref, found, start), at)

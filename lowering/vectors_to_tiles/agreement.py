@@ -65,8 +65,8 @@ def relayout_cost(
 
 
 def agree(operands: Sequence[Tiled], bits: int) -> VectorLayout:
-    """As `meet`, for values that are not all results of the kernel: the first layout with the most
-    registers decides which dimensions lie where."""
+    """As `meet`, where not all operands are values of the kernel, so that nobody knows what moving
+    them costs: the first layout with the most registers decides which dimensions lie where."""
     layouts = [o.layout for o in operands]
     leader = max(layouts, key=lambda layout: layout.register_count(operands[0].shape))
     return _led(leader, operands, bits)

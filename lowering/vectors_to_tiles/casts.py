@@ -24,7 +24,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.agreement import agree
+from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -172,7 +172,7 @@ def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
     """Rounded word by word; the low bits of the words are packed."""
     held = [c.tiled(op.input), c.tiled(op.random)]
     shape, element = held[0].shape, element_of(op.result)
-    layout = agree(held, 32)
+    layout = meet(op.operands, 32, c)
     operands = [c.in_layout(value, layout) for value in op.operands]
     words = tpu.StochasticConvertElementwiseOp.create(
         operands=operands,

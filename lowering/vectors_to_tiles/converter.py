@@ -209,7 +209,7 @@ class Converter:
             return served
         held = self._values[value]
         outer, self._anchor = self._anchor, self._behind(value)
-        smaller = self._smaller.get(value)
+        smaller = self.smaller(value)
         if smaller is not None and smaller.cost(layout) is not None:
             moved = Tiled(smaller.make(layout), layout, held.shape)
         else:
@@ -248,7 +248,6 @@ class Converter:
         self._smaller[value] = offer
 
     def smaller(self, value: SSAValue) -> Smaller | None:
-        """What was offered with `offer_smaller`."""
         return self._smaller.get(value)
 
     def offer_form(self, form: str, value: SSAValue, make: Callable[..., SSAValue | None]) -> None:

@@ -17,7 +17,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.agreement import agree
+from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
@@ -45,7 +45,7 @@ def _signed(number: int) -> int:
 def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
     """Source i lands in bits [i * width, (i + 1) * width) of its word."""
     held = [c.tiled(v) for v in op.operands]
-    layout = agree(held, 32)
+    layout = meet(op.operands, 32, c)
     grids = [c.in_layout(v, layout) for v in op.operands]
     width = bit_width(op.target_type)
     if width == 16 and c.target.interleaved_pack_bits <= 16:

@@ -15,6 +15,18 @@ func.func @gather_along_two_dimensions(%x: !x, %y: !i) {
 
 // -----
 
+!x = memref<16x128xbf16, #tpu.tiled<(16,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>
+
+// CHECK: error: a scalar of bf16 cannot be extracted from a vector [extract-width]
+func.func @narrow_scalar(%x: !x) -> bf16 {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0, %c0] : !x, vector<16x128xbf16>
+  %s = vector.extract %v[0, 0] : bf16 from vector<16x128xbf16>
+  func.return %s : bf16
+}
+
+// -----
+
 !x = memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
 // CHECK: error: vector.outerproduct cannot be lowered to registers [no-tile-rule]
