@@ -86,6 +86,7 @@ from pallasite.dialects.tpu import (
 )
 from pallasite.dialects.types import memory_space, memref_of
 from pallasite.lowering.creation import made, operand_segments
+from pallasite.lowering.windows_to_dma_maps import acts, evaluate
 from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify, first_location
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
@@ -248,7 +249,18 @@ class _Lowering:
         semaphore = _semaphores(build, 1, "copied") if copied else None
         steps = self.grid.steps(build)
 
+        acting = [
+            operand
+            for operand in self.operands
+            if operand.role is not Role.PIPELINED
+            and operand.index_map_or_none is not None
+            and acts(operand.index_map)
+        ]
+
         def body(point: Indices) -> None:
+            for operand in acting:
+                with build.at(operand.location):
+                    evaluate(build, operand.index_map, (*point, *prefetch), self.grid.totals)
             self._body(old, point)
 
         def everything() -> None:

@@ -16,8 +16,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from pallasite.dialects import arith, memref
-from pallasite.dialects.tpu import IterationBoundOp
+from pallasite.dialects import arith, cf, memref
+from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
 from pallasite.lowering.windows_to_dma_scalars import (
     COMPARISONS,
     FOLDS,
@@ -28,6 +28,13 @@ from pallasite.lowering.windows_to_dma_scalars import (
 )
 
 _Known = dict[SSAValue, Scalar]
+_ACTS = (LogOp, LogBufferOp, cf.AssertOp)
+
+
+def acts(function: FuncOp) -> bool:
+    """Whether an index map does more than compute, read and allocate: it prints or asserts."""
+    inner = (op for block in function.body.blocks for op in block.walk())
+    return any(isinstance(op, _ACTS) for op in inner)
 
 
 def evaluate(

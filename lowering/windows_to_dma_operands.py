@@ -217,7 +217,7 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
     if trivial and space not in ("vmem", None):
         element = operand.block_type.element_type
         type = memref_of(element, shape, operand.block_type.memory_space)
-        return replace(operand, role=Role.WHOLE, type=type)
+        return replace(operand, role=Role.WHOLE, type=type, index_map_or_none=index_map)
     if space not in _BUFFERED_SPACES:
         raise Unsupported(
             "window-space",
@@ -226,7 +226,7 @@ def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand)
             position,
         )
     if trivial:
-        return replace(operand, role=Role.COPIED)
+        return replace(operand, role=Role.COPIED, index_map_or_none=index_map)
     return replace(operand, index_map_or_none=index_map, ranges=found)
 
 

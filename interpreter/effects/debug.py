@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Attribute
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.dialects import cf, tpu
@@ -38,24 +40,39 @@ def _braces(array: np.ndarray[Any, Any]) -> str:
 
 @effect(tpu.LogOp)
 def log(op: tpu.LogOp, facts: Facts) -> Callable[..., None]:
-    """Adds a line to the core's log: the tag with `$n` filled in, or followed by the inputs."""
+    """Adds a line to the core's log: the tag with `$n` filled in, or followed by the inputs.
+
+    Scalars behind the tag have their types before them, as TPUs log them: `x s32[] 5`.
+    """
     at = source_location(op)
+    kinds = [_kind(type) for type in op.inputs.types]
     tag = op.tag.data
     formatted = bool(op.formatted.value.data)
 
     def fn(core: Core, *inputs: Any) -> None:
-        texts = [_text(value) for value in inputs]
         if formatted:
+            texts = [_text(value) for value in inputs]
             line = re.sub(
                 r"\$(\d+)",
                 lambda m: texts[int(m[1])] if int(m[1]) < len(texts) else m[0],
                 tag,
             )
         else:
+            texts = [
+                kind + _text(value).removesuffix(".0") if kind else _text(value)
+                for kind, value in zip(kinds, inputs, strict=True)
+            ]
             line = _joined(tag, texts)
         _write(core, line, at)
 
     return fn
+
+
+def _kind(type: Attribute) -> str:
+    """The name of a scalar type as the log has it, with a blank: `s32[] `; of others nothing."""
+    if isinstance(type, IntegerType):
+        return "pred[] " if type.bitwidth == 1 else f"s{type.bitwidth}[] "
+    return f"{type}[] " if isinstance(type, AnyFloat) else ""
 
 
 def _write(core: Core, line: str, at: SourceLocation | None) -> None:

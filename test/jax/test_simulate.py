@@ -351,6 +351,27 @@ def test_printing_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "step 0\nstep 1\n"
 
 
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles"])
+@pytest.mark.parametrize("space", [pltpu.VMEM, pltpu.SMEM])
+def test_index_maps_of_whole_arrays_print(
+    form: str, space: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def index_map(i: Any) -> Any:
+        pl.debug_print("mapped ", i)
+        return (i, 0)
+
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    spec = pl.BlockSpec((8, 128), index_map, memory_space=space)
+    with simulate(form=form):
+        kernel = pl.pallas_call(
+            body, out_shape=jax.ShapeDtypeStruct((8, 128), "int32"), grid=(1,), in_specs=[spec]
+        )
+        equal(kernel(jnp.zeros((8, 128), "int32")), np.zeros((8, 128)))
+    assert capsys.readouterr().err == "mapped s32[] 0\n"
+
+
 def test_threads_are_apart() -> None:
     import threading
 

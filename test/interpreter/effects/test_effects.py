@@ -339,7 +339,7 @@ def test_log_lines(run):
       return
     }}"""
     run(text, np.arange(256).reshape(2, 128))
-    assert run.machine.cores[0].log == ["x=5 y=0.5", "plain 5", "nothing", "buf {{0, 1, 2}}"]
+    assert run.machine.cores[0].log == ["x=5 y=0.5", "plain s32[] 5", "nothing", "buf {{0, 1, 2}}"]
 
 
 def test_assertions(run):
