@@ -8,10 +8,13 @@ kernel reads that memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
+_AND, _XOR = "arith.andi", "arith.xori"
 _STORES = (
     "pallas.store",
     "tpu.shuffled_store",
@@ -64,8 +67,35 @@ def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth:
         return not any(_memory(operand) is _memory(base) for operand in user.operands[1:])
     if not depth or user.regions or not user.results or not is_side_effect_free(user):
         return True
-    kept = base if user.name in _BLENDS else None
+    if _begins_mix(user, value):
+        return False  # `_ends_mix` is another use of the value
+    kept = base if user.name in _BLENDS or _ends_mix(user, value) else None
     return any(_matters(result, kept, depth - 1) for result in user.results)
+
+
+def _ends_mix(op: Operation, kept: SSAValue) -> bool:
+    """Whether `op` is the last operation of `kept ^ ((new ^ kept) & chosen)`, which takes the bits
+    of `new` that are `chosen`, and all others of `kept`."""
+    return op.name == _XOR and any(
+        kept in _operands(part, _XOR)
+        for changed in op.operands
+        for part in _operands(changed, _AND)
+    )
+
+
+def _begins_mix(op: Operation, kept: SSAValue) -> bool:
+    """Whether `op` is `new ^ kept`, and serves such choices of bits only."""
+    return op.name == _XOR and all(
+        use.operation.name == _AND
+        and all(_ends_mix(end.operation, kept) for end in use.operation.results[0].uses)
+        for use in op.results[0].uses
+    )
+
+
+def _operands(value: SSAValue, name: str) -> Sequence[SSAValue]:
+    """The operands of the operation called `name` that makes `value`; none if another does."""
+    owner = value.owner
+    return owner.operands if isinstance(owner, Operation) and owner.name == name else ()
 
 
 def _memory(base: SSAValue) -> SSAValue:

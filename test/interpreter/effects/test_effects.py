@@ -373,6 +373,27 @@ def test_init_check_ignores_dead_loads_and_blends(run):
     assert finding.code == "uninitialised-read" and "1 of 1 registers of arg1" in finding.message
 
 
+@pytest.mark.parametrize(("chosen", "found"), [("%changed", 0), ("%difference", 1)])
+def test_init_check_ignores_choices_of_bits(run, chosen, found):
+    """`old ^ ((new ^ old) & mask)` keeps bits of `old`; `old ^ (new ^ old)` is not looked at."""
+    sublanes = "sublanes [true, false, false, false, false, false, false, false]"
+    text = f"""
+    func.func @main(%a: memref<8x128xi32, {VMEM}>) -> vector<8x128xi32> {{
+      %c0 = arith.constant 0 : index
+      %x = arith.constant dense<1> : vector<8x128xi32>
+      %mask = arith.constant dense<255> : vector<8x128xi32>
+      %old = tpu.load %a[%c0, %c0] {sublanes} : memref<8x128xi32, {VMEM}>, vector<8x128xi32>
+      %difference = arith.xori %x, %old : vector<8x128xi32>
+      %changed = arith.andi %difference, %mask : vector<8x128xi32>
+      %new = arith.xori %old, {chosen} : vector<8x128xi32>
+      tpu.store %a[%c0, %c0], %new {sublanes}
+        : memref<8x128xi32, {VMEM}>, vector<8x128xi32>,
+      return %x : vector<8x128xi32>
+    }}"""
+    run(text, checks=("init",))
+    assert len(run.machine.findings) == found
+
+
 def test_init_check_ignores_blends_through_views(run):
     all_sublanes = "sublanes [true, true, true, true, true, true, true, true]"
     text = f"""
