@@ -2,7 +2,8 @@
 
 `pack_elementwise` puts element i of every source into the same word, source 0 lowest: that is the
 interleaved packing of registers (spec/tpu_dialect.md section 3.4). The compiler takes neither
-operation, so they become packs, unpacks, shifts and masks.
+operation, so they become packs, unpacks, shifts and masks. Words of 16, 8 or 4 bits lie side by
+side in words of 32, and are worked on there all at once, with masks that keep them apart.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ def _signed(number: int) -> int:
 def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
     """Source i lands in bits [i * width, (i + 1) * width) of its word."""
     held = [c.tiled(v) for v in op.operands]
-    layout = meet(op.operands, 32, c)
+    whole, width = bit_width(op.results[0].type), bit_width(op.target_type)
+    layout = meet(op.operands, whole, c)
     grids = [c.in_layout(v, layout) for v in op.operands]
-    width = bit_width(op.target_type)
+    if whole < 32:
+        total = _fields(grids, _words(layout, held[0].shape), whole, width, c)
+        kind = grid_type(layout, held[0].shape, element_of(op.results[0]))
+        c.define(op.results[0], c.bitcast(total, kind), layout)
+        c.retire(op)
+        return
     if width == 16 and c.target.interleaved_pack_bits <= 16:
         c.define(op.results[0], _interleaved(grids, held[0].shape, layout, op, c), layout)
         c.retire(op)
@@ -64,6 +71,34 @@ def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
     assert total is not None
     c.define(op.results[0], total, layout)
     c.retire(op)
+
+
+def _words(layout: VectorLayout, shape: tuple[int, ...]) -> VectorType[Attribute]:
+    """The registers of a vector in `layout`, seen as words of 32 bits."""
+    return VectorType(i32, (*layout.grid_shape(shape), *register_shape(32)))
+
+
+def _repeated(number: int, whole: int) -> int:
+    """A word of 32 bits with `number` in every part of `whole` bits."""
+    return _signed(sum(number << place for place in range(0, 32, whole)))
+
+
+def _fields(
+    grids: Sequence[SSAValue], words: VectorType[Attribute], whole: int, width: int, c: Converter
+) -> SSAValue:
+    """The low `width` bits of every part of `whole` bits, one source behind the other."""
+    parts = [c.bitcast(value, words) for value in grids]
+    if len(parts) == 1:
+        return parts[0]
+    low = _constant(parts[0], _repeated((1 << width) - 1, whole), c)
+    total: SSAValue | None = None
+    for position, value in enumerate(parts):
+        part = c.emit(arith.AndIOp(value, low))
+        if position:
+            part = c.emit(arith.ShLIOp(part, _constant(part, position * width, c)))
+        total = part if total is None else c.emit(arith.OrIOp(total, part))
+    assert total is not None
+    return total
 
 
 def _interleaved(
@@ -109,14 +144,19 @@ def _rounded(
 
 @rule(tpu.UnpackElementwiseOp)
 def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
-    """Bits [index * width, (index + 1) * width) of every word, widened to 32 bits."""
+    """Bits [index * width, (index + 1) * width) of every word, widened to the whole word."""
     held = c.tiled(op.operands[0])
     layout = held.layout
     words = c.in_layout(op.operands[0], layout)
-    words = c.bitcast(words, _like(words, i32))
+    words = c.bitcast(words, _words(layout, held.shape))
     width = bit_width(op.source_type)
     low = op.index.value.data * width
     kind = grid_type(layout, held.shape, element_of(op.results[0]))
+    if layout.bits < 32:
+        field = _field(words, layout.bits, width, low, c)
+        c.define(op.results[0], c.bitcast(field, kind), layout)
+        c.retire(op)
+        return
     if is_float(op.source_type):
         # A bf16 is the upper half of the f32 of the same value.
         if low:
@@ -135,3 +175,20 @@ def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
         layout,
     )
     c.retire(op)
+
+
+def _field(words: SSAValue, whole: int, width: int, low: int, c: Converter) -> SSAValue:
+    """The `width` bits at bit `low` of every part of `whole` bits, extended with their sign.
+
+    Flipping the sign and subtracting its weight extends it; a guard in the part's highest bit,
+    taken away again, keeps the difference from borrowing of the next part.
+    """
+    if width == whole:
+        return words
+    if low:
+        words = c.emit(arith.ShRUIOp(words, _constant(words, low, c)))
+    field = c.emit(arith.AndIOp(words, _constant(words, _repeated((1 << width) - 1, whole), c)))
+    sign, guard = 1 << (width - 1), 1 << (whole - 1)
+    flipped = c.emit(arith.XOrIOp(field, _constant(field, _repeated(sign | guard, whole), c)))
+    less = c.emit(arith.SubiOp(flipped, _constant(flipped, _repeated(sign, whole), c)))
+    return c.emit(arith.XOrIOp(less, _constant(less, _repeated(guard, whole), c)))

@@ -167,6 +167,33 @@ def test_packing() -> None:
     equal(run(call(body, S(16, 128)), x), -x.astype(jnp.bfloat16).astype(jnp.float32))
 
 
+@feature("G06")
+@pytest.mark.parametrize(("word", "part"), [(32, 8), (16, 8), (16, 2), (8, 4), (4, 2)])
+@pytest.mark.parametrize("shape", [(16, 128), (2, 15, 300)])
+def test_packing_into_words_of_any_size(word: int, part: int, shape: tuple[int, ...]) -> None:
+    count = word // part
+    wide, narrow = jnp.dtype(f"int{word}"), jnp.dtype(f"int{part}")
+
+    def pack(x: Any, o: Any) -> None:
+        o[...] = pltpu.pack_elementwise([x[i] for i in range(count)], packed_dtype=narrow)
+
+    def unpack(x: Any, o: Any) -> None:
+        for i in range(count):
+            o[i] = pltpu.unpack_elementwise(
+                x[...], index=i, packed_dtype=narrow, unpacked_dtype=wide
+            )
+
+    values = np.random.default_rng(word).integers(-(1 << word - 1), 1 << word - 1, (count, *shape))
+    mask, sign = (1 << part) - 1, 1 << (part - 1)
+    words = sum((values[i] & mask) << (i * part) for i in range(count))
+    words = jnp.asarray(np.asarray(words, f"uint{max(word, 8)}")).astype(f"uint{word}")
+    source = jnp.asarray(values.astype("int32")).astype(wide)
+    equal(run(call(pack, jax.ShapeDtypeStruct(shape, words.dtype)), source), words)
+    signed = (((values & mask) ^ sign) - sign).astype("int32")
+    unpacked = run(call(unpack, jax.ShapeDtypeStruct((count, *shape), wide)), words)
+    equal(unpacked, jnp.asarray(signed).astype(wide))
+
+
 @feature("V05")
 def test_vmap_of_aliases() -> None:
     x, y = ramp(3, 16, 128), ramp(16, 128)
