@@ -2,9 +2,10 @@
 
 A sum over the last dimension leaves its result spread over sublanes, or over registers: the last
 dimension of the result lies where rows or matrices of the source lay. Storing that as the last
-dimension, or combining it with a vector whose last dimension lies along lanes, moves sublanes into
-lanes, for which the TPU compiler uses the gather along sublanes that v4 lacks (asked of libtpu
-0.0.51). Our own lowering transposes instead, so the refusal yields to `--allow-beyond-reference`.
+dimension, combining it with a vector whose last dimension lies along lanes, or reducing, joining or
+transposing it moves sublanes into lanes, for which the TPU compiler uses the gather along sublanes
+that v4 lacks (asked of libtpu 0.0.51). Our own lowering transposes instead, so the refusal yields
+to `--allow-beyond-reference`.
 """
 
 from __future__ import annotations
@@ -15,34 +16,84 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
-from pallasite.dialects import arith, func, tpu, vector
+from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.passes.check_reshapes import joins_lanes
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
 
 Vector = VectorType[Attribute]
-_STORES = (tpu.VectorStoreOp, vector.StoreOp, tpu.StridedStoreOp)
+_IN_LANES = (
+    tpu.VectorStoreOp, vector.StoreOp, tpu.StridedStoreOp, vector.BroadcastOp,
+    vector.MultiReductionOp, tpu.ReduceIndexOp, tpu.MatmulOp, tpu.ConcatenateOp,
+    tpu.TransposeOp, vector.TransposeOp, tpu.RotateOp, tpu.DynamicRotateOp,
+)  # fmt: skip
+"""Operations that take the last dimension of an operand from lanes."""
 
 
 def check_columns(function: func.FuncOp, target: Target) -> None:
     """Raises `Unsupported` where `function` moves a column into lanes and `target` cannot."""
-    if target.sublane_gather:
-        return
-    columns: set[SSAValue] = set()
-    for op in function.walk():
-        if isinstance(op, _STORES):
-            if op.operands[0] in columns:
-                raise _refused(op, target)
-        elif isinstance(op, vector.BroadcastOp):
-            if op.operands[0] in columns:
-                raise _refused(op, target)
-        elif makes_column(op):
-            columns.add(op.results[0])
-        elif isinstance(op, vector.ShapeCastOp):
-            if _restored(op) in columns or (op.operands[0] in columns and _keeps_last(op)):
-                columns.add(op.results[0])
-        elif _elementwise(op):
-            _combine(op, columns, target)
+    if not target.sublane_gather:
+        _Columns(target).walk(function)
+
+
+class _Columns:
+    """The values of a function that lie along sublanes, and those that lie anywhere."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.columns: set[SSAValue] = set()
+        self.anywhere: set[SSAValue] = set()
+
+    def walk(self, function: func.FuncOp) -> None:
+        for op in function.walk():
+            if isinstance(op, scf.ForOp):
+                self._enter(op)
+            elif isinstance(op, scf.YieldOp):
+                self._leave(op)
+            elif isinstance(op, _IN_LANES):
+                if any(v in self.columns for v in op.operands):
+                    raise _refused(op, self.target)
+            if makes_column(op) or self._stays(op):
+                self.columns.add(op.results[0])
+            elif _elementwise(op):
+                self._combine(op)
+
+    def _stays(self, op: Operation) -> bool:
+        """Whether `op` takes parts of a column, or gives it a shape that still has a last
+        dimension."""
+        if isinstance(op, vector.ExtractStridedSliceOp):
+            return op.operands[0] in self.columns
+        if not isinstance(op, vector.ShapeCastOp):
+            return False
+        ends = cast(Vector, op.results[0].type).get_shape()[-1:]
+        return _restored(op) in self.columns or (op.operands[0] in self.columns and ends != (1,))
+
+    def _combine(self, op: Operation) -> None:
+        """An elementwise operation on columns gives a column; splats fit any layout."""
+        values = [v for v in op.operands if isinstance(v.type, VectorType) and not self._free(v)]
+        if not values:
+            self.anywhere.update(op.results)
+        elif any(v in self.columns for v in values):
+            if not all(v in self.columns for v in values):
+                raise _refused(op, self.target)
+            self.columns.update(op.results)
+
+    def _free(self, value: SSAValue) -> bool:
+        return value in self.anywhere or _splat(value)
+
+    def _enter(self, loop: scf.ForOp) -> None:
+        """What a loop carries begins where its initial value lies."""
+        for argument, value in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
+            if value in self.columns:
+                self.columns.add(argument)
+            elif self._free(value):
+                self.anywhere.add(argument)
+
+    def _leave(self, end: scf.YieldOp) -> None:
+        results = parent.results if (parent := end.parent_op()) else ()
+        for value, result in zip(end.operands, results, strict=False):
+            if value in self.columns:
+                self.columns.add(result)
 
 
 def makes_column(op: Operation) -> bool:
@@ -69,12 +120,6 @@ def makes_column(op: Operation) -> bool:
     return False
 
 
-def _keeps_last(op: vector.ShapeCastOp) -> bool:
-    """Whether the last dimension stays, so that what lies along sublanes still does."""
-    old, new = (cast(Vector, v.type).get_shape() for v in (op.operands[0], op.results[0]))
-    return old[-1:] == new[-1:]
-
-
 def _restored(op: vector.ShapeCastOp) -> SSAValue | None:
     """The value of which `op` undoes another change of shape."""
     before = op.operands[0].owner
@@ -85,16 +130,6 @@ def _restored(op: vector.ShapeCastOp) -> SSAValue | None:
 
 def _elementwise(op: Operation) -> bool:
     return op.dialect_name() in ("arith", "math") and bool(op.results)
-
-
-def _combine(op: Operation, columns: set[SSAValue], target: Target) -> None:
-    """An elementwise operation on columns gives a column; splats fit any layout."""
-    vectors = [v for v in op.operands if isinstance(v.type, VectorType) and not _splat(v)]
-    if not any(v in columns for v in vectors):
-        return
-    if not all(v in columns for v in vectors):
-        raise _refused(op, target)
-    columns.update(op.results)
 
 
 def _splat(value: SSAValue) -> bool:

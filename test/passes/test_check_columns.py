@@ -38,6 +38,55 @@ def test_columns_stay_columns_without_a_sublane_gather() -> None:
     check(row_sum(KEPT, "16x1"), "v4")
 
 
+def column(after: str, result: str) -> str:
+    """Stores a `vector<{result}xf32>` that `after` makes of such a column."""
+    zeros = ", ".join(["%c0"] * (result.count("x") + 1))
+    stored = f"""
+        tpu.vector_store %o[{zeros}], %m {{strides = array<i32>}} : {memref(f"{result}xf32")},
+            vector<{result}xf32>,"""
+    return row_sum(after + stored, result)
+
+
+@pytest.mark.parametrize(("after", "result", "good"), [
+    ("%m = vector.shape_cast %s : vector<16xf32> to vector<2x8xf32>", "2x8", False),
+    ("%m = vector.shape_cast %s : vector<16xf32> to vector<2x8x1xf32>", "2x8x1", True),
+    ("%m = vector.extract_strided_slice %s {offsets = [8], sizes = [8], strides = [1]} : "
+     "vector<16xf32> to vector<8xf32>", "8", False),
+    ("%k = vector.extract_strided_slice %s {offsets = [8], sizes = [8], strides = [1]} : "
+     "vector<16xf32> to vector<8xf32>\n"
+     "%m = vector.shape_cast %k : vector<8xf32> to vector<8x1xf32>", "8x1", True),
+    ("%j = vector.shape_cast %s : vector<16xf32> to vector<2x8xf32>\n"
+     "%t = arith.constant dense<0.0> : vector<8xf32>\n"
+     "%m = vector.multi_reduction <add>, %j, %t [0] : vector<2x8xf32> to vector<8xf32>",
+     "8", False),
+    ("%k = tpu.concatenate %s, %s in 0 : vector<16xf32>, vector<16xf32> -> vector<32xf32>\n"
+     "%m = vector.shape_cast %k : vector<32xf32> to vector<32x1xf32>", "32x1", False),
+])  # fmt: skip
+def test_what_takes_a_column_apart_needs_lanes(after: str, result: str, good: bool) -> None:
+    """Asked of the TPU compiler for v4."""
+    check(column(after, result), "v5p")
+    (check if good else partial(beyond, code="sublane-gather"))(column(after, result), target="v4")
+
+
+@pytest.mark.parametrize(("first", "good"), [("%zero", True), ("%b", False)])
+def test_loops_carry_columns_that_begin_as_constants(first: str, good: bool) -> None:
+    body = (
+        load("b", "y", "16xf32", "%c0")
+        + f"""
+        %n = arith.constant 3 : i32
+        %l = arith.constant 0 : i32
+        %u = arith.constant 1 : i32
+        %k = scf.for %i = %l to %n step %u iter_args(%v = {first}) -> (vector<16xf32>) : i32 {{
+          %w = arith.addf %v, %s : vector<16xf32>
+          scf.yield %w : vector<16xf32>
+        }}
+        %m = vector.shape_cast %k : vector<16xf32> to vector<16x1xf32>"""
+    )
+    text = column(body, "16x1")
+    check(text, "v5p")
+    (check if good else partial(beyond, code="sublane-gather"))(text, target="v4")
+
+
 @pytest.mark.parametrize(("dims", "kept", "good"), [
     ([1, 2], "5", False), ([1, 2], "1x5", False), ([1, 2], "5x1", True), ([1, 2], "5x1x1", True),
     ([0, 1], "128", True), ([0, 2], "24", False),
