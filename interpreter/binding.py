@@ -20,6 +20,7 @@ from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
 from pallasite.interpreter.driver import Program
+from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device
 from pallasite.interpreter.machine.views import Ref
@@ -138,7 +139,11 @@ def _write(core: Core, ref: Ref, array: Array) -> None:
     if not is_semaphore(ref.element):
         if ref.byte_count == ref.buffer.size:
             ref.buffer.completed()
-        ref.write(arrays.to_carrier(array, ref.element))
+            ref.buffer.unfilled()
+        if transfer.same_bits(array, ref):
+            transfer.write_array(array, ref)
+        else:
+            ref.write(arrays.to_carrier(array, ref.element))
         return
     for semaphore, count in zip(core.passed_semaphores(ref), array.flat, strict=True):
         semaphore.value = int(count)
@@ -147,7 +152,11 @@ def _write(core: Core, ref: Ref, array: Array) -> None:
 def _read(core: Core, ref: Ref, dtype: np.dtype[Any]) -> Array:
     """The array of `dtype` that the kernel leaves in `ref`."""
     if not is_semaphore(ref.element):
-        return arrays.from_carrier(ref.read(), ref.element, dtype)
+        out = np.empty(ref.shape, dtype)
+        if not transfer.same_bits(out, ref):
+            return arrays.from_carrier(ref.read(), ref.element, dtype)
+        transfer.read_array(ref, out)
+        return out
     counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]
     return np.array(counts, dtype).reshape(ref.shape)
 

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 
 from pallasite.diagnostics import Diagnostic
 from pallasite.interpreter import driver
+from pallasite.interpreter.compiled_fold import Folder
 from pallasite.interpreter.compiled_writer import FunctionWriter
 from pallasite.interpreter.driver import Budget, Run
 from pallasite.interpreter.meanings import Facts
@@ -42,6 +43,7 @@ class Program:
             "loop_range": driver.loop_range,
             "unsigned_range": driver.unsigned_range,
         }
+        self.folder = Folder()
         self.sources: dict[str, str] = {}
         """Generated Python source of each compiled function, for the curious."""
         self._lines: dict[str, list[Operation | None]] = {}

@@ -1,9 +1,9 @@
 """Writes the Python source of one function; see `pallasite.interpreter.compiled`.
 
-Names: `v3` values, `k3` hoisted constants, `f3` meanings, `o3` ops for error messages, `r3` regions
-moved out. Python nests at most 20 loops, so a block below `_DEEPEST` levels becomes a function of
-its own that takes the values it uses. A vector's name is reused once the vector is dead, which
-also frees its array.
+Names: `v3` values, `k3` hoisted constants and what follows from them (`compiled_fold`), `f3`
+meanings, `o3` ops for error messages, `r3` regions moved out. Python nests at most 20 loops, so a
+block below `_DEEPEST` levels becomes a function of its own that takes the values it uses. A
+vector's name is reused once the vector is dead, which also frees its array.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class FunctionWriter:
         self._depth = 0
         self._op: Operation | None = func
         self._names: dict[SSAValue, str] = {}
+        self._known: dict[SSAValue, Any] = {}
+        """Values that are the same whenever the function runs: literals and hoisted constants."""
         self._free: list[str] = []
         self._pinned: set[str] = set()
         self._dying = _last_uses(func)
@@ -217,13 +219,17 @@ class FunctionWriter:
         if inline is not None:
             if isinstance(op, ConstantOp):  # a literal, used in place
                 self._names[op.results[0]] = inline
+                self._known[op.results[0]] = driver.meaning_of(op, self.program.facts)[0]()
                 return
             self._bury(op)
             self._line(f"{self._define(op.results[0])} = {inline}")
             return
         fn, effect, blocking = driver.meaning_of(op, self.program.facts)
-        if isinstance(op, ConstantOp):
-            self._names[op.results[0]] = self._bind("k", fn())
+        known = None if effect else self.program.folder.fold(op, fn, self._known)
+        if known is not None or isinstance(op, ConstantOp):
+            known = fn() if known is None else known
+            self._names[op.results[0]] = self._bind("k", known)
+            self._known[op.results[0]] = known
             return
         self._bury(op)
         arguments = ", ".join((["core"] if effect else []) + names)

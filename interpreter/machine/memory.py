@@ -88,6 +88,12 @@ class Buffer:
             return np.zeros(count * 4, np.uint8)
         return np.full(count, POISON_WORDS[self.memory.poison], np.uint32).view(np.uint8)
 
+    def unfilled(self) -> None:
+        """All of it is about to be written: before its first use, saves filling it."""
+        count = -(-self.size // 4) * 4
+        self._take(count)
+        self.bytes = np.empty(count, np.uint8)
+
     def track(self) -> None:
         """Starts remembering which bytes were written."""
         self._take(-(-self.size // 4) * 4)

@@ -20,6 +20,7 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
+Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
@@ -41,14 +42,43 @@ def copy(source: Ref, target: Ref) -> None:
 
 def snapshot(ref: Ref) -> Ref:
     """A copy of all elements in a buffer of its own, which no memory accounts for."""
+    held = _row_major(ref)
+    if ref.buffer.shadow is not None:
+        held.buffer.track()
+    held.buffer.unfilled()
+    copy(ref, held)
+    return held
+
+
+def same_bits(array: Array, ref: Ref) -> bool:
+    """Whether the elements of `array`, of the same type as those of `ref`, lie in memory as they
+    are: booleans do not, and types narrower than a byte have one to themselves in arrays."""
+    return array.dtype.itemsize * 8 == ref.codec.bits and array.dtype.kind != "b"
+
+
+def write_array(array: Array, ref: Ref) -> None:
+    """Copies an array that has the `same_bits` to memory."""
+    copy(_over(np.ascontiguousarray(array), ref), ref)
+
+
+def read_array(ref: Ref, out: Array) -> None:
+    """Copies memory to a contiguous array that has the `same_bits`."""
+    copy(ref, _over(out, ref))
+
+
+def _over(array: Array, ref: Ref) -> Ref:
+    """The bytes of a contiguous array as a ref with the shape and the element type of `ref`."""
+    held = _row_major(ref)
+    held.buffer.bytes = array.reshape(-1).view(np.uint8)
+    return held
+
+
+def _row_major(ref: Ref) -> Ref:
+    """A ref like `ref` to a buffer of its own, in which its elements follow each other."""
     tiling = Tiling((), contiguous_strides(ref.shape, ()))
     size = tiling.elements(ref.shape) * ref.codec.bits // 8 + 4
     buffer = Buffer(ref.buffer.memory, 0, size, ref.buffer.name, ref.buffer.location)
-    if ref.buffer.shadow is not None:
-        buffer.track()
-    held = Ref.of(buffer, ref.element, ref.shape, tiling)
-    copy(ref, held)
-    return held
+    return Ref.of(buffer, ref.element, ref.shape, tiling)
 
 
 def _pieces(ref: Ref) -> tuple[Piece, ...]:

@@ -154,7 +154,7 @@ class Ref:
         """The box of `sizes` at `starts`. It may end in the padding of the last tile; one without
         elements may be anywhere, as kernels compute where nothing is copied, and one that is only
         `counted`, not accessed, may end anywhere."""
-        if min(sizes, default=1) == 0:
+        if 0 in sizes:
             starts = (0,) * len(sizes)
         key = tuple(starts), tuple(sizes)
         known = self._views.get(key)

@@ -17,6 +17,7 @@ from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.ops.matmul import product
 from pallasite.interpreter.ops.movement import to_matrix, to_tiles
+from pallasite.interpreter.ops.shape import stretch
 from pallasite.interpreter.values import Array, poison
 
 _Vector = VectorType[Attribute]
@@ -59,8 +60,7 @@ def transpose(op: grid.TransposeOp, facts: Facts) -> Function:
 @meaning(grid.BroadcastOp)
 def broadcast(op: grid.BroadcastOp, facts: Facts) -> Function:
     """NumPy's rule fits, because the register dimensions are the same on both sides."""
-    shape = shape_of(op.result.type)
-    return lambda x: np.broadcast_to(x, shape)
+    return stretch(shape_of(op.value.type), shape_of(op.result.type))
 
 
 @meaning(grid.PoisonOp)

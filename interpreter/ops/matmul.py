@@ -124,15 +124,15 @@ def _float_product(passes: Passes, acc: Array) -> Array:
 
 
 def _accumulate(lhs: Array, rhs: Array, total: Array) -> None:
-    depth = lhs.shape[1]
-    for n in range(0, total.shape[1], GROUP):
-        part = total[:, n : n + GROUP]
-        for k in range(0, depth, GROUP):
+    partial = np.empty((lhs.shape[0], GROUP), np.float32)
+    for k in range(0, lhs.shape[1], GROUP):
+        deep = np.ascontiguousarray(lhs[:, k : k + GROUP])
+        for n in range(0, total.shape[1], GROUP):
             group = np.ascontiguousarray(rhs[k : k + GROUP, n : n + GROUP])
-            deep = np.ascontiguousarray(lhs[:, k : k + GROUP])
             # Padding contributes nothing; but zero times infinity would be NaN.
             if group.any() or not np.isfinite(deep).all():
-                part += deep @ group
+                part = total[:, n : n + GROUP]
+                np.add(part, np.matmul(deep, group, out=partial), out=part)
 
 
 def _narrow_product(lhs: Array, rhs: Array) -> Array:

@@ -333,3 +333,43 @@ def test_meanings_install_in_any_interpreter() -> None:
     reference.install(interpreter, reference.State(None, Facts(V5E)))
     total, _ = interpreter.call_op("main", (4, np.ones((8, 128), np.float32)))
     assert total == 6
+
+
+FOLDED = """
+func.func @main(%n: index, %v: vector<16x256xf32>) -> vector<16x256xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %k = arith.constant dense<2.5> : vector<1x256xf32>
+  %half = arith.constant 0.5 : f32
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %v) -> (vector<16x256xf32>) {
+    %b = vector.broadcast %k : vector<1x256xf32> to vector<16x256xf32>
+    %h = vector.broadcast %half : f32 to vector<16x256xf32>
+    %p = arith.mulf %b, %h : vector<16x256xf32>
+    %q = arith.addf %a, %p : vector<16x256xf32>
+    scf.yield %q : vector<16x256xf32>
+  }
+  return %r : vector<16x256xf32>
+}
+"""
+
+
+def test_vectors_known_beforehand_are_made_once() -> None:
+    start = np.arange(16 * 256, dtype=np.float32).reshape(16, 256)
+    program = compiled.Program(parse(FOLDED), Facts(V5E), Budget(10**6))
+    (result,) = finish(program.function("main")(Machine(V5E).cores[0], 3, start))
+    np.testing.assert_array_equal(result, start + np.float32(3.75))
+    np.testing.assert_array_equal(result, call(reference, FOLDED, 3, start)[0])
+    (source,) = program.sources.values()
+    calls = [line for line in source[source.index("for ") :].splitlines() if "= f" in line]
+    assert len(calls) == 1  # the sum
+
+
+def test_large_vectors_are_not_kept_for_the_next_iteration() -> None:
+    text = FOLDED.replace("16x256", "512x256")
+    program = compiled.Program(parse(text), Facts(V5E), Budget(10**6))
+    start = np.ones((512, 256), np.float32)
+    (result,) = finish(program.function("main")(Machine(V5E).cores[0], 2, start))
+    np.testing.assert_array_equal(result, start + np.float32(2.5))
+    (source,) = program.sources.values()
+    calls = [line for line in source[source.index("for ") :].splitlines() if "= f" in line]
+    assert len(calls) == 2  # the product of two broadcasts, which takes 512 KiB, and the sum

@@ -1,0 +1,54 @@
+"""Vectors that are known when a program is written: they are made once, not in every iteration.
+
+Loops are full of them: a constant register, reshaped and broadcast to the grid of its users, or the
+positions that a mask compares with its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.interpreter.meanings import Function
+from pallasite.interpreter.values import quiet
+
+MOST_BYTES = 1 << 16
+"""Bytes that a vector may take to be kept; a broadcast takes those of its source."""
+MOST_IN_ALL = 1 << 24
+"""Bytes of all vectors of a program that are kept."""
+
+
+class Folder:
+    """Works out vectors beforehand, as long as there is room to keep them."""
+
+    def __init__(self) -> None:
+        self._left = MOST_IN_ALL
+
+    def fold(self, op: Operation, fn: Function, known: Mapping[SSAValue, Any]) -> Any | None:
+        """The only result of `op`, which means `fn` and has no effect; None if it is not known."""
+        if len(op.results) != 1 or not isinstance(op.results[0].type, VectorType):
+            return None
+        if any(operand not in known for operand in op.operands):
+            return None
+        try:
+            with quiet():
+                result = fn(*(known[operand] for operand in op.operands))
+        except Exception:
+            # Where it raises, and whether it ever runs, is for the run to find out.
+            return None
+        size = _held(result)
+        if size > min(MOST_BYTES, self._left):
+            return None
+        self._left -= size
+        return result
+
+
+def _held(array: Any) -> int:
+    """The bytes that stay in memory for the sake of a view."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.nbytes
