@@ -52,6 +52,7 @@ from pallasite.interpreter.machine.clock import Clock
 from pallasite.interpreter.machine.core import Machine
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
+from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
 
@@ -99,6 +100,7 @@ def execute(
     profile: bool = False,
     unordered: bool = False,
     grid_walk: GridWalk | None = None,
+    spare: Spare | None = None,
 ) -> Outcome:
     """Runs the kernel of `module`, `inputs[d]` being the operands on device d.
 
@@ -108,7 +110,7 @@ def execute(
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
     `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
     modelled time of a kernel in form `tiles` or `vreg`. `grid_walk` is for kernels that still have
-    their grid, in form `pallas` or `mosaic`.
+    their grid, in form `pallas` or `mosaic`. `spare` is memory that earlier runs have left.
     """
     module = _executable(module)
     kernel = find_kernel(module)
@@ -130,6 +132,7 @@ def execute(
         poison=poison,
         max_memory=max_memory,
         unordered=unordered,
+        spare=spare,
     )
     if grid_walk is not None and form_of(module) not in ("pallas", "mosaic"):
         raise UsageError(
@@ -155,6 +158,7 @@ def execute(
             ]
             machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(call) for b in bound]
+        machine.close()
     except Diagnostic as error:
         located(error, kernel.func)
         raise

@@ -24,6 +24,7 @@ from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
+from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 from pallasite.targets import Target
@@ -297,13 +298,15 @@ class Machine:
         sizes: dict[str, int] | None = None,
         max_memory: int | None = None,
         unordered: bool = False,
+        spare: Spare | None = None,
     ) -> None:
         """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
 
         `max_memory` limits the bytes of this computer that simulated memories may take;
-        `unordered` lets transfers between the same two cores overtake each other.
+        `unordered` lets transfers between the same two cores overtake each other; `spare` has
+        memory of this computer for it to use, and gets it back by `close`.
         """
-        self.host = HostMemory(max_memory)
+        self.host = HostMemory(max_memory, spare)
         self.grid_walk: GridWalk | None = None
         """Set by who runs a kernel: how the points of its grid are taken."""
         self.reads_outside = False
@@ -375,3 +378,10 @@ class Machine:
             else:
                 self.engine.finish(transfer)
         return results
+
+    def close(self) -> None:
+        """Ends the machine's life: what it holds of this computer's memory may be used again."""
+        for memory in [d.hbm for d in self.devices] + [c.vmem for c in self.cores]:
+            for buffer in memory.live():
+                buffer.forget()
+        self.host.close()

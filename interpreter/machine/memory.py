@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter.machine.spare import Block, Spare
 from pallasite.interpreter.values import POISON_WORDS
 
 MEMORY_NOTE = Note("a larger run needs a larger limit (--max-memory)")
@@ -35,9 +36,13 @@ def default_memory() -> int:
 class HostMemory:
     """The bytes of this computer that the machine of one run may still touch."""
 
-    def __init__(self, limit: int | None = None):
+    def __init__(self, limit: int | None = None, spare: Spare | None = None):
+        """`spare` has blocks of earlier runs, and gets those of this one for later ones."""
         self.limit = default_memory() if limit is None else limit
         self.used = 0
+        self.spare = spare
+        self._left: list[Block] = []
+        self._left_bytes = 0
 
     def take(self, size: int, name: str, location: SourceLocation | None = None) -> None:
         """Counts `size` bytes more; raises if that exceeds the limit."""
@@ -55,6 +60,23 @@ class HostMemory:
         """Counts `size` bytes less."""
         self.used -= size
 
+    def block(self, size: int) -> Block:
+        """`size` bytes that hold anything."""
+        found = None if self.spare is None else self.spare.take(size)
+        return np.empty(size, np.uint8) if found is None else found
+
+    def leave(self, block: Block) -> None:
+        """Puts a block by for the time after the run: until then a late transfer may name it."""
+        if self.spare is not None and self._left_bytes + len(block) <= self.spare.limit:
+            self._left.append(block)
+            self._left_bytes += len(block)
+
+    def close(self) -> None:
+        """The run has ended, and nothing of its memories is left but what was put by."""
+        if self.spare is not None:
+            self.spare.keep(self._left)
+        self._left, self._left_bytes = [], 0
+
 
 @dataclass(eq=False)
 class Buffer:
@@ -70,6 +92,8 @@ class Buffer:
     freed: bool = False
     taken: int = 0
     """Bytes of this computer that it counts for."""
+    block: Block | None = None
+    """What the run may leave to the next one."""
     shadow: NDArray[np.uint8] | None = None
     """All-ones where a byte was written; None when nobody asks."""
     complete: bool = False
@@ -82,17 +106,24 @@ class Buffer:
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
         """The contents, zero if asked for, else poison: whole words, to be viewed as such."""
-        count = -(-self.size // 4)
-        self._take(count * 4)
         if self.zero:
-            return np.zeros(count * 4, np.uint8)
-        return np.full(count, POISON_WORDS[self.memory.poison], np.uint32).view(np.uint8)
+            count = -(-self.size // 4) * 4
+            self._take(count)
+            return np.zeros(count, np.uint8)
+        filled = self._new_block()
+        filled.view(np.uint32)[...] = POISON_WORDS[self.memory.poison]
+        return filled
 
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""
+        self.bytes = self._new_block()
+
+    def _new_block(self) -> Block:
         count = -(-self.size // 4) * 4
         self._take(count)
-        self.bytes = np.empty(count, np.uint8)
+        host = self.memory.host
+        self.block = np.empty(count, np.uint8) if host is None else host.block(count)
+        return self.block
 
     def track(self) -> None:
         """Starts remembering which bytes were written."""
@@ -128,6 +159,8 @@ class Buffer:
     def forget(self) -> None:
         """Gives back what this computer holds of the buffer, whose life has ended."""
         self._give(self.taken)
+        if self.block is not None and self.memory.host is not None:
+            self.memory.host.leave(self.block)
 
     @property
     def title(self) -> str:

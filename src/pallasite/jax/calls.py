@@ -94,6 +94,7 @@ class KernelCall:
             max_steps=settings.max_steps,
             max_memory=settings.max_memory,
             unordered=settings.unordered,
+            spare=settings.spare,
         )
         self.programs.append(program)
         for line in outcome.log:

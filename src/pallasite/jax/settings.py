@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pallasite.api import checks_named, target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
+from pallasite.interpreter.machine.spare import Spare
 
 KEPT_KERNELS = 128
 
@@ -64,6 +65,8 @@ class Settings:
     """Transfers between the same two cores may overtake each other."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
+    spare: Spare = field(default_factory=Spare, compare=False, repr=False)
+    """Memory that one call of a kernel leaves to the next."""
 
     @property
     def traces(self) -> bool:
