@@ -98,12 +98,13 @@ def count(kernel: Kernel, target: str) -> Count | str | None:
 
 
 def averages(counts: list[Count]) -> str:
+    """Of every target, and of all kernels on both."""
     rows = []
-    for target in TARGETS:
-        here = [c for c in counts if c.target == target]
+    for name, targets in (*((t, (t,)) for t in TARGETS), ("both", TARGETS)):
+        here = [c for c in counts if c.target in targets]
         moving = [c for c in here if c.kernel.group in MOVEMENT]
         rows.append((
-            target, len(here), geometric_mean(c.ratio for c in here), len(moving),
+            name, len(here), geometric_mean(c.ratio for c in here), len(moving),
             geometric_mean(c.ratio for c in moving),
             geometric_mean(c.without_moves for c in moving), sum(c.ratio > HIGHEST for c in here),
         ))  # fmt: skip
