@@ -11,21 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from pallasite.dialects import arith, cf, memref
 from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
-from pallasite.lowering.windows_to_dma_scalars import (
-    COMPARISONS,
-    FOLDS,
-    Scalar,
-    ScalarBuilder,
-    known,
-    wrap,
-)
+from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+from pallasite.passes.scalar_folds import FOLDS, fold_numbers
 
 _Known = dict[SSAValue, Scalar]
 _ACTS = (LogOp, LogBufferOp, cf.AssertOp)
@@ -91,25 +84,7 @@ def _fold(op: Operation, scalars: _Known) -> Scalar | None:
         return 0
     if any(value is None for value in values):
         return None
-    return _fold_numbers(op, cast("list[int]", values))
-
-
-def _fold_numbers(op: Operation, numbers: list[int]) -> int | None:
-    integer = op.operands[0].type in (i1, i32) or isinstance(op.operands[0].type, IndexType)
-    if not integer:
-        return None
-    if isinstance(op, arith.DivSIOp | arith.RemSIOp) and numbers[1] == 0:
-        return None
-    fold = FOLDS.get(type(op))
-    if fold is not None:
-        result = fold(*numbers)
-        return result & 1 if op.results[0].type == i1 else wrap(result)
-    if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
-        compare = COMPARISONS.get(op.predicate.value.data)
-        return None if compare is None else int(compare(*numbers))
-    if isinstance(op, arith.IndexCastOp | arith.ExtUIOp):
-        return numbers[0]
-    return None
+    return fold_numbers(op, cast("list[int]", values))
 
 
 @dataclass(frozen=True)

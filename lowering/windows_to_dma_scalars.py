@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, scf
 from pallasite.lowering.creation import made
+from pallasite.passes.scalar_folds import COMPARISONS, FOLDS, wrap
 
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
@@ -35,31 +36,8 @@ _Integer = type[
 ]
 _Logic = type[arith.AndIOp | arith.OrIOp]
 
-_WRAP = 1 << 32
-
-FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda a, b: a + b,
-    arith.SubiOp: lambda a, b: a - b,
-    arith.MuliOp: lambda a, b: a * b,
-    arith.MinSIOp: min,
-    arith.MaxSIOp: max,
-    arith.AndIOp: lambda a, b: a & b,
-    arith.OrIOp: lambda a, b: a | b,
-    arith.XOrIOp: lambda a, b: a ^ b,
-    # The scalar core's signed division rounds towards zero.
-    arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-}
 _PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
     kind: arith.default_properties(kind) for kind in FOLDS
-}
-COMPARISONS: dict[int, Callable[[int, int], bool]] = {
-    0: lambda a, b: a == b,
-    1: lambda a, b: a != b,
-    2: lambda a, b: a < b,
-    3: lambda a, b: a <= b,
-    4: lambda a, b: a > b,
-    5: lambda a, b: a >= b,
 }
 _EQ, _NE, _SLT = 0, 1, 2
 
@@ -78,11 +56,6 @@ def known(value: Scalar | None) -> int | None:
 def same(a: Scalar, b: Scalar) -> bool:
     """Whether `a` and `b` are surely equal."""
     return a is b or (known(a) is not None and known(a) == known(b))
-
-
-def wrap(value: int) -> int:
-    """`value` as a signed 32-bit integer."""
-    return (value + _WRAP // 2) % _WRAP - _WRAP // 2
 
 
 class ScalarBuilder:

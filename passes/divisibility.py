@@ -10,39 +10,54 @@ from __future__ import annotations
 from math import gcd
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu
-from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.passes.scalar_folds import fold_numbers, folds
 
 _FUEL = 32
+_MOST_FOLDED = 256
+"""Operations that are folded for one constant."""
 
 
 def constant_of(value: SSAValue) -> int | None:
-    """The value of an integer constant, looking through casts; None if it is not one."""
+    """The value of an integer that is known at compile time, else None; an i1 is 0 or 1.
+
+    The TPU compiler folds arithmetic on constants before it looks at offsets and sizes; JAX's
+    floored divisions and guards of divisors are such: `select(512 == 0, 1, 512)`.
+    """
+    return _constant(value, {})
+
+
+def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
     owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    if isinstance(owner, arith.IndexCastOp | tpu.AssumeMultipleOp):
-        return constant_of(owner.operands[0])
+    if isinstance(owner, arith.ConstantOp):
+        if not isinstance(owner.value, IntegerAttr):
+            return None
+        number = owner.value.value.data
+        return number & 1 if value.type == i1 else number
+    if isinstance(owner, tpu.AssumeMultipleOp):
+        return _constant(owner.operands[0], seen)
+    choice = isinstance(owner, arith.SelectOp)
+    if value in seen or not (choice or (isinstance(owner, Operation) and folds(owner))):
+        return seen.get(value)
+    if len(seen) == _MOST_FOLDED:
+        return None
+    seen[value] = None
     if isinstance(owner, arith.SelectOp):
-        # The guard of a divisor that is not zero: `select(512 == 0, 1, 512)`.
-        chosen = _chosen(owner)
-        return None if chosen is None else constant_of(chosen)
-    return None
-
-
-def _chosen(op: arith.SelectOp) -> SSAValue | None:
-    """The operand that a comparison of equal or different constants selects."""
-    condition = op.cond.owner
-    if not isinstance(condition, arith.CmpiOp):
-        return None
-    equals = {"eq": True, "ne": False}.get(CMPI_PREDICATES[condition.predicate.value.data])
-    left, right = (constant_of(v) for v in condition.operands)
-    if equals is None or left is None or right is None:
-        return None
-    return op.operands[1] if (left == right) == equals else op.operands[2]
+        condition = _constant(owner.cond, seen)
+        if condition is not None:
+            seen[value] = _constant(owner.operands[1 if condition else 2], seen)
+        return seen[value]
+    numbers: list[int] = []
+    for operand in owner.operands:
+        number = _constant(operand, seen)
+        if number is None:
+            return None
+        numbers.append(number)
+    seen[value] = fold_numbers(owner, numbers)
+    return seen[value]
 
 
 def remainder(value: SSAValue, divisor: int) -> int | None:

@@ -271,3 +271,24 @@ def test_multiples_that_are_computed(index: str, good: bool) -> None:
         check(text)
     else:
         beyond(text, "unaligned-slice")
+
+
+@pytest.mark.parametrize(("number", "fits"), [(0, True), (5, True), (-1, False)])
+def test_offsets_are_folded(number: int, fits: bool) -> None:
+    """As JAX writes `number // 8`, which the TPU compiler knows: its one row starts at row 0."""
+    ref, row = memref("1x256xbf16", ANY), memref("1x256xbf16", ANY)
+    text = kernel(
+        f"%x: {ref}",
+        f"%zero = arith.constant 0 : i32\n%a = arith.constant {number} : i32\n"
+        "%b = arith.constant 8 : i32\n%q = arith.divsi %a, %b : i32\n"
+        "%one = arith.constant 1 : i32\n%less = arith.subi %q, %one : i32\n"
+        "%negative = arith.cmpi slt, %a, %zero : i32\n%signs = arith.extui %negative : i1 to i32\n"
+        "%differ = arith.cmpi ne, %signs, %zero : i32\n%rest = arith.remsi %a, %b : i32\n"
+        "%some = arith.cmpi ne, %rest, %zero : i32\n%down = arith.andi %differ, %some : i1\n"
+        "%floor = arith.select %down, %less, %q : i32\n"
+        f"%w = tpu.memref_slice %x[%floor, %zero] : {ref} -> {row}",
+    )
+    if fits:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")

@@ -1,0 +1,64 @@
+"""Integer arithmetic on numbers that are known at compile time, wrapped as the scalar core's is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import IndexType, i1, i32
+from xdsl.ir import Operation
+
+from pallasite.dialects import arith
+
+_WRAP = 1 << 32
+
+FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda a, b: a + b,
+    arith.SubiOp: lambda a, b: a - b,
+    arith.MuliOp: lambda a, b: a * b,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+    arith.AndIOp: lambda a, b: a & b,
+    arith.OrIOp: lambda a, b: a | b,
+    arith.XOrIOp: lambda a, b: a ^ b,
+    # The scalar core's signed division rounds towards zero.
+    arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+COMPARISONS: dict[int, Callable[[int, int], bool]] = {
+    0: lambda a, b: a == b,
+    1: lambda a, b: a != b,
+    2: lambda a, b: a < b,
+    3: lambda a, b: a <= b,
+    4: lambda a, b: a > b,
+    5: lambda a, b: a >= b,
+}
+"""Predicates of `arith.cmpi` that take numbers with their signs."""
+
+
+def wrap(value: int) -> int:
+    """`value` as a signed number of 32 bits."""
+    return (value + _WRAP // 2) % _WRAP - _WRAP // 2
+
+
+def folds(op: Operation) -> bool:
+    """Whether `fold_numbers` may know what `op` gives for known operands."""
+    return type(op) in FOLDS or isinstance(op, arith.CmpiOp | arith.IndexCastOp | arith.ExtUIOp)
+
+
+def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
+    """What `op` gives for operands `numbers`; None if that is not one number. An i1 is 0 or 1."""
+    integer = op.operands[0].type in (i1, i32) or isinstance(op.operands[0].type, IndexType)
+    if not integer:
+        return None
+    if isinstance(op, arith.DivSIOp | arith.RemSIOp) and numbers[1] == 0:
+        return None
+    fold = FOLDS.get(type(op))
+    if fold is not None:
+        result = fold(*numbers)
+        return result & 1 if op.results[0].type == i1 else wrap(result)
+    if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
+        compare = COMPARISONS.get(op.predicate.value.data)
+        return None if compare is None else int(compare(*numbers))
+    if isinstance(op, arith.IndexCastOp | arith.ExtUIOp):
+        return numbers[0]
+    return None
