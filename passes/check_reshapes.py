@@ -42,14 +42,16 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
     if not old or not new or old == new:
         return
     per_word = packing(bit_width(kind))
-    if _but_ones(old) == _but_ones(new):
-        packed = per_word > 1 and not target.spreads_packed_lanes
-        if packed and old[-1] > LANES and len(new) > 1 and new[-1] == 1 and new[-2] == old[-1]:
+    if spreads_lanes(old, new):
+        packed = bit_width(kind) > 1 and per_word > 1 and not target.spreads_packed_lanes
+        if packed and old[-1] > LANES:
             raise _refused(
                 op, kind,
                 f"{target.name} spreads packed lanes over sublanes within one register only",
                 "cast to a 32-bit type first, and the result back",
             )  # fmt: skip
+    elif _but_ones(old) == _but_ones(new):
+        return
     elif len(old) == 1 or len(new) == 1:
         flat, rows = (old[0], new) if len(old) == 1 else (new[0], old)
         if flat > LANES and not _flattens(flat, rows, per_word, _with_memory(source, op)):
@@ -101,6 +103,14 @@ def _columns(old: Sequence[int], new: Sequence[int], per_word: int, target: Targ
     tiles = old[-1] // LANES
     known = target.splits_wide_rows or tiles.bit_count() == 1
     return known and (per_word == 1 or target.spreads_packed_lanes)
+
+
+def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether all of the last dimension becomes one in front of dimensions of one element.
+
+    What becomes of the others does not matter; masks are spread in words.
+    """
+    return new[-1] == 1 and old[-1] > 1 and _but_ones(new)[-1:] == [old[-1]]
 
 
 def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:

@@ -25,16 +25,17 @@ def test_masks_are_reshaped_where_lanes_stay() -> None:
     on = "%p = vector.shape_cast %n : vector<32x128xi1> to vector<16x256xi1>\n      return"
     check(cast("16x256", "32x128").replace("return", on))
 
-    def reduced(axis: int, size: int) -> str:
+    def reduced(axis: int, size: int, source: str = "32x128") -> str:
         start = f"%s = arith.constant dense<0.0> : vector<{size}xf32>\n"
-        kind = f"vector<32x128xf32> to vector<{size}xf32>"
+        kind = f"vector<{source}xf32> to vector<{size}xf32>"
         total = f"%r = vector.multi_reduction <maximumf>, %a, %s [{axis}] : {kind}\n"
         compared = f"%m = arith.cmpf olt, %r, %s : vector<{size}xf32>\n"
         moved = f"%n = vector.shape_cast %m : vector<{size}xi1> to vector<{size}x1xi1>"
-        loaded = load("a", "x", "32x128xf32", "%c0, %c0")
-        return kernel(f"%x: {memref('32x128xf32')}", loaded + start + total + compared + moved)
+        loaded = load("a", "x", f"{source}xf32", "%c0, %c0")
+        return kernel(f"%x: {memref(f'{source}xf32')}", loaded + start + total + compared + moved)
 
     check(reduced(1, 32))
+    check(reduced(1, 256, "256x128"))
     beyond(reduced(0, 128), "mask-reshape")
 
 

@@ -45,10 +45,14 @@ NO_FLAT = [
 COLUMNS = [
     ("16x256xf32", "4096x1xf32"), ("3x256xf32", "768x1xf32"), ("4096x1xf32", "16x256xf32"),
     ("1600x1xbf16", "8x200xbf16"), ("2x2048x1xf32", "2x8x256xf32"), ("16x384xf32", "6144x1x1xf32"),
+    ("16x384xf32", "8x2x384x1xf32"), ("8x2x200xf32", "16x1x200x1xf32"),
+    ("5x3x256xf32", "15x256x1x1xf32"), ("16x100xbf16", "8x2x100x1xbf16"),
 ]  # fmt: skip
 NO_COLUMNS = [
     ("8x200xf32", "1600x1xf32"), ("2x8x256xf32", "4096x1xf32"), ("16x256xf32", "1x4096x1xf32"),
     ("16x1x256xf32", "4096x1xf32"), ("16x256xbf16", "4096x1xbf16"), ("32x256xf32", "4096x2xf32"),
+    ("16x256xf32", "32x128x1xf32"), ("8x2x384xbf16", "8x2x384x1x1xbf16"),
+    ("384xbf16", "384x1x1xbf16"), ("16x384xbf16", "8x2x384x1xbf16"),
 ]  # fmt: skip
 
 
@@ -66,6 +70,8 @@ def test_columns_of_other_generations() -> None:
     check(reshape("16x256xf32", "4096x1xf32", between=True), "v4")
     beyond(reshape("16x384xf32", "6144x1xf32", between=True), "reshape", "v4")
     check(reshape("16x256xbf16", "4096x1xbf16"), "v6e")
+    check(reshape("16x384xbf16", "8x2x384x1xbf16", between=True), "v6e")
+    check(reshape("384xbf16", "384x1x1xbf16", between=True), "v7x")
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
