@@ -14,7 +14,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from pallasite.layouts.planner_fields import Field, Mask
+from pallasite.layouts.planner_lines import Array
 
 Shape = tuple[int, ...]
 Format = Literal["compressed", "interleaved"]
@@ -78,8 +81,16 @@ class GridConcat(Step):
 class GridTake(Step):
     """Registers by flat number; -1 is an undefined register."""
 
-    indices: Shape
+    table: bytes
+    """The numbers, of eight bytes: there may be very many."""
     shape: Shape
+
+    @classmethod
+    def of(cls, operand: int, numbers: Array, shape: Shape) -> GridTake:
+        return cls((operand,), numbers.astype(np.int64, copy=False).tobytes(), shape)
+
+    def numbers(self) -> Array:
+        return np.frombuffer(self.table, np.int64)
 
 
 @dataclass(frozen=True)

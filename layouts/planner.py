@@ -27,7 +27,7 @@ from pallasite.layouts.planner_periods import periods
 from pallasite.layouts.planner_program import Program, TooDear
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
-from pallasite.layouts.planner_trace import Trace, check_replication, trace
+from pallasite.layouts.planner_trace import TooFine, Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
@@ -64,7 +64,7 @@ _SMALL = 32
 _STEPS = 500
 """Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
 the longer each of them takes."""
-_HUGE = 1 << 16
+_HUGE = 1 << 18
 """And if it would have to look at more stretches of rows, there is none."""
 
 _MANY_SOURCES = 1024
@@ -100,7 +100,12 @@ def plan(move: Move, costs: Costs) -> Plan:
             return straight
         _LOG.debug("strategy '%s' planned wrongly: %s", straight.how, move)
         straight = None
-    found = trace(move)
+    try:
+        found = trace(move, math.inf if straight is None else _HUGE)
+    except TooFine:
+        if straight is not None and performs_at(straight, move, elements_to_check(move)):
+            return straight
+        straight, found = None, trace(move)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
     many = _registers(move) * costs.copies > _MANY
     if turned is None and many and scattered(move, found):

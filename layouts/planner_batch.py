@@ -233,10 +233,10 @@ def _widened(step: Step, operands: tuple[int, ...], first: Value, copies: int) -
         case GridConcat():
             return GridConcat(operands, step.dim + 1)
         case GridTake():
-            table = np.array(step.indices)
+            table = step.numbers()
             every = table + np.arange(copies)[:, None] * first.registers
-            indices = np.where(table < 0, -1, every).reshape(-1)
-            return GridTake(operands, tuple(indices.tolist()), (copies, *step.shape))
+            numbers = np.where(table < 0, -1, every)
+            return GridTake.of(operands[0], numbers, (copies, *step.shape))
         case GatherLanes() | GatherSublanes():
             return replace(step, operands=operands, index=step.index.repeated(copies))
         case Select() if step.mask.field is not None:

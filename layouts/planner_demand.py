@@ -115,7 +115,7 @@ def origins(step: Step, operands: Sequence[Value], value: Value) -> list[Array] 
     first = operands[0]
     match step:
         case GridTake():
-            return [np.array(step.indices)]
+            return [step.numbers()]
         case GridSlice():
             boxes = zip(step.offsets, step.sizes, step.strides, strict=True)
             box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, any_along
 from pallasite.layouts.registers import LANES, SUBLANES
 
 Box = tuple[int, int, int, int]
@@ -58,7 +58,7 @@ class Mask:
         left = wanted.copy()
         boxes: list[Box] = []
         while left.any():
-            sublane, lane = np.argwhere(left)[0].tolist()
+            sublane, lane = divmod(int(left.argmax()), left.shape[1])
             box = _grow(sublane, lane, allowed)
             left[box[0] : box[1], box[2] : box[3]] = False
             boxes.append(box)
@@ -69,9 +69,9 @@ def _grow(sublane: int, lane: int, allowed: Array) -> Box:
     """The larger of the two maximal boxes that grow from a point, lanes first or sublanes first."""
 
     def run(line: Array, at: int) -> tuple[int, int]:
-        before, after = np.nonzero(~line[:at])[0], np.nonzero(~line[at:])[0]
-        start = int(before[-1]) + 1 if before.size else 0
-        return start, at + int(after[0]) if after.size else line.size
+        # `argmin` finds the first that is false; the ends are false, too.
+        start = at - int(np.append(line[:at][::-1], False).argmin())
+        return start, at + int(np.append(line[at:], False).argmin())
 
     l0, l1 = run(allowed[sublane], lane)
     s0, s1 = run(np.all(allowed[:, l0:l1], axis=1, keepdims=True)[:, 0], sublane)
@@ -137,6 +137,11 @@ class Field:
             result[:, s0:s1, l0:l1] = along + grid * np.arange(self.registers)[:, None, None]
         return result % self.modulus if self.modulus else result
 
+    @staticmethod
+    def is_affine(values: Array, modulus: int) -> bool:
+        """Whether one affine function gives the `values` [8, 128] of a register."""
+        return _fit(values[None], modulus) is not None
+
     @classmethod
     def of(cls, values: Array, modulus: int = 0) -> Field | None:
         """Describes `values` [registers, 8, 128], negative where they do not matter.
@@ -155,35 +160,43 @@ class Field:
 
 def _fit(values: Array, modulus: int) -> Affine | None:
     """An affine function that gives `values` wherever they are not negative."""
-    points = np.argwhere(values >= 0)
-    if not len(points):
+    wanted = values >= 0
+    place = int(wanted.argmax())
+    if not wanted.reshape(-1)[place]:
         return (0, 0, 0, 0)
-    factors: list[int] = []
-    first = points[0]
-    at_first = int(values[tuple(first)])
+    register, rest = divmod(place, SUBLANES * LANES)
+    sublane, lane = divmod(rest, LANES)
+    at_first = int(values[register, sublane, lane])
     if not modulus:
-        constant = (values[values >= 0] == at_first).all()
+        constant = ((values == at_first) | ~wanted).all()
         return (at_first, 0, 0, 0) if constant else None
-    for axis in range(3):
-        others = [a for a in range(3) if a != axis]
-        line = points[(points[:, others] == first[others]).all(1)]
-        if len(line) < 2:
+    factors: list[int] = []
+    # No value lies before the first one on any line through it.
+    for line, start in (
+        (values[:, sublane, lane], register),
+        (values[register, :, lane], sublane),
+        (values[register, sublane], lane),
+    ):
+        later = np.nonzero(line[start + 1 :] >= 0)[0]
+        if not later.size:
             # No second point straight along this axis: let the other two explain the rest.
             factors.append(0)
             continue
-        step = int(line[1, axis] - line[0, axis])
-        rise = int(values[tuple(line[1])]) - int(values[tuple(line[0])])
-        rise = (rise + modulus // 2) % modulus - modulus // 2
-        if rise % step:
+        step = int(later[0]) + 1
+        factor = _rise(int(line[start + step]) - at_first, step, modulus)
+        if factor is None:
             return None
-        factors.append(rise // step)
-    constant = at_first - int(sum(f * int(x) for f, x in zip(factors, first, strict=True)))
-    constant %= modulus
-    predicted = constant + points @ np.array(factors)
-    actual = values[tuple(points.T)]
-    if ((predicted - actual) % modulus).any():
-        return None
-    return (constant, factors[0], factors[1], factors[2])
+        factors.append(factor)
+    grid, across, along = factors
+    constant = (at_first - grid * register - across * sublane - along * lane) % modulus
+    plane = constant + across * np.arange(SUBLANES)[:, None] + along * np.arange(LANES)
+    for part in (slice(register, register + 1), slice(register, None)):
+        # Most that do not fit do not fit in the first register.
+        numbers = np.arange(part.start, part.stop or len(values))[:, None, None]
+        off = (values[part] - plane - grid * numbers) % modulus
+        if (off.astype(np.bool_) & wanted[part]).any():
+            return None
+    return (constant, grid, across, along)
 
 
 def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
@@ -231,6 +244,11 @@ def _run(line: Array, modulus: int) -> tuple[int, int]:
     return end, step if end > second else 0
 
 
+def _fits(off: Array, modulus: int) -> list[bool]:
+    """Per row, whether nothing is off."""
+    return (~any_along(off % modulus if modulus else off, 1)).tolist()
+
+
 def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:
     """How many rows of `window`, whose first row steps by `along`, one function explains.
 
@@ -248,12 +266,19 @@ def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:
         across = _rise(int(window[known, 0]) - int(window[0, 0]), known, modulus)
     flat = np.where(wanted, window - window[0, 0] - along * np.arange(window.shape[1]), 0)
 
+    # Whether each row fits without a step and with it.
+    still = _fits(flat, modulus)
+    stepped = still
+    if across:
+        down = np.where(wanted, across * np.arange(count)[:, None], 0)
+        stepped = _fits(flat - down, modulus)
+    elif across is None:
+        stepped = still[:known]
+
     def explained(rows: int) -> int | None:
-        step = across if rows > known else 0
-        if step is None:
-            return None
-        off = flat[:rows] - np.where(wanted[:rows], step * np.arange(rows)[:, None], 0)
-        return None if (off % modulus if modulus else off).any() else step
+        if rows <= known:
+            return 0 if all(still[:rows]) else None
+        return across if len(stepped) >= rows and all(stepped[:rows]) else None
 
     rows, found, step = 1, 0, SUBLANES
     while step:

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from pallasite.layouts.registers import LANES
 
+_MANY = 256
+"""Values of which it is asked whether they lie close together."""
+
 Array = NDArray[Any]
 """Integers or truth values; which ones is said where it matters."""
 
@@ -32,6 +35,13 @@ def distinct_values(values: Any) -> Array:
     `np.unique` first asks whether they are masked, and loads the package for that.
     """
     flat = np.concatenate(values) if isinstance(values, list) else np.ravel(values)
+    if flat.size > _MANY:
+        # Numbers of registers or rows lie close together: marking them is faster than sorting.
+        least, most = int(flat.min()), int(flat.max())
+        if most - least < 2 * flat.size:
+            there = np.zeros(most - least + 1, np.bool_)
+            there[flat - least] = True
+            return np.nonzero(there)[0].astype(flat.dtype, copy=False) + flat.dtype.type(least)
     ordered = np.sort(flat)
     keep = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])

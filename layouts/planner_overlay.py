@@ -104,7 +104,9 @@ def apply_index(
         return value
     gathers = int(moving[which].sum())
     program.afford(program.costs.copies * program.costs.gather(modulus == LANES) * gathers)
-    if len(patterns) == 1 or len(which) <= 2 * LANES:
+    # What one function serves, it serves in the first register.
+    few = len(which) <= 2 * LANES and Field.is_affine(patterns[which[0]], modulus)
+    if len(patterns) == 1 or few:
         whole = Field.of(patterns if len(patterns) == 1 else patterns[which], modulus)
         if whole is not None:
             return step(value, whole)
@@ -133,9 +135,8 @@ def _agreeing(patterns: Array) -> list[tuple[Array, Array]]:
         joined, waiting = np.zeros(len(patterns), np.bool_), left
         while waiting.size:
             joined[waiting[0]] = True
-            places = matter[waiting[0]] >= 0
-            mine, others = matter[waiting[0], places], matter[waiting[1:]][:, places]
-            waiting = waiting[1:][((others == mine) | (others < 0)).all(1)]
+            mine, others = matter[waiting[0]], matter[waiting[1:]]
+            waiting = waiting[1:][((others == mine) | (others < 0) | (mine < 0)).all(1)]
         groups.append((patterns[joined].max(0), joined))
         left = left[~joined[left]]
     return groups

@@ -182,7 +182,7 @@ class Program:
         """A view in instructions of plans: as a strided box where it is one."""
         made = self._strided(value, table)
         if made is None:
-            step = GridTake((value,), tuple(table.tolist()), (table.size,))
+            step = GridTake.of(value, table, (table.size,))
             made = self.add(step, self.values[value].on((table.size,)))
         return made
 

@@ -60,9 +60,16 @@ class Trace:
         return Trace(np.arange(LANES), register, row, lane, (0, 0, 1), self.walked)
 
 
+class TooFine(Exception):
+    """A movement has more stretches of rows than whoever asked wants to look at."""
+
+
 @lru_cache(maxsize=4)
-def trace(move: Move) -> Trace:
-    """Evaluates `move`, cutting the lanes until every step is affine on every segment."""
+def trace(move: Move, most: float = math.inf) -> Trace:
+    """Evaluates `move`, cutting the lanes until every step is affine on every segment.
+
+    Raises `TooFine` as soon as there are more than `most` stretches of rows.
+    """
     layout, shape = move.destination
     integer = _integer(move)
     starts = np.zeros(1, integer)
@@ -80,6 +87,8 @@ def trace(move: Move) -> Trace:
                 break
         lines.cuts[starts] = True
         starts = np.nonzero(lines.cuts)[0].astype(integer)
+        if registers.size * rows.size * starts.size > most:
+            raise TooFine
     full = (registers.size, rows.size, starts.size)
     valid = np.broadcast_to(valid, full)
     register, row, lane = (

@@ -299,7 +299,7 @@ class _Emitter:
             case GridConcat():
                 made = grid.ConcatOp(operands, step.dim)
             case GridTake():
-                made = grid.TakeOp(first, step.indices, kind)
+                made = grid.TakeOp(first, step.numbers().tolist(), kind)
             case Words() | Elements():
                 made = tpu.BitcastVregOp(operands=[first], result_types=[kind])
             case _:
