@@ -232,6 +232,8 @@ class Plan:
             value = self.values[number]
             operands = ", ".join(f"%{o}" for o in step.operands)
             fields = {k: v for k, v in vars(step).items() if k != "operands"}
+            if isinstance(step, GridTake):
+                fields["table"] = step.numbers().tolist()
             text = ", ".join(f"{k}={v}" for k, v in fields.items())
             if len(text) > 100:
                 text = text[:97] + "..."

@@ -59,20 +59,26 @@ _SLACK = 1.1
 _MANY = 128
 """Destinations of more registers are planned for those that repeat."""
 _SMALL = 32
-"""Destinations of so few registers are not taken apart into copies, nor moved through chunks."""
+"""Destinations of so few registers are not taken apart into copies."""
 
-_STEPS = 500
+_STEPS, _MORE_STEPS = 250, 750
 """Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
-the longer each of them takes."""
+the longer each of them takes; after more of them if much is to be gained."""
+_MUCH = 1.5
+"""How much dearer a plan is then than what is judged to be usual."""
 _HUGE = 1 << 18
 """And if it would have to look at more stretches of rows, there is none."""
+
+_FINE = 1 << 14
+"""Stretches of rows that are too many to look for plans without knowing another; or, of narrow
+elements, to look for several."""
 
 _MANY_SOURCES = 1024
 """Rows of so many registers are cut anew at once, if it is judged to be cheap."""
 _SHORT = 16
 """Elements of rows of which a register holds no more than 128."""
-_MANY_ROWS = 64
-"""Rows of so few are cut anew in whatever way is best."""
+_FEW_ROWS, _MANY_ROWS = 16, 64
+"""Rows of so few are not cut anew through chunks; through words of their own, if that is best."""
 
 Build = Callable[[Program, int], int | None]
 
@@ -106,13 +112,16 @@ def plan(move: Move, costs: Costs) -> Plan:
         if straight is not None and performs_at(straight, move, elements_to_check(move)):
             return straight
         straight, found = None, trace(move)
+    if straight is None and _cuts_rows_anew(move) and found.register.size > _FINE:
+        straight = by_chunks(move, costs)
     turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
     many = _registers(move) * costs.copies > _MANY
-    if turned is None and many and scattered(move, found):
+    parted = many and scattered(move, found)
+    if turned is None and (parted or _is_cut_finely(move, found)):
         made = by_widening(move, costs, plan)
         if made is not None and performs_at(made, move, corner_elements(move)):
             return made
-    made = None if turned is not None else _by_periods(move, found, costs)
+    made = None if turned is not None else _by_periods(move, found, costs, straight)
     if made is not None and (straight is None or made.cost <= straight.cost):
         return made
     for slack in (1.0, math.inf):
@@ -139,14 +148,14 @@ def plan(move: Move, costs: Costs) -> Plan:
     )
 
 
-def _cuts_rows_anew(move: Move) -> bool:
+def _cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
     """Whether a reshape makes many rows of others, whose lengths do not fill registers."""
     for step in move.steps:
         if isinstance(step, Reshape) and step.shape and step.source_shape:
             lengths = step.source_shape[-1], step.shape[-1]
             whole = not any(length % LANES for length in lengths)
             rows = max(math.prod(step.shape[:-1]), math.prod(step.source_shape[:-1]))
-            if lengths[0] != lengths[1] and not whole and rows > _MANY_ROWS:
+            if lengths[0] != lengths[1] and not whole and rows > many:
                 return True
     return False
 
@@ -154,14 +163,24 @@ def _cuts_rows_anew(move: Move) -> bool:
 def _is_widened(move: Move) -> bool:
     """Whether narrow elements move as words, one by one."""
     layouts = [layout for layout, _ in (*move.sources, move.destination)]
-    return move.bits < 32 and all(la.is_native for la in layouts) and _cuts_rows_anew(move)
+    return (
+        move.bits < 32 and all(la.is_native for la in layouts) and _cuts_rows_anew(move, _MANY_ROWS)
+    )
+
+
+def _is_cut_finely(move: Move, found: Trace) -> bool:
+    """Whether narrow elements move as words because there is too much to look at otherwise."""
+    return move.bits < 32 and _cuts_rows_anew(move) and found.register.size > _FINE
 
 
 def _enough(move: Move, costs: Costs) -> float:
     """What a plan of rows cut anew may cost that is found at once, not to search for others.
 
-    Rows that are short are put together in several ways, of which the best are hard to judge.
+    Rows that are short are put together in several ways, of which the best are hard to judge; and
+    where there are few, the search takes no time.
     """
+    if not _cuts_rows_anew(move, _MANY_ROWS):
+        return 0.0
     if move.sources[0][1][-1] <= _SHORT and _sources(move) <= _MANY_SOURCES:
         return 0.0
     slack = _LARGE_SLACK if _registers(move) * costs.copies > _VERY_LARGE else 1.0
@@ -201,8 +220,8 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     return wide
 
 
-def _by_periods(move: Move, found: Trace, costs: Costs) -> Plan | None:
-    """The plan of few registers, for all that repeat them."""
+def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan | None:
+    """The plan of few registers, for all that repeat them; one that is as cheap as `straight`."""
     if len(found.register) <= _MANY:
         return None
     layout, shape = move.destination
@@ -212,7 +231,8 @@ def _by_periods(move: Move, found: Trace, costs: Costs) -> Plan | None:
         return None
     times = round(len(found.register) / few.chosen.size)
     weighed = replace(costs, copies=costs.copies * times)
-    plans = _Search(move, few.found, weighed, _SLACK, None).run()
+    search = _Search(move, few.found, weighed, _SLACK, None, straight)
+    plans = [p for p in search.run() if p is not straight]
     # How much neighbours share is seen only where all of them are there.
     most = min((p.cost for p in plans), default=0.0) * _SLACK
     wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)
@@ -278,7 +298,11 @@ class _Search:
         self._turned = turned
         self._plans = [p for p in (turned, straight) if p is not None]
         share = min(1.0, 2 * _LARGE / len(found.register))
-        self._most = _STEPS * share if self._plans else math.inf
+        most = _STEPS
+        if straight is not None and move.sources[0][1][-1] > _SHORT:
+            most = _MORE_STEPS if straight.cost > _MUCH * usual_cost(move, costs) else _STEPS
+        self._more = most * share
+        """Steps that all searches for a cheaper plan may take."""
 
     def run(self) -> list[Plan]:
         found, costs = self._found, self._costs
@@ -300,13 +324,15 @@ class _Search:
         """Elements that move within words; what promises to be cheapest is tried first."""
         found, costs = self._found, self._costs
         formats = formats_of(self._move.bits, costs)
-        shifts, unpacking = floors(found, packing, formats)
+        shifts, amounts, unpacking = floors(found, packing, formats)
         ways: list[tuple[int, str, Build]] = []
         for unpack, pack in product(formats, formats):
             build = by_unpacking(found, packing, costs, unpack, pack)
             ways.append((unpacking[unpack], f"unpack {unpack}, pack {pack}", build))
+        # Words move once for every amount, which costs more than shifting them.
+        likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
         ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
-        for floor, how, build in sorted(ways, key=lambda way: way[0]):
+        for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
             self._try(how, build, floor * costs.copies)
 
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
@@ -316,7 +342,8 @@ class _Search:
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        program = Program(sources, move.bits, costs, limit, self._most)
+        most = self._more if self._plans else math.inf
+        program = Program(sources, move.bits, costs, limit, most)
         layout, shape = move.destination
         try:
             x = program.concat([program.flat(i) for i in range(len(sources))])
@@ -328,4 +355,7 @@ class _Search:
                 result = program.reshape(result, layout.grid_shape(shape))
         except TooDear:
             return
+        finally:
+            if most < math.inf:
+                self._more = program.left
         self._plans.append(program.plan(result, how))

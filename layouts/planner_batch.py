@@ -49,6 +49,11 @@ from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.vector_layout import VectorLayout
 
+_LARGE = 1024
+"""Movements of more registers are taken apart into blocks that are not all whole."""
+_MANY_COPIES, _WASTE = 4, 20
+"""If there are so many, and the last one lacks at most one part in so many."""
+
 Kept = dict[int, tuple[int, int]]
 """Per destination dimension, the dimension that it is further up, and how far its index is off."""
 
@@ -113,6 +118,8 @@ class _Axis:
     extent: int
     first: int
     """Blocks of the sources before the first copy."""
+    places: tuple[int, int] = (1, 1)
+    """Places of the destination's grid that one copy takes, and of the sources' grids."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,9 @@ class Batch:
         kept = [np.arange(n) for n in grid]
         for axis in self.axes:
             place = _place(layout, len(shape), axis.dim)
-            kept[place] = distinct_values([np.array([0, 1, axis.copies - 1])])
+            copies = np.array([[0], [1], [axis.copies - 1]])
+            numbers = (copies * axis.places[0] + np.arange(axis.places[0])).reshape(-1)
+            kept[place] = distinct_values(np.minimum(numbers, grid[place] - 1))
         return np.arange(math.prod(grid)).reshape(grid)[np.ix_(*kept)].reshape(-1)
 
     def widen(self, plan: Plan, costs: Costs) -> Plan | None:
@@ -169,6 +178,12 @@ class Batch:
         layout, shape = self.move.sources[number]
         places = [_place(layout, len(shape), self.sources[number][a.dim]) for a in self.axes]
         value, grid = number, layout.grid_shape(shape)
+        if self._in_blocks:
+            counts = {p: (a.places[1], a.first) for p, a in zip(places, self.axes, strict=True)}
+            table, _ = self._table(grid, places, counts)
+            value = program.take(program.flat(value), table.reshape(-1))
+            core = self.core.sources[number]
+            return program.reshape(value, (self.copies, *core[0].grid_shape(core[1])))
         sizes, offsets = list(grid), [0] * len(grid)
         for axis, place in zip(self.axes, places, strict=True):
             sizes[place], offsets[place] = axis.copies, axis.first
@@ -185,9 +200,48 @@ class Batch:
         layout, shape = self.move.destination
         grid = layout.grid_shape(shape)
         places = [_place(layout, len(shape), a.dim) for a in self.axes]
+        if self._in_blocks:
+            counts = {p: (a.places[0], 0) for p, a in zip(places, self.axes, strict=True)}
+            table, count = self._table(grid, places, counts)
+            back = np.full(count, -1)
+            back[table[table >= 0]] = np.nonzero(table.reshape(-1) >= 0)[0]
+            return program.reshape(program.take(program.flat(value), back), grid)
         order = [*places, *(d for d in range(len(grid)) if d not in places)]
         value = program.reshape(value, [grid[d] for d in order])
         return _transposed(program, value, np.argsort(order).tolist())
+
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether one copy takes several places of a grid, of which the last may lack some."""
+        return any(axis.places != (1, 1) for axis in self.axes)
+
+    def _table(
+        self, grid: Shape, places: Sequence[int], counts: dict[int, tuple[int, int]]
+    ) -> tuple[Array, int]:
+        """The registers of `grid` by copy and then by place within it, -1 where there is none.
+
+        `counts` tells of the dimensions `places`, in the order of the axes, how many places a copy
+        takes and how many there are before the first. Also the number of registers.
+        """
+        numbers = np.arange(math.prod(grid)).reshape(grid)
+        split: list[int] = []
+        outer: list[int] = []
+        for d in range(len(grid)):
+            if d not in counts:
+                split.append(numbers.shape[d])
+                continue
+            each, first = counts[d]
+            copies = self.axes[places.index(d)].copies
+            numbers = numbers.take(range(first, min(first + copies * each, grid[d])), d)
+            lacking = [(0, 0)] * len(grid)
+            lacking[d] = (0, copies * each - numbers.shape[d])
+            numbers = np.pad(numbers, lacking, constant_values=-1)
+            outer.append(len(split))
+            split += [copies, each]
+        by_place = dict(zip(sorted(places), outer, strict=True))
+        order = [by_place[p] for p in places]
+        order += [d for d in range(len(split)) if d not in order]
+        return numbers.reshape(split).transpose(order), math.prod(grid)
 
 
 def _fields(step: Step) -> tuple[Field, ...]:
@@ -257,6 +311,11 @@ def batch(move: Move) -> Batch | None:
         found = {d: (s, off) for d, (s, off) in found.items() if s != move.concat_dim}
     tried = (_axis(move, d, source, offset) for d, (source, offset) in found.items())
     axes = tuple(axis for axis in tried if axis is not None and axis.copies > 1)
+    layout, shape = move.destination
+    if layout.register_count(shape) > _LARGE * math.prod(a.copies for a in axes):
+        known = {axis.dim for axis in axes}
+        others = (_in_blocks(move, d, *found[d]) for d in found if d not in known)
+        axes += tuple(axis for axis in others if axis is not None)
     if not axes:
         return None
     levels = [{a.dim: level[a.dim][0] for a in axes} for level in kept]
@@ -291,6 +350,39 @@ def _axis(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
         if rest != place or (len(move.sources) > 1 and start):
             return None
     return _Axis(dim, layout.grid_shape(shape)[-2 if rows else -1], size, start)
+
+
+def _in_blocks(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
+    """Dimension `dim` as copies of blocks that are whole in all grids, whatever its place there.
+
+    The last copy may lack a few; what is done for them is wasted.
+    """
+    roles: list[tuple[int, int]] = []
+    for (layout, shape), d in ((move.destination, dim), *((laid, source) for laid in move.sources)):
+        if d in layout.leading_dims(len(shape)):
+            roles.append((1, 0))
+        elif d == layout.sublane_dim and layout.row is not None:
+            roles.append((layout.tile_rows, layout.row))
+        elif d == layout.lane_dim and layout.column is not None:
+            roles.append((layout.block[1], layout.column))
+        else:
+            return None
+    if roles[0][1] or len({*roles[1:]}) != 1:
+        return None
+    (size, _), (other, begin) = roles[:2]
+    extent = math.lcm(size, other)
+    total = move.destination[1][dim]
+    copies = -(-total // extent)
+    first, rest = divmod(begin + offset, other)
+    wasted = copies * extent - total
+    if (
+        rest
+        or copies < _MANY_COPIES
+        or wasted * _WASTE > total
+        or (len(move.sources) > 1 and first)
+    ):
+        return None
+    return _Axis(dim, copies, extent, first, (extent // size, extent // other))
 
 
 def _core(laid: Laid, dims: dict[int, int], axes: Sequence[_Axis]) -> Laid:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +49,9 @@ from pallasite.layouts.planner_patterns import (
     sublane_mask,
 )
 from pallasite.layouts.registers import SUBLANES
+
+_PIECES = 2
+"""Parts of an index register or mask that take as long as a step."""
 
 
 class TooDear(Exception):
@@ -109,6 +113,30 @@ class Program:
         if self.spent + more > self.limit or self._left[0] < 0:
             raise TooDear
 
+    @contextmanager
+    def hurry(self, most: float) -> Generator[None]:
+        """Within, at most so many steps are made on this program and all its copies."""
+        before = self._left[0]
+        self._left[0] = allowed = min(before, most)
+        try:
+            yield
+        finally:
+            self._left[0] += before - allowed
+
+    @contextmanager
+    def reserve(self, cost: float) -> Generator[None]:
+        """Within, so much less may be spent: it will be needed afterwards."""
+        self.limit -= cost
+        try:
+            yield
+        finally:
+            self.limit += cost
+
+    @property
+    def left(self) -> float:
+        """How many steps may still be made."""
+        return self._left[0]
+
     def size(self, value: int) -> int:
         return self.values[value].registers
 
@@ -122,7 +150,7 @@ class Program:
             price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
             self._prices.append(price)
             self.spent += price
-            self._left[0] -= 1
+            self._left[0] -= 1 + _pieces(step)
             self.afford()
         return known
 
@@ -388,3 +416,12 @@ class Program:
         values = (*self.values[: self.sources], *(self.values[v] for v in live))
         cost = self.cost(result)
         return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
+
+
+def _pieces(step: Step) -> int:
+    """Parts of index registers and masks that had to be found: work, as making steps is."""
+    if isinstance(step, GatherLanes | GatherSublanes):
+        return len(step.index.overlays) // _PIECES
+    if isinstance(step, Select):
+        return len(step.mask.boxes) // _PIECES
+    return 0

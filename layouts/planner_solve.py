@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,6 +25,10 @@ _FEW_SEGMENTS = 3
 _FEW_ROTATIONS, _MOST_ROTATIONS = 8, 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Beyond these, no strategy looks at single rows, at single words."""
+_STEPS = 100
+"""Steps that a way may take where another is known."""
+_MANY_WORDS = 1 << 14
+"""Stretches of words of which not every row is looked at in a register of its own."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
 """Source rows per destination row that a lane gather is tried with, at first and as a last way."""
 
@@ -52,6 +57,7 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         distinct_values(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
     )
     attempts: list[Callable[[Program], int | None]] = []
+    last: list[Callable[[Program], int | None]] = []
     if amounts.tolist() == [0]:
         if move.starts.size <= _FEW_SEGMENTS:
             return aligned(program, x, move)
@@ -67,8 +73,16 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
         if len(move.register) <= _MANY_REGISTERS:
             attempts.append(lambda p: gather_columns(p, x, move, costs))
         if len(move.register) <= _FEW_REGISTERS:
-            attempts.append(lambda p: gather_rows_apart(p, x, move, costs))
-    made = cheapest(program, attempts, costs)
+            if move.register.size <= _MANY_WORDS:
+                attempts.append(lambda p: gather_rows_apart(p, x, move, costs))
+            else:
+                last.append(lambda p: gather_rows_apart(p, x, move, costs))
+    made = cheapest(program, attempts, costs, _STEPS)
+    if made is None and program.limit < math.inf:
+        return None
+    # What takes long to plan is looked at only where nothing else is known.
+    if made is None:
+        made = cheapest(program, last, costs)
     if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
     return made
@@ -87,11 +101,15 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
 
 
 def cheapest(
-    program: Program, attempts: Sequence[Callable[[Program], int | None]], costs: Costs
+    program: Program,
+    attempts: Sequence[Callable[[Program], int | None]],
+    costs: Costs,
+    most: float = math.inf,
 ) -> int | None:
     """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.
 
-    An attempt is stopped as soon as it costs more than the best one before it.
+    An attempt is stopped as soon as it costs more than the best one before it, or after `most`
+    steps if there is one before it.
     """
     best: tuple[float, Program, int] | None = None
     limit, stopped = program.limit, False
@@ -99,7 +117,8 @@ def cheapest(
         copy = program.fork()
         copy.limit = limit
         try:
-            value = attempt(copy)
+            with program.hurry(math.inf if best is None else most):
+                value = attempt(copy)
         except TooDear:
             stopped = True
             continue

@@ -163,9 +163,8 @@ def gather_columns(program: Program, x: int, move: WordMove, costs: Costs) -> in
     # What the gathers along the sublanes will cost at least is not there for the others.
     turned = move.wanted & (move.sublane != np.arange(SUBLANES)[None, :, None])
     later = costs.copies * costs.gather(False) * int(any_along(turned, 1, 2).sum())
-    program.limit -= later
-    made = gather_within_rows(program, x, middle, costs, 40)
-    program.limit += later
+    with program.reserve(later):
+        made = gather_within_rows(program, x, middle, costs, 40)
     if made is None:
         return None
     index = np.where(move.wanted, move.sublane, -1)

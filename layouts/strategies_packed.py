@@ -36,29 +36,33 @@ def distinct(found: Trace) -> tuple[Trace, Array]:
     return Trace(found.starts, register, row, lane, found.slopes, found.walked), inverse
 
 
-def floors(found: Trace, packing: int, formats: Sequence[Format]) -> tuple[int, dict[Format, int]]:
-    """Instructions that shifts take at least, and unpacking in each format.
+def floors(
+    found: Trace, packing: int, formats: Sequence[Format]
+) -> tuple[int, int, dict[Format, int]]:
+    """Instructions that shifts take at least, by how many amounts, and unpacking in each format.
 
     A shift for every displacement of every register, and joining them; an unpack for every part
     that is read, and a pack for every register.
     """
     if found.slopes[:2] != (0, 0):
-        return 0, dict.fromkeys(formats, 0)
+        return 0, 1, dict.fromkeys(formats, 0)
     found, _ = distinct(found)
     wanted = found.register >= 0
     shift = np.arange(found.row.shape[1])[:, None] % packing - found.row % packing
     amounts = np.zeros(len(found.register), np.int64)
     shifted = amounts.copy()
+    different = 0
     for amount in range(1 - packing, packing):
         here = any_along(wanted & (shift == amount), 1, 2)
         amounts += here
+        different += bool(here.any())
         shifted += here & (amount != 0)
     parts: dict[Format, int] = {}
     for name in formats:
         part = found.row // SUBLANES if name == "compressed" else found.row % packing
         read = distinct_values((found.register * packing + part)[wanted])
         parts[name] = read.size + len(found.register)
-    return int((shifted + np.maximum(amounts - 1, 0)).sum()), parts
+    return int((shifted + np.maximum(amounts - 1, 0)).sum()), different, parts
 
 
 def scattered(move: Move, found: Trace) -> bool:
@@ -264,7 +268,8 @@ def _unpack_move_pack(
     fields = [_parts(f, packing, pack) for f in (register, row, found.lane)]
     fields[1] = np.where(fields[0] >= 0, fields[1], -1)
     move = WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
-    made = solve(program, program.concat(parts), move, costs)
+    with program.reserve(costs.copies * len(found.register)):
+        made = solve(program, program.concat(parts), move, costs)
     if made is None:
         return None
     numbers = np.arange(len(found.register)) * packing

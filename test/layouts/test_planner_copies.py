@@ -41,6 +41,10 @@ MOVES = [
     Move.broadcast((N3, (30, 1, 256)), N3, (30, 24, 256)),
     Move.concat([(N3, (20, 3, 256)), (N3, (20, 10, 256))], N3, 1),
     Move.repeat((N2, (300, 384)), N2, (2, 1)),
+    # Rows become a leading dimension: blocks of eight, of which the last are not whole.
+    Move.transpose((N3, (99, 119, 1)), N3, (1, 0, 2)),
+    Move.slice((N3, (210, 60, 20)), N3, (3, 8, 0), (199, 48, 20)),
+    Move.transpose((B3, (111, 159, 8)), B3, (1, 0, 2)),
 ]
 
 
@@ -81,6 +85,25 @@ def test_blocks_of_rows_are_counted():
     found = regrouped(Move.reshape((N3, (3, 256, 300)), N1, (230400,)))
     lanes = VectorLayout(32, None, 1)
     assert found == Move.reshape((N3, (24, 32, 300)), lanes, (24, 9600))
+
+
+@pytest.mark.parametrize(
+    "move, copies",
+    [
+        (Move.transpose((N3, (1329, 137, 1)), N3, (1, 0, 2)), 167),
+        (Move.transpose((N3, (1328, 136, 1)), N3, (1, 0, 2)), 166 * 17),
+        (Move.transpose((N3, (99, 119, 1)), N3, (1, 0, 2)), 15),
+    ],
+    ids=str,
+)
+def test_blocks_that_are_whole_in_every_grid(move: Move, copies: int):
+    """However large the block, few registers are looked at; little is wasted."""
+    found = batch(move)
+    assert found is not None and found.copies == copies
+    layout, shape = found.core.destination
+    assert layout.register_count(shape) <= 137
+    whole = move.destination[0].register_count(move.destination[1])
+    assert found.copies * layout.register_count(shape) <= 1.06 * whole
 
 
 def test_nothing_to_share():
