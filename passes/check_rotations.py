@@ -27,6 +27,9 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     kind = cast("VectorType[Attribute]", op.operands[0].type)
     shape, bits, dim = kind.get_shape(), bit_width(kind), op.dimension.value.data
     rank, along = len(shape), op.stride_dimension.value.data
+    stride = op.stride.value.data % shape[dim]
+    if not stride:
+        return  # all go round by the same amount
     if along == rank - 2:
         if dim != rank - 1 or bits not in target.strided_rotate_bits:
             widths = " or ".join(map(str, sorted(target.strided_rotate_bits)))
@@ -39,7 +42,8 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
                 f"its cross-lane unit {known}" + ("" if widths else " rotation"),
                 "rotate row by row, or put the stride axis in front",
             )  # fmt: skip
-        if constant_of(op.operands[1]) is None:
+        amount = constant_of(op.operands[1])
+        if amount is None:
             raise refusal(
                 op, "rotate-stride", "rows cannot be rotated by different amounts that are only "
                 "known at run time",
@@ -53,4 +57,23 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
             f"dimension {dim} is not supported",
             f"it goes round whole registers, which have {unit} of {kind.element_type}",
             f"pad the dimension to a multiple of {unit}",
+        )  # fmt: skip
+    if along == rank - 2:
+        _within_register(op, target, stride)
+
+
+def _within_register(op: tpu.DynamicRotateOp, target: Target, stride: int) -> None:
+    """The amounts of the rows of one register begin within its lanes, and end there."""
+    kind = cast("VectorType[Attribute]", op.operands[0].type)
+    rows, held = kind.get_shape()[-2], SUBLANES * packing(bit_width(kind))
+    amount = constant_of(op.operands[1]) or 0
+    most = max((amount + first * stride) % LANES for first in range(0, rows, held))
+    most += (held - 1) * stride
+    if most > LANES:
+        raise refusal(
+            op, "rotate-stride", f"the TPU compiler cannot rotate rows of one register by up to "
+            f"{most} lanes",
+            f"a register holds {held} rows of {kind.element_type}, and its cross-lane unit rotates "
+            f"them by at most {LANES} lanes at once",
+            "rotate several times, each by a part of the stride and of the amount",
         )  # fmt: skip

@@ -141,7 +141,7 @@ def test_counting_in_half_words() -> None:
     check(iota("64x256xi8", 0))
 
 
-def rotate(shape: str, dim: int, along: int, amount: str = "constant 2") -> str:
+def rotate(shape: str, dim: int, along: int, amount: str = "constant 2", stride: int = 1) -> str:
     kind = f"vector<{shape}>"
     ref = memref("1xi32", SMEM)
     loaded = f"memref.load %s[%c0] : {ref}"
@@ -149,7 +149,7 @@ def rotate(shape: str, dim: int, along: int, amount: str = "constant 2") -> str:
         f"%x: {memref(shape)}, %s: {ref}",
         load("a", "x", shape)
         + f"%n = {loaded if amount == 'loaded' else 'arith.' + amount + ' : i32'}\n"
-        f"%b = tpu.dynamic_rotate %a by %n dim {dim} {{stride = 1 : si32, "
+        f"%b = tpu.dynamic_rotate %a by %n dim {dim} {{stride = {stride} : si32, "
         f"stride_dimension = {along} : si32}} : {kind}, i32 -> {kind}",
     )
 
@@ -164,6 +164,24 @@ def test_rotating_rows_by_different_amounts() -> None:
         )
     beyond(rotate("2x8x128xf32", 0, 1), "rotate-stride")
     beyond(rotate("2x8x128xf32", 2, 1, "loaded"), "rotate-stride")
+
+
+@pytest.mark.parametrize(("shape", "amount", "stride", "good"), [
+    ("8x128xf32", 121, 1, True), ("8x128xf32", 122, 1, False), ("4x128xf32", 122, 1, False),
+    ("8x128xf32", 9, 17, True), ("8x128xf32", 10, 17, False), ("8x256xf32", 130, 1, True),
+    ("16x128xf32", 1, 17, True), ("16x128xf32", 2, 17, False), ("8x128xbf16", 113, 1, True),
+    ("8x128xbf16", 114, 1, False), ("8x256xf32", 2, 255, False), ("8x256xf32", 2, 257, True),
+    ("8x256xf32", 2, 512, True),
+])  # fmt: skip
+def test_rows_of_a_register_rotate_by_its_width(
+    shape: str, amount: int, stride: int, good: bool
+) -> None:
+    text = rotate(shape, 1, 0, f"constant {amount}", stride)
+    (check if good else partial(beyond, code="rotate-stride"))(text, target="v5e")
+
+
+def test_rotating_by_a_whole_turn_more_is_rotating_all_alike() -> None:
+    check(rotate("8x256xf32", 1, 0, stride=512), "v4")
 
 
 def test_rotating_matrices_by_different_amounts() -> None:
@@ -278,7 +296,9 @@ def test_choosing_the_larger_or_what_is_no_number() -> None:
         kind, mask = "vector<32x128xi8>", "vector<32x128xi1>"
         return kernel(
             f"%x: {memref('32x128xi8')}, %y: {memref('32x128xi8')}",
-            load("a", "x", "32x128xi8") + load("b", "y", "32x128xi8") + f"""
+            load("a", "x", "32x128xi8")
+            + load("b", "y", "32x128xi8")
+            + f"""
             %m = arith.cmpi sgt, %a, %b : {kind}
             %n = arith.cmpi {unequal} : {kind}
             %o = {join} %m, %n : {mask}
