@@ -19,12 +19,13 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
+from pallasite.layouts.planner_budget import TooDear
 from pallasite.layouts.planner_check import corner_elements, corners, performs, performs_at
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_periods import periods
-from pallasite.layouts.planner_program import Program, TooDear
+from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import TooFine, Trace, check_replication, trace

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +34,7 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
+from pallasite.layouts.planner_budget import Budget
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import FULL, Field, Mask
 from pallasite.layouts.planner_lines import Array, distinct_values, progressions
@@ -50,13 +50,6 @@ from pallasite.layouts.planner_patterns import (
 )
 from pallasite.layouts.registers import SUBLANES
 
-_PIECES = 2
-"""Parts of an index register or mask that take as long as a step."""
-
-
-class TooDear(Exception):
-    """An attempt costs more than the best one so far: nothing that it finds can win."""
-
 
 @dataclass(frozen=True)
 class _View(Step):
@@ -65,12 +58,12 @@ class _View(Step):
     table: bytes
 
 
-class Program:
+class Program(Budget):
     """A plan under construction.
 
     Values are numbered; most are *flat*, a list of registers. Equal steps are made once. `fork`
-    lets a strategy try something without touching the original. Whoever makes a program dearer
-    than `limit`, or makes more than `most` steps on it and all its copies, is stopped by `TooDear`.
+    lets a strategy try something without touching the original. Whoever exceeds its budget is
+    stopped by `TooDear`.
     """
 
     def __init__(
@@ -81,11 +74,9 @@ class Program:
         limit: float = math.inf,
         most: float = math.inf,
     ) -> None:
+        super().__init__(limit, most)
         self.bits = bits
         self.costs = costs
-        self.limit = limit
-        self._left = [most]
-        self.spent = 0.0
         self.sources = len(sources)
         self.values: list[Value] = list(sources)
         self.steps: list[Step] = []
@@ -96,8 +87,9 @@ class Program:
         self._parts: dict[int, tuple[list[int], Array]] = {}
 
     def fork(self) -> Program:
-        copy = Program((), self.bits, self.costs, self.limit)
-        copy.spent, copy.sources, copy._left = self.spent, self.sources, self._left
+        copy = Program((), self.bits, self.costs)
+        copy.share(self)
+        copy.sources = self.sources
         copy.values, copy.steps = list(self.values), list(self.steps)
         copy._prices = list(self._prices)
         copy._known = dict(self._known)
@@ -107,35 +99,6 @@ class Program:
     def adopt(self, other: Program) -> None:
         """Continues where a fork stopped."""
         self.__dict__.update({**other.__dict__, "limit": self.limit})
-
-    def afford(self, more: float = 0.0) -> None:
-        """Raises `TooDear` if `more` on top of the steps made so far exceeds the limit."""
-        if self.spent + more > self.limit or self._left[0] < 0:
-            raise TooDear
-
-    @contextmanager
-    def hurry(self, most: float) -> Generator[None]:
-        """Within, at most so many steps are made on this program and all its copies."""
-        before = self._left[0]
-        self._left[0] = allowed = min(before, most)
-        try:
-            yield
-        finally:
-            self._left[0] += before - allowed
-
-    @contextmanager
-    def reserve(self, cost: float) -> Generator[None]:
-        """Within, so much less may be spent: it will be needed afterwards."""
-        self.limit -= cost
-        try:
-            yield
-        finally:
-            self.limit += cost
-
-    @property
-    def left(self) -> float:
-        """How many steps may still be made."""
-        return self._left[0]
 
     def size(self, value: int) -> int:
         return self.values[value].registers
@@ -149,8 +112,7 @@ class Program:
             known = self._known[step] = len(self.values) - 1
             price = 0.0 if isinstance(step, _View) else self.costs.step(step, value)
             self._prices.append(price)
-            self.spent += price
-            self._left[0] -= 1 + _pieces(step)
+            self.pay(price, step)
             self.afford()
         return known
 
@@ -416,12 +378,3 @@ class Program:
         values = (*self.values[: self.sources], *(self.values[v] for v in live))
         cost = self.cost(result)
         return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
-
-
-def _pieces(step: Step) -> int:
-    """Parts of index registers and masks that had to be found: work, as making steps is."""
-    if isinstance(step, GatherLanes | GatherSublanes):
-        return len(step.index.overlays) // _PIECES
-    if isinstance(step, Select):
-        return len(step.mask.boxes) // _PIECES
-    return 0

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from pallasite.layouts.planner_budget import TooDear
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_lines import distinct_values
-from pallasite.layouts.planner_program import Program, TooDear
+from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove
 from pallasite.layouts.strategies_exchange import exchange
 from pallasite.layouts.strategies_lanes import (
