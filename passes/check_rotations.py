@@ -27,7 +27,7 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     kind = cast("VectorType[Attribute]", op.operands[0].type)
     shape, bits, dim = kind.get_shape(), bit_width(kind), op.dimension.value.data
     rank, along = len(shape), op.stride_dimension.value.data
-    stride = op.stride.value.data % shape[dim]
+    stride, amount = op.stride.value.data % shape[dim], constant_of(op.operands[1])
     if not stride:
         return  # all go round by the same amount
     if along == rank - 2:
@@ -42,7 +42,6 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
                 f"its cross-lane unit {known}" + ("" if widths else " rotation"),
                 "rotate row by row, or put the stride axis in front",
             )  # fmt: skip
-        amount = constant_of(op.operands[1])
         if amount is None:
             raise refusal(
                 op, "rotate-stride", "rows cannot be rotated by different amounts that are only "
@@ -59,14 +58,13 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
             f"pad the dimension to a multiple of {unit}",
         )  # fmt: skip
     if along == rank - 2:
-        _within_register(op, target, stride)
+        _within_register(op, amount or 0, stride)
 
 
-def _within_register(op: tpu.DynamicRotateOp, target: Target, stride: int) -> None:
+def _within_register(op: tpu.DynamicRotateOp, amount: int, stride: int) -> None:
     """The amounts of the rows of one register begin within its lanes, and end there."""
     kind = cast("VectorType[Attribute]", op.operands[0].type)
     rows, held = kind.get_shape()[-2], SUBLANES * packing(bit_width(kind))
-    amount = constant_of(op.operands[1]) or 0
     most = max((amount + first * stride) % LANES for first in range(0, rows, held))
     most += (held - 1) * stride
     if most > LANES:

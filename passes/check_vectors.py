@@ -331,7 +331,7 @@ def _stochastic_rounding(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
-def _scalar(op: vector.ExtractOp, target: Target) -> None:
+def scalar_rule(op: vector.ExtractOp, target: Target) -> None:
     """One element leaves a vector, as a word."""
     kind = cast(Vector, op.operands[0].type)
     if len(op.static_position) != kind.get_num_dims() or len(op.operands) > 1:
@@ -356,7 +356,7 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     math.TruncOp: (_truncation,),
     tpu.DynamicGatherOp: (_gather,),
     tpu.StochasticConvertOp: (_stochastic_rounding,),
-    vector.ExtractOp: (_scalar,),
+    vector.ExtractOp: (scalar_rule,),
     vector.MultiReductionOp: (_reduction,),
 }
 """What each operation of a kernel that computes on whole vectors must obey."""

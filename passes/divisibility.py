@@ -31,14 +31,13 @@ def constant_of(value: SSAValue) -> int | None:
 
 
 def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
-    owner = value.owner
+    while isinstance(owner := value.owner, tpu.AssumeMultipleOp):
+        value = owner.value
     if isinstance(owner, arith.ConstantOp):
         if not isinstance(owner.value, IntegerAttr):
             return None
         number = owner.value.value.data
         return number & 1 if value.type == i1 else number
-    if isinstance(owner, tpu.AssumeMultipleOp):
-        return _constant(owner.operands[0], seen)
     choice = isinstance(owner, arith.SelectOp)
     if value in seen or not (choice or (isinstance(owner, Operation) and folds(owner))):
         return seen.get(value)

@@ -42,25 +42,9 @@ def identity(op: Operation, facts: Facts) -> Function:
     return lambda value: value
 
 
-def _is_size(op: tpu.AssumeMultipleOp) -> bool:
-    """Whether slices take the promised number as a size, and nothing else takes it."""
-    uses = [(use.operation, use.index) for use in op.result.uses]
-    return bool(uses) and all(
-        isinstance(user, tpu.MemrefSliceOp)
-        and index >= len(user.operands) - len(user.dynamic_sizes)
-        for user, index in uses
-    )
-
-
 @meaning(tpu.AssumeMultipleOp)
 def assume_multiple(op: tpu.AssumeMultipleOp, facts: Facts) -> Function:
-    """The value itself, which must be what the kernel promises.
-
-    Sizes of what is copied may be others: JAX's pipelines promise whole tiles of a bounded slice,
-    whatever its size is, and just as many elements are copied.
-    """
-    if _is_size(op):
-        return lambda value: value
+    """The value itself, which must be what the kernel promises."""
     at = source_location(op)
     multiple = op.multiple.value.data
 

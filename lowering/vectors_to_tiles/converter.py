@@ -248,6 +248,7 @@ class Converter:
         self._smaller[value] = offer
 
     def smaller(self, value: SSAValue) -> Smaller | None:
+        """What was offered with `offer_smaller`."""
         return self._smaller.get(value)
 
     def offer_form(self, form: str, value: SSAValue, make: Callable[..., SSAValue | None]) -> None:

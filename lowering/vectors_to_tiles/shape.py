@@ -29,6 +29,7 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
     renaming,
     transposed,
 )
+from pallasite.passes.check_vectors import scalar_rule
 
 Laid = tuple[VectorLayout, tuple[int, ...]]
 
@@ -318,19 +319,9 @@ def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
 @rule(vector.ExtractOp)
 def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
     """A scalar leaves its register at sublane 0 of lane 0; rotations bring it there."""
+    scalar_rule(op, c.target)  # as `check-kernel` does: this pass may run alone
     held = c.tiled(op.operands[0])
     position = [int(p) for p in op.static_position.get_values()]
-    # `check-kernel` says so earlier; a pass that runs alone makes no wrong code either.
-    if len(position) != len(held.shape) or len(op.operands) > 1:
-        raise c.unsupported(
-            op, "extract-position", "only one element at a position known at compile time can be "
-            "extracted from a vector", "slice the vector first, or read it from SMEM",
-        )  # fmt: skip
-    if held.layout.bits != 32:
-        raise c.unsupported(
-            op, "extract-width", f"a scalar of {held.element} cannot be extracted from a vector",
-            "scalar registers hold 32 bits", "convert the vector to a 32-bit type first",
-        )  # fmt: skip
     layout = held.layout
     where = [0] * len(layout.grid_shape(held.shape))
     for number, dim in enumerate(layout.leading_dims(len(held.shape))):

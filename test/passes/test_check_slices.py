@@ -9,6 +9,14 @@ from .checking import ANY, SMEM, VMEM, beyond, check, kernel, load, memref
 SEMAPHORES = "#tpu.memory_space<semaphore_mem>"
 
 
+def judged(text: str, fits: bool) -> None:
+    """A slice that the TPU compiler takes, or refuses."""
+    if fits:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
+
+
 def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
     """A slice of a ref; an offset of `"d8"` is known at run time, and a multiple of 8."""
     *_, element = shape.split("x")
@@ -77,10 +85,7 @@ def test_one_column_of_tiles_is_cut_between_words(
     shape: str, rows: tuple[int | str, int], good: bool
 ) -> None:
     text = part(shape, rows, (0, int(shape.split("x")[1])))
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
@@ -133,10 +138,7 @@ def test_scalar_memory_is_copied_by_whole_tiles(
     text = text.replace("%x: ", f"%s: {semaphore}, %v: {memref(sizes)}, %x: ").replace(
         "\n      return", copy
     )
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +160,7 @@ def test_sizes_known_at_run_time(shape: str, start: str, multiple: int, good: bo
         f"%o = arith.constant {start} : i32\n%z = arith.constant 0 : i32\n"
         f"%w = tpu.memref_slice %x[%o, %z] <%n> : {memref(shape, ANY)} -> {result}",
     )
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 def test_views_of_views() -> None:
@@ -195,10 +194,7 @@ def test_one_row_of_each_tile(shape: str, view: str, loaded: str, good: bool) ->
       %s = tpu.memref_squeeze %r : {memref(view)} -> {memref(rows)}
       %v = vector.load %s[%c0, %c0] : {memref(rows)}, vector<{loaded}>"""
     text = kernel(f"%x: {memref(shape)}", body)
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 def test_slices_of_values_skip_nothing() -> None:
@@ -238,10 +234,7 @@ def test_arrays_seen_as_another_type_keep_their_tiles(
         f"%i = arith.constant {start} : i32\n%z = arith.constant 0 : i32\n"
         f"%w = tpu.memref_slice %b[%i, %z] : {memref(seen, ANY)} -> {result}",
     )
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 @pytest.mark.parametrize(
@@ -267,10 +260,7 @@ def test_multiples_that_are_computed(index: str, good: bool) -> None:
         "%one = arith.constant 1 : i32\n"
         f"{index}\n%w = tpu.memref_slice %x[%z, %q] : {whole} -> {piece}",
     )
-    if good:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, good)
 
 
 @pytest.mark.parametrize(("number", "fits"), [(0, True), (5, True), (-1, False)])
@@ -288,7 +278,4 @@ def test_offsets_are_folded(number: int, fits: bool) -> None:
         "%floor = arith.select %down, %less, %q : i32\n"
         f"%w = tpu.memref_slice %x[%floor, %zero] : {ref} -> {row}",
     )
-    if fits:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
+    judged(text, fits)

@@ -161,38 +161,6 @@ def test_bounded_slices_from_a_table() -> None:
     equal(run(program, starts, sizes, x, checks=("race", "sync")), x * 2)
 
 
-@feature("L17", "L18")
-@pytest.mark.parametrize("lanes", [False, True])
-def test_bounded_slices_of_any_size(lanes: bool) -> None:
-    """JAX promises that they are whole tiles; those that hold nothing of a slice do not matter."""
-    shape, bound, unit = ((8, 512), 256, 128) if lanes else ((64, 128), 24, 8)
-    slices = [(256, 200), (0, 254)] if lanes else [(32, 16), (8, 9), (0, 3)]
-    table = np.array(slices, np.int32)
-
-    def copy(x_block: Any, o_block: Any) -> None:
-        o_block[...] = x_block[...]
-
-    def body(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
-        def segment(i: Any) -> Any:
-            part = pl.ds(pl.multiple_of(table_ref[i, 0], unit), table_ref[i, 1])
-            return (0, part) if lanes else (part, 0)
-
-        block = (8, pl.BoundedSlice(bound)) if lanes else (pl.BoundedSlice(bound), 128)
-        spec = pl.BlockSpec(block, segment)
-        pltpu.emit_pipeline(copy, grid=(len(table),), in_specs=[spec], out_specs=[spec])(
-            x_ref, o_ref
-        )
-
-    program = call(
-        body, S(*shape), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ANY], out_specs=ANY
-    )
-    x = ramp(*shape)
-    result = run(program, table, x, checks=("race", "sync"))  # blocks have rows that nobody wrote
-    for start, size in slices:
-        part = np.s_[:, start : start + size] if lanes else np.s_[start : start + size]
-        equal(result[part], x[part])
-
-
 def by_hand(early_wait: bool, early_fetch: bool) -> Any:
     """Two buffers, four blocks; or one that reads too early, or fetches into a buffer in use."""
 
