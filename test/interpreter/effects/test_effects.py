@@ -333,9 +333,13 @@ def test_init_check_ignores_dead_loads_and_blends(run):
     assert finding.code == "uninitialised-read" and "1 of 1 registers of arg1" in finding.message
 
 
-@pytest.mark.parametrize(("chosen", "found"), [("%changed", 0), ("%difference", 1)])
-def test_init_check_ignores_choices_of_bits(run, chosen, found):
-    """`old ^ ((new ^ old) & mask)` keeps bits of `old`; `old ^ (new ^ old)` is not looked at."""
+@pytest.mark.parametrize(
+    ("kept", "chosen", "found"),
+    [("%old", "%changed", 0), ("%old", "%difference", 1), ("%x", "%changed", 1)],
+)
+def test_init_check_ignores_choices_of_bits(run, kept, chosen, found):
+    """`old ^ ((new ^ old) & mask)` keeps bits of `old`; `old ^ (new ^ old)` is not looked at, and
+    anything else in the place of the first `old` mixes its bits with them."""
     sublanes = "sublanes [true, false, false, false, false, false, false, false]"
     text = f"""
     func.func @main(%a: memref<8x128xi32, {VMEM}>) -> vector<8x128xi32> {{
@@ -345,7 +349,7 @@ def test_init_check_ignores_choices_of_bits(run, chosen, found):
       %old = tpu.load %a[%c0, %c0] {sublanes} : memref<8x128xi32, {VMEM}>, vector<8x128xi32>
       %difference = arith.xori %x, %old : vector<8x128xi32>
       %changed = arith.andi %difference, %mask : vector<8x128xi32>
-      %new = arith.xori %old, {chosen} : vector<8x128xi32>
+      %new = arith.xori {kept}, {chosen} : vector<8x128xi32>
       tpu.store %a[%c0, %c0], %new {sublanes}
         : memref<8x128xi32, {VMEM}>, vector<8x128xi32>,
       return %x : vector<8x128xi32>
