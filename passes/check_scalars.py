@@ -76,6 +76,17 @@ def _absent(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
+def _seeds(op: tpu.PrngSetSeed32Op, target: Target) -> None:
+    """The generator is seeded with one word or two."""
+    if len(op.seeds) > _SEEDS:
+        raise refusal(
+            op, "seed-words", f"{len(op.seeds)} words are no seed of the random number generator",
+            f"the generator is seeded with at most {_SEEDS} words",
+            "combine the others into one word, as by multiplications and exclusive or",
+            f"the TPU compiler says: Setting seed with more than {_SEEDS} values is not supported",
+        )  # fmt: skip
+
+
 def _bits(op: Operation, target: Target) -> None:
     """Single bits are combined, chosen between and compared without a sign."""
     if op.operands[0].type != i1:
@@ -178,6 +189,8 @@ _COMPUTING = [
     if not issubclass(kind, _CONVERSIONS)
 ]
 
+_SEEDS = 2
+
 _ON_BITS = [
     kind for kind in arith.Arith.operations
     if not issubclass(kind, (*_CONVERSIONS, *_BITWISE))
@@ -195,6 +208,7 @@ SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     ),
     **dict.fromkeys((tpu.FptosiOp, tpu.FptouiOp), (_float_conversion, _fraction)),
     memref.LoadOp: (_scalar_load,),
+    tpu.PrngSetSeed32Op: (_seeds,),
 }
 """Rules of the reference for operations on scalars: every operation and type was asked of libtpu
 0.0.51, for v4, v5e and v7x, which agree."""

@@ -75,7 +75,8 @@ def _fold_in(e: Equation) -> Result:
 def _words(e: Equation) -> Result:
     if tpu_random.is_pallas_impl(e.inputs[0].dtype._impl):
         raise e.unsupported(
-            "the words of a random key of Pallas as an array", "use pltpu.unwrap_pallas_seed"
+            "the words of a random key of Pallas as an array",
+            "draw from the key with jax.random, or give it to pltpu.prng_seed",
         )
     return e.arguments
 
@@ -84,7 +85,8 @@ def _words(e: Equation) -> Result:
 def _key_of_words(e: Equation) -> Result:
     if tpu_random.is_pallas_impl(e.params["impl"]):
         raise e.unsupported(
-            "a random key of Pallas from an array of words", "use pltpu.wrap_pallas_seed"
+            "a random key of Pallas from an array of words",
+            "make it outside of the kernel with pltpu.to_pallas_key, and pass it in SMEM",
         )
     return e.arguments
 

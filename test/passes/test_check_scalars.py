@@ -108,3 +108,15 @@ def test_what_the_compiler_computes_itself() -> None:
     check(scalars(constants.format("%c, %x, %m"), "bf16"))
     unknown = "%e = arith.extf %x : bf16 to f32\n%d = arith.cmpf ogt, %e, %k : f32\n%r"
     beyond(scalars(constants.format("%d, %x, %m").replace("%r", unknown), "bf16"), "scalar-type")
+
+
+@pytest.mark.parametrize("target", ["v4", "v6e"])
+def test_seeds_of_at_most_two_words(target: str) -> None:
+    def seeded(words: int) -> str:
+        operands, types = ", ".join(["%s"] * words), ", ".join(["i32"] * words)
+        seeds = f'"tpu.prng_set_seed_32"({operands}) : ({types}) -> ()'
+        return kernel("", f"%s = arith.constant 3 : i32\n{seeds}")
+
+    check(seeded(1), target)
+    check(seeded(2), target)
+    beyond(seeded(3), "seed-words", target)
