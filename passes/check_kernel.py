@@ -44,6 +44,7 @@ from pallasite.passes.check_vectors import (
     check_element,
     refusal,
 )
+from pallasite.passes.check_windows import check_windows
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import tile_rows
 from pallasite.targets import TARGETS, Target
@@ -69,6 +70,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         rules = [_RULES]
     else:
         rules = [_RULES, _REFERENCE]
+        check_windows(module, describe_kernel(func))
         check_columns(func, target)
     for op in func.walk():
         for result in op.results:

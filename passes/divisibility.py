@@ -1,8 +1,8 @@
 """What is known of an integer at compile time: its value, or its remainder by a divisor.
 
 A small congruence analysis over SSA values (spec/tpu_dialect.md section 3.14): constants, sums and
-products, minima and maxima, remainders, `tpu.assume_multiple`, casts, and loop counters whose
-bounds and steps are known.
+products, minima and maxima, choices, remainders, `tpu.assume_multiple`, casts, and loop counters
+whose bounds and steps are known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import gcd
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, i1
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu
 from pallasite.passes.scalar_folds import fold_numbers, folds
@@ -75,6 +75,8 @@ def _remainder(value: SSAValue, divisor: int, fuel: int) -> int | None:
     owner = value.owner
     if isinstance(owner, Block):
         return _loop_counter(cast(BlockArgument, value), owner, divisor, fuel)
+    if isinstance(owner, scf.IfOp):
+        return _chosen(cast(OpResult, value), owner, divisor, fuel // 2)
     return _of_operation(owner, divisor, fuel // 2)
 
 
@@ -84,6 +86,20 @@ def _loop_counter(value: BlockArgument, block: Block, divisor: int, fuel: int) -
         return None
     step = _remainder(loop.step, divisor, fuel // 2)
     return _remainder(loop.lb, divisor, fuel // 2) if step == 0 else None
+
+
+def _chosen(value: OpResult, choice: scf.IfOp, divisor: int, fuel: int) -> int | None:
+    """Of an `if` between values that exist before it, which the TPU compiler makes a selection."""
+    found: set[int | None] = set()
+    for region in choice.regions:
+        if not isinstance(end := region.block.last_op, scf.YieldOp):
+            return None
+        given = end.operands[value.index]
+        inside = isinstance(given.owner, Operation) and given.owner.parent is region.block
+        if inside and constant_of(given) is None:
+            return None
+        found.add(_remainder(given, divisor, fuel))
+    return found.pop() if len(found) == 1 else None
 
 
 def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:

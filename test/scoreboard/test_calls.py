@@ -125,20 +125,25 @@ def test_blocks_are_scaled_by_their_size() -> None:
 
 @feature("C25")
 def test_blocks_by_element() -> None:
-    spec = pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (4 * i, 0))
-    out = pl.BlockSpec((8, 128), lambda i: (i, 0))
-    x = ramp(20, 128)
-    result = run(call(copy, S(32, 128), grid=(4,), in_specs=[spec], out_specs=out), x)
-    equal(result, np.concatenate([x[4 * i : 4 * i + 8] for i in range(4)]))
+    spec = pl.BlockSpec((pl.Element(16), pl.Element(128)), lambda i: (8 * i, 0))
+    out = pl.BlockSpec((16, 128), lambda i: (i, 0))
+    x = ramp(40, 128)
+    result = run(call(copy, S(64, 128), grid=(4,), in_specs=[spec], out_specs=out), x)
+    equal(result, np.concatenate([x[8 * i : 8 * i + 16] for i in range(4)]))
 
 
 @feature("C26")
 def test_blocks_by_element_with_padding() -> None:
-    spec = pl.BlockSpec((pl.Element(8, (8, 0)), pl.Element(128)), lambda i: (8 * i, 0))
     out = pl.BlockSpec((8, 128), lambda i: (i, 0))
     x = ramp(16, 128)
-    result = run(call(copy, S(24, 128), grid=(3,), in_specs=[spec], out_specs=out), x, checks=())
-    equal(result[8:], x)
+
+    def program(*padding: int) -> Any:
+        rows = pl.Element(8, padding)
+        spec = pl.BlockSpec((rows, pl.Element(128)), lambda i: (8 * i, 0))
+        return call(copy, S(24, 128), grid=(3,), in_specs=[spec], out_specs=out)
+
+    equal(run(program(0, 8), x, checks=())[:16], x)
+    assert "padding in front" in refusal(program(8, 0), x)
 
 
 @feature("C29")

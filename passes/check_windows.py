@@ -1,0 +1,69 @@
+"""Blocks at elements that the TPU compiler does not take; `--allow-beyond-reference` lifts these.
+
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, of every type and number of rows, which agree.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute
+
+from pallasite.dialects.func import FuncOp, ReturnOp
+from pallasite.dialects.kernel import Kernel, Window
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.check_vectors import refusal
+from pallasite.passes.divisibility import remainder
+from pallasite.passes.reference_tiles import tile_rows
+
+
+def check_windows(module: ModuleOp, kernel: Kernel) -> None:
+    """Raises `Unsupported` for the first block at elements that cannot be transferred as it is.
+
+    Blocks that are counted in blocks begin at whole tiles; those that are counted in elements
+    must be proven to. The tiles are those of the block, not of the array.
+    """
+    maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    for window, operand in zip(kernel.windows, kernel.operands, strict=True):
+        if window.low is not None and window.transform in maps:
+            type = cast("MemRefType[Attribute]", operand.type)
+            _check(window, maps[window.transform], bit_width(type))
+
+
+def _check(window: Window, index_map: FuncOp, bits: int) -> None:
+    result = index_map.body.blocks[-1].last_op
+    if not isinstance(result, ReturnOp) or window.bounds is None:
+        return
+    if any(window.low or ()):
+        raise refusal(
+            result, "element-window",
+            f"a block of shape {list(window.bounds)} with {list(window.low or ())} elements of "
+            "padding in front is not supported",
+            "a transfer begins inside of the array; padding behind it is skipped",
+            "pad the array outside of the kernel, or clamp the index and shift the block's value",
+        )  # fmt: skip
+    tiles = _tile(window.bounds, bits)
+    for dim in range(len(window.bounds) - len(tiles), len(window.bounds)):
+        tile = tiles[dim - len(window.bounds)]
+        if remainder(result.operands[dim], tile) != 0:
+            raise refusal(
+                result, "element-window",
+                f"the index of dimension {dim} of a block of shape {list(window.bounds)} is not "
+                f"known to be a multiple of {tile}",
+                f"blocks are transferred by whole tiles, which have {_words(tiles)} of its type",
+                f"count in blocks, or by multiples of {tile} (pl.multiple_of where it is known); "
+                "or take a larger block, and slice its value",
+            )  # fmt: skip
+
+
+def _tile(bounds: tuple[int, ...], bits: int) -> tuple[int, ...]:
+    """The tile of a block in its last dimensions, rows and columns, or elements of one row."""
+    if len(bounds) == 1:
+        return (LANES * packing(bits),)
+    return (tile_rows(bounds[-2], bits), LANES)
+
+
+def _words(tiles: tuple[int, ...]) -> str:
+    return " x ".join(map(str, tiles)) + " elements"
