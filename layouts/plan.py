@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -45,6 +45,14 @@ class Step:
     """An instruction on grids; `operands` number earlier values."""
 
     operands: tuple[int, ...]
+
+    def on(self, operands: tuple[int, ...]) -> Self:
+        """The same instruction on other values; several times as fast as `dataclasses.replace`."""
+        if operands == self.operands:
+            return self
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, operands=operands)
+        return other
 
 
 # Renaming: these cost nothing once unrolled.

@@ -297,7 +297,7 @@ def _widened(step: Step, operands: tuple[int, ...], first: Value, copies: int) -
             mask = replace(step.mask, field=step.mask.field.repeated(copies))
             return replace(step, operands=operands, mask=mask)
         case _:
-            return replace(step, operands=operands)
+            return step.on(operands)
 
 
 def batch(move: Move) -> Batch | None:

@@ -60,6 +60,11 @@ class Budget:
         """How many steps may still be made."""
         return self._left[0]
 
+    def work(self, steps: float) -> None:
+        """For what takes as long as so many steps, although none is made."""
+        self._left[0] -= steps
+        self.afford()
+
     def pay(self, price: float, step: Step) -> None:
         """For a step that was made."""
         self.spent += price

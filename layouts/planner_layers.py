@@ -14,19 +14,30 @@ class Layer:
 
     rows: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     segments: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    by_rank: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
+    """The same per source register: which of its rows goes to which sublane."""
+
+    def put(self, sublane: int, rank: int, row: int, segments: list[int]) -> None:
+        """Wants a row of a source register at `sublane`."""
+        self.rows[sublane] = (rank, row)
+        self.segments[sublane] = segments
+        self.by_rank.setdefault(rank, {})[sublane] = row
 
     def ranks(self) -> list[int]:
         """The source registers."""
-        return sorted({rank for rank, _ in self.rows.values()})
+        return sorted(self.by_rank)
 
     def rows_from(self, rank: int) -> dict[int, int]:
         """Which row of one source goes to which sublane."""
-        return {s: row for s, (r, row) in self.rows.items() if r == rank}
+        return self.by_rank[rank]
 
     def pattern(self, first: int, second: int) -> list[int]:
         """The rows of two sources, stacked, per sublane; -1 where neither is wanted."""
-        a, b = self.rows_from(first), self.rows_from(second)
-        return [a[s] if s in a else SUBLANES + b[s] if s in b else -1 for s in range(SUBLANES)]
+        result = [-1] * SUBLANES
+        for base, rank in ((SUBLANES, second), (0, first)):
+            for s, row in self.by_rank[rank].items():
+                result[s] = base + row
+        return result
 
 
 def layers_of(group: RegisterClass) -> list[Layer]:
@@ -51,13 +62,12 @@ def layers_of(group: RegisterClass) -> list[Layer]:
             if layer is None:
                 layer = Layer()
                 layers.append(layer)
-            layer.rows[s] = (rank, row)
-            layer.segments[s] = segments
+            layer.put(s, rank, row, segments)
     return layers
 
 
 def _affinity(layer: Layer, sublane: int, rank: int, row: int) -> tuple[int, int]:
     """How well a row fits a layer: shared source registers, then shared displacement."""
-    shared = sum(r == rank for r, _ in layer.rows.values())
+    shared = len(layer.by_rank.get(rank, ()))
     moves = sum(t - s == row - sublane for s, (_, t) in layer.rows.items())
     return (shared, moves)

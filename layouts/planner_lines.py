@@ -54,14 +54,17 @@ def progressions(table: Array) -> list[tuple[int, int]] | None:
         return None
     dims: list[tuple[int, int]] = []
     while table.size > 1:
-        steps = np.diff(table)
-        stride = int(steps[0])
-        different = np.nonzero(steps != stride)[0]
-        count = int(different[0]) + 1 if different.size else table.size
-        if stride < 0 or table.size % count or len(dims) == 5:
+        stride = int(table[1]) - int(table[0])
+        if stride < 0 or len(dims) == 5:
+            return None
+        other = table[1:] - table[:-1] != stride
+        count = int(other.argmax()) + 1
+        if not other[count - 1]:
+            count = table.size
+        elif table.size % count:
             return None
         rows = table.reshape(-1, count)
-        if (np.diff(rows, axis=1) != stride).any():
+        if len(rows) > 1 and (rows[:, 1:] - rows[:, :-1] != stride).any():
             return None
         dims.insert(0, (count, stride))
         table = rows[:, 0]

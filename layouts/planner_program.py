@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -364,7 +364,7 @@ class Program(Budget):
             elif isinstance(step, GridReshape):
                 number[v] = done.reshape(operands[0], step.shape)
             else:
-                number[v] = done.add(replace(step, operands=operands), self.values[v])
+                number[v] = done.add(step.on(operands), self.values[v])
         return done._finished(number[result], how)
 
     def _finished(self, result: int, how: str) -> Plan:
@@ -372,7 +372,7 @@ class Program(Budget):
         number = {v: v for v in range(self.sources)}
         number |= {v: self.sources + i for i, v in enumerate(live)}
         steps = tuple(
-            replace(step, operands=tuple([number[o] for o in step.operands]))
+            step.on(tuple([number[o] for o in step.operands]))
             for step in (self.steps[v - self.sources] for v in live)
         )
         values = (*self.values[: self.sources], *(self.values[v] for v in live))

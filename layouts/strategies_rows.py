@@ -22,6 +22,9 @@ from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
+_CLASS = 1
+"""Steps that take as long as it takes to find out how a class of registers is filled."""
+
 
 def move_rows(
     program: Program, x: int, register: Array, sublane: Array, starts: Array, costs: Costs
@@ -45,6 +48,8 @@ def move_rows(
             group.table = np.minimum(group.table, size - 1)
             fills.append(_Fill(group, starts, costs))
             fills[-1].announce(shared)
+            program.work(_CLASS)
+        program.afford(costs.copies * (shared.least() + sum(fill.least() for fill in fills)))
         for fill in fills:
             made = fill.run(program, x, shared)
             pieces.append(made)
@@ -103,6 +108,11 @@ class _Shared:
         if not _together(pattern, self._costs):
             for rows, registers in zip(stacked_rows(pattern), (first, second), strict=True):
                 self.announce(one_source(rows), registers)
+
+    def least(self) -> int:
+        """Instructions that all of this takes at least."""
+        alone = sum(union.size for pattern, union in self._alone.items() if pattern != IDENTITY)
+        return alone + sum(union.size for union in self._pairs.values())
 
     def get(self, pattern: Pattern, registers: Array) -> int:
         """Registers shuffled by a one-source pattern."""
@@ -171,6 +181,11 @@ class _Fill:
                 elif not self._waits(pairs):
                     pattern = one_source(layer.rows_from(pair[0]))
                     shared.announce(pattern, self._column[pair[0]])
+
+    def least(self) -> int:
+        """Instructions that it takes at least to join what is shared: pairs and single sources."""
+        parts = sum(len(pairs) for _, pairs in self._layers)
+        return (parts - 1) * len(next(iter(self._column.values())))
 
     def run(self, program: Program, x: int, shared: _Shared) -> int:
         """The distinct registers of the class, flat."""

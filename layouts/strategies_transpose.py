@@ -16,7 +16,7 @@ import numpy as np
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move
-from pallasite.layouts.plan import Plan, Step, Value
+from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_trace import Trace
@@ -107,7 +107,7 @@ def append(program: Program, plan: Plan, operands: list[int]) -> int:
     """Adds the steps of `plan`, its sources being the values `operands`."""
     numbers = dict(enumerate(operands))
     for number, step in enumerate(plan.steps, plan.sources):
-        moved: Step = replace(step, operands=tuple(numbers[o] for o in step.operands))
+        moved = step.on(tuple([numbers[o] for o in step.operands]))
         numbers[number] = program.add(moved, plan.values[number])
     return numbers[plan.result]
 

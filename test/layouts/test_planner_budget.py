@@ -1,0 +1,73 @@
+"""What a search may cost: stopped before anything is made that cannot win."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pallasite.layouts.plan import Select, SublaneShuffle, Value
+from pallasite.layouts.planner_budget import Budget, TooDear
+from pallasite.layouts.planner_costs import Costs
+from pallasite.layouts.planner_fields import Mask
+from pallasite.layouts.planner_lines import progressions
+from pallasite.layouts.planner_program import Program
+from pallasite.layouts.strategies_rows import move_rows
+
+STARTS = np.zeros(1, np.int64)
+
+
+def moved_down(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """`count` registers of rows three further down: each takes rows of two neighbours."""
+    row = np.arange(count * 8).reshape(count, 8, 1) + 3
+    return row // 8, row % 8
+
+
+def spend(limit: float) -> Program:
+    """Plans rows of four registers moved down, within `limit`."""
+    program = Program([Value((5,), 1)], 32, Costs(), limit)
+    move_rows(program, 0, *moved_down(4), STARTS, Costs())
+    return program
+
+
+def test_rows_that_cannot_win_are_not_planned():
+    cost = spend(np.inf).spent
+    # Five rotated registers and four selects.
+    assert 9 <= cost < 12
+    assert spend(cost).spent == cost
+    program = Program([Value((5,), 1)], 32, Costs(), 8)
+    with pytest.raises(TooDear):
+        move_rows(program, 0, *moved_down(4), STARTS, Costs())
+    assert not program.steps
+
+
+def test_work_without_steps_counts():
+    budget = Budget(most=3)
+    budget.work(3)
+    with pytest.raises(TooDear):
+        budget.work(1)
+
+
+@pytest.mark.parametrize(
+    ("table", "nest"),
+    [
+        ([4], []),
+        ([2, 3, 4], [(3, 1)]),
+        ([5, 5, 5], [(3, 0)]),
+        ([0, 4, 1, 5], [(2, 1), (2, 4)]),
+        ([0, 1, 8, 9, 0, 1, 8, 9], [(2, 0), (2, 8), (2, 1)]),
+        ([0, 1, 8, 10], None),
+        ([0, 1, 2, 7], None),
+        ([3, 2, 1], None),
+        ([0, -1], None),
+    ],
+)
+def test_progressions(table: list[int], nest: list[tuple[int, int]] | None):
+    assert progressions(np.array(table)) == nest
+
+
+def test_steps_on_other_values():
+    mask = Mask(((0, 8, 0, 5),))
+    assert Select((0, 1), mask).on((2, 3)) == Select((2, 3), mask)
+    shuffle = SublaneShuffle((0,), tuple(range(8)))
+    assert shuffle.on((0,)) is shuffle
+    assert hash(shuffle.on((1,))) == hash(SublaneShuffle((1,), tuple(range(8))))
