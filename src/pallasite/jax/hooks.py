@@ -76,6 +76,7 @@ from pallasite.jax.kernel_tracing import (  # noqa: E402
     tracing_into,
 )
 from pallasite.jax.meshes import check_results  # noqa: E402
+from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -111,6 +112,7 @@ def install() -> None:
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)
+        pin_to_arrays(lambda: current() is not None)
         answer_for_target(current)
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
