@@ -44,6 +44,7 @@ from pallasite.layouts.strategies_transpose import (
     by_aligning,
     by_transposing,
     by_widening,
+    turns_lanes,
 )
 
 __all__ = ["Costs", "plan"]
@@ -95,7 +96,7 @@ def plan(move: Move, costs: Costs) -> Plan:
         return made
     layout, shape = move.destination
     grid = layout.grid_shape(shape)
-    if _is_widened(move):
+    if _is_widened(move, costs):
         # Whatever else is tried costs many times as long, and finds little that is better.
         made = by_widening(move, costs, plan)
         if made is not None and performs_at(made, move, corner_elements(move)):
@@ -161,12 +162,25 @@ def _cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
     return False
 
 
-def _is_widened(move: Move) -> bool:
+def _is_widened(move: Move, costs: Costs) -> bool:
     """Whether narrow elements move as words, one by one."""
     layouts = [layout for layout, _ in (*move.sources, move.destination)]
-    return (
-        move.bits < 32 and all(la.is_native for la in layouts) and _cuts_rows_anew(move, _MANY_ROWS)
-    )
+    if move.bits == 32 or not all(la.is_native for la in layouts):
+        return False
+    return _cuts_rows_anew(move, _MANY_ROWS) and not _is_joined_again(move, costs)
+
+
+def _is_joined_again(move: Move, costs: Costs) -> bool:
+    """Whether a transpose joins what a reshape parts: neighbours in a word, or a whole matrix."""
+    if len(move.steps) == 1:
+        return False
+    try:
+        found = trace(move, _FINE)
+    except TooFine:
+        return False
+    if move.bits in costs.transpose_bits and turns_lanes(move, found):
+        return True
+    return whole_words(found, move.destination[0].packing) is not None
 
 
 def _is_cut_finely(move: Move, found: Trace) -> bool:
@@ -210,7 +224,9 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
     except Unsupported:
         return None
     wide = found.widen(one, costs)
-    if wide is not None and (_is_widened(found.core) or _registers(found.core) > _FEW_REGISTERS):
+    if wide is not None and (
+        _is_widened(found.core, costs) or _registers(found.core) > _FEW_REGISTERS
+    ):
         # Put together of what was checked; to check all of some copies would take longer.
         good = performs_at(wide, move, corner_elements(move))
     else:

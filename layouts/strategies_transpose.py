@@ -77,6 +77,11 @@ def _walked(move: Move, found: Trace) -> list[int]:
     return [] if lanes & set(walked) else walked
 
 
+def turns_lanes(move: Move, found: Trace) -> bool:
+    """Whether lanes come from rows or registers."""
+    return bool(_walked(move, found))
+
+
 def _sources(move: Move) -> list[Value]:
     return [Value(layout.grid_shape(shape), layout.packing) for layout, shape in move.sources]
 

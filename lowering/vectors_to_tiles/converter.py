@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -42,6 +42,9 @@ from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import Target, get_target
+
+if TYPE_CHECKING:
+    from pallasite.lowering.vectors_to_tiles.chains import Moved
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class Converter:
         self._offers: dict[SSAValue, Offer] = {}
         self._forms: dict[tuple[str, SSAValue], Callable[..., SSAValue | None]] = {}
         self._smaller: dict[SSAValue, Smaller] = {}
+        self.moves: dict[SSAValue, Moved] = {}
         self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:

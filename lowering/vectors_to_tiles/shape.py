@@ -10,9 +10,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.layouts.move import Move
+from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
+from pallasite.lowering.vectors_to_tiles.chains import emit_chain, emit_move, renamed
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     Tiled,
@@ -98,12 +100,6 @@ def with_rank(held: Tiled, rank: int, c: Converter) -> Tiled:
     return Tiled(regrid(held.grid, layout, shape, c), layout, shape)
 
 
-def move_to_native(op: Operation, move: Move, sources: Sequence[SSAValue], c: Converter) -> None:
-    """Emits `move`, whose destination is the native layout of the result of `op`."""
-    c.define(op.results[0], c.move(move, sources), move.destination[0])
-    c.retire(op)
-
-
 def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> None:
     """Emits the move that `make` builds for the vector operand of `op`.
 
@@ -121,11 +117,13 @@ def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> N
         return
     placed = concrete_layout(held)
     try:
-        move_to_native(op, make(held.laid), [held.grid], c)
+        move = make(held.laid)
+        if not emit_chain(op, move, c, plan(move, c.costs).cost):
+            emit_move(op, move, [held.grid], c)
     except Unsupported:
         if placed == held.layout:
             raise
-        move_to_native(op, make((placed, held.shape)), [c.in_layout(value, placed)], c)
+        emit_move(op, make((placed, held.shape)), [c.in_layout(value, placed)], c)
 
 
 @rule(vector.ShapeCastOp, tpu.ReshapeOp)
@@ -138,6 +136,7 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
     if layout is not None:
         c.define(result, regrid(held.grid, layout, shape, c), layout)
         c.offer(result, lambda other: _served_without_units(source, shape, other, c))
+        renamed(op, Reshape(held.shape, shape), (layout, shape), c)
         c.retire(op)
         return
     if rename(op, None, c):
@@ -245,12 +244,14 @@ def lower_transpose(op: tpu.TransposeOp | vector.TransposeOp, c: Converter) -> N
     """Permuting leading dimensions renames registers; anything else is a move."""
     held = c.tiled(op.operands[0])
     permutation = [int(p) for p in op.permutation.get_values()]
+    target = VectorLayout.native(len(permutation), held.layout.bits)
+    if emit_chain(op, Move.transpose(held.laid, target, permutation), c):
+        return
     if rename(op, permutation, c):
         return
     if _is_wider_transpose(held, permutation, c):
         _transpose_halves(op, held, permutation, c)
         return
-    target = VectorLayout.native(len(permutation), held.layout.bits)
     move_operand(op, lambda laid: Move.transpose(laid, target, permutation), c)
 
 
@@ -296,7 +297,7 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
     concrete = [concrete_layout(s) for s in sources]
     move = Move.concat([(k, s.shape) for k, s in zip(concrete, sources, strict=True)], target, dim)
     grids = [c.in_layout(v, k) for v, k in zip(op.operands, concrete, strict=True)]
-    move_to_native(op, move, grids, c)
+    emit_move(op, move, grids, c)
 
 
 def concrete_layout(held: Tiled) -> VectorLayout:
@@ -313,7 +314,7 @@ def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
     target = VectorLayout.native(len(held.shape), held.layout.bits)
     laid = (concrete_layout(held), held.shape)
     move = Move.concat([laid] * times, target, dim)
-    move_to_native(op, move, [c.in_layout(op.operands[0], laid[0])] * times, c)
+    emit_move(op, move, [c.in_layout(op.operands[0], laid[0])] * times, c)
 
 
 @rule(vector.ExtractOp)
