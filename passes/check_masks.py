@@ -16,7 +16,6 @@ from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_reshapes import reshaped_from
 from pallasite.passes.check_vectors import Rule, refusal
-from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
 Vector = VectorType[Attribute]
@@ -113,11 +112,14 @@ def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
 
 
 def _mask_choice(op: arith.SelectOp, target: Target) -> None:
-    """No masks are selected, whatever the condition, unless all is constant and folds."""
+    """No masks are selected, whatever the condition, unless all is constant.
+
+    Equal masks are no exception, unless they are one value: the compiler finds out too late.
+    """
     if not isinstance(op.result.type, VectorType) or bit_width(op.result.type) != 1:
         return
     condition, *values = op.operands
-    if isinstance(condition.owner, arith.ConstantOp) or equal_values(values[0], values[1]):
+    if isinstance(condition.owner, arith.ConstantOp):
         return
     if all(isinstance(value.owner, arith.ConstantOp) for value in values):
         return

@@ -220,13 +220,11 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 _COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
 """Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
-_REFLEXIVE = (0, 3, 5, 7, 9)
-"""Those that hold between a number and itself: eq, sle, sge, ule, uge."""
 
 
 def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
     """The compiler turns `a > b ? a : b` into a maximum, which narrow integers do not have."""
-    condition, type = _folded(op.operands[0]).owner, op.results[0].type
+    condition, type = op.operands[0].owner, op.results[0].type
     if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
         return
     if condition.predicate.value.data not in _COMPARISONS or bit_width(type) == 32:
@@ -243,25 +241,11 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _folded(condition: SSAValue) -> SSAValue:
-    """Without what leaves a mask as it is: `or` with false, `and` with true."""
-    owner = condition.owner
-    if isinstance(owner, arith.OrIOp | arith.AndIOp):
-        neutral = int(isinstance(owner, arith.AndIOp))
-        for mask, other in (owner.operands, reversed(owner.operands)):
-            known = _known(other)
-            if isinstance(known, int) and known & 1 == neutral:
-                return _folded(mask)
-    return condition
-
-
 def _known(value: SSAValue) -> object:
     """What a splat is made of, so that equal constants compare equal; else the value itself."""
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp | arith.TruncIOp):
         return _known(owner.operands[0])
-    if isinstance(owner, arith.CmpiOp) and owner.lhs == owner.rhs:
-        return int(owner.predicate.value.data in _REFLEXIVE)
     if isinstance(owner, arith.ConstantOp):
         constant = owner.value
         if isinstance(constant, IntegerAttr):

@@ -142,6 +142,8 @@ def lower(
     if present != "pallas":
         with diagnosed("check-kernel"):
             _check(lowered, model, allow_beyond_reference)
+        if checked and present != form and after_pass is not None:
+            after_pass("fold-kernel", present, lowered)
     if present == form:
         if present == "pallas":
             # What the target or the compiler refuses shows in the next form.
@@ -167,17 +169,17 @@ def lower(
 def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
     """Refuses what no step can make legal; warns of what is odd about the grid.
 
-    What computes nothing that is used goes first: the TPU compiler never looks at it either.
+    What is trivial or computes nothing that is used goes first: the TPU compiler never looks at it
+    either.
     """
     from pallasite.dialects.kernel import describe_kernel, kernel_function
     from pallasite.passes.check_grid import grid_advice
     from pallasite.passes.check_kernel import check_kernel
-    from pallasite.passes.dead_code import remove_dead_code
+    from pallasite.passes.fold_kernel import fold_kernel
 
     func = kernel_function(module)
     if func is not None and form_of(module) in ("mosaic", "dma"):
-        for block in func.body.blocks:
-            remove_dead_code(block)
+        fold_kernel(module)
     check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
     if func is not None:
         for advice in grid_advice(describe_kernel(func)):

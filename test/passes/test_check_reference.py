@@ -289,28 +289,6 @@ def test_elements_that_are_not_converted() -> None:
     beyond(cast("truncf", "f32", "f8E8M0FNU"), "narrow-cast", "v7x")
 
 
-def test_choosing_the_larger_or_what_is_no_number() -> None:
-    """`jnp.fmax` of integers: no integer is unequal to itself."""
-
-    def choose(unequal: str, join: str) -> str:
-        kind, mask = "vector<32x128xi8>", "vector<32x128xi1>"
-        return kernel(
-            f"%x: {memref('32x128xi8')}, %y: {memref('32x128xi8')}",
-            load("a", "x", "32x128xi8")
-            + load("b", "y", "32x128xi8")
-            + f"""
-            %m = arith.cmpi sgt, %a, %b : {kind}
-            %n = arith.cmpi {unequal} : {kind}
-            %o = {join} %m, %n : {mask}
-            %s = arith.select %o, %a, %b : {mask}, {kind}""",
-        )
-
-    beyond(choose("ne, %b, %b", "arith.ori"), "narrow-integer")
-    beyond(choose("eq, %b, %b", "arith.andi"), "narrow-integer")
-    check(choose("eq, %b, %b", "arith.ori"))
-    check(choose("ne, %a, %b", "arith.ori"))
-
-
 @pytest.mark.parametrize(
     ("block", "seen", "new", "good"),
     [

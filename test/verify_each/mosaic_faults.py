@@ -1,4 +1,4 @@
-"""Wrong rules of `canonicalize-mosaic`."""
+"""Wrong rules of `fold-kernel` and `canonicalize-mosaic`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from pallasite.passes.canonicalize_mosaic import (
     rules,
     selects,
 )
+from pallasite.passes.fold_kernel import driver as fold_driver
+from pallasite.passes.fold_kernel import floats, loops
+from pallasite.passes.fold_kernel import rules as fold_rules
 
 from .faults import fault
 from .kernels import argument, kernel
 
 rules.load()
+fold_rules.load()
 
 SCALED = kernel(
     [argument("x:8x128xi32", (32, 128), "%i, %c0"), argument("o:8x128xi32", (32, 128), "%i, %c0")],
@@ -64,6 +68,28 @@ CONSTANTS = kernel(
     %three = arith.constant dense<3.0> : vector<8x128xf32>
     %six = arith.mulf %two, %three : vector<8x128xf32>
     %b = arith.addf %a, %six : vector<8x128xf32>
+    STORE %b, o
+    """,
+)
+SAME = kernel(
+    [argument("x:8x128xf32"), argument("o:8x128xf32")],
+    """
+    LOAD %a, x
+    %b = arith.addf %a, %a : vector<8x128xf32>
+    STORE %b, o
+    """,
+)
+SHORT = kernel(
+    [argument("x:8x128xf32"), argument("o:8x128xf32")],
+    """
+    LOAD %a, x
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %two = arith.constant 2 : i32
+    %b = scf.for %k = %zero to %two step %one iter_args(%c = %a) -> (vector<8x128xf32>) : i32 {
+      %d = arith.addf %c, %a : vector<8x128xf32>
+      scf.yield %d : vector<8x128xf32>
+    }
     STORE %b, o
     """,
 )
@@ -126,9 +152,21 @@ def conversion_to_integer_rounds_to_nearest(patch: MonkeyPatch) -> None:
     patch.setattr(conversions, "TOWARDS_ZERO", driver.NEAREST)
 
 
-@fault("canonicalize-mosaic", CONSTANTS)
+@fault("fold-kernel", CONSTANTS)
 def product_of_constants_is_their_sum(patch: MonkeyPatch) -> None:
-    patch.setitem(folding._FLOATS, arith.MulfOp, np.add)
+    patch.setitem(floats._CONSTANTS, arith.MulfOp, np.add)
+
+
+@fault("fold-kernel", SAME)
+def sum_of_same_is_one_of_them(patch: MonkeyPatch) -> None:
+    patch.setitem(fold_driver._RULES, arith.AddfOp, [floats.fold_extremum_of_same])
+
+
+@fault("fold-kernel", SHORT)
+def last_iteration_is_left_out(patch: MonkeyPatch) -> None:
+    # As if the loop's last number belonged to it.
+    right = loops.integer
+    patch.setattr(loops, "integer", lambda value: 1 if right(value) == 2 else right(value))
 
 
 @fault("canonicalize-mosaic", SPREAD)
@@ -147,7 +185,7 @@ def rounding_to_bf16_is_left_out(patch: MonkeyPatch) -> None:
     patch.setattr(driver, "_fits", lambda *_: True)
 
 
-@fault("canonicalize-mosaic", CONSTANTS)
+@fault("canonicalize-mosaic", SPREAD)
 def product_with_two_is_folded(patch: MonkeyPatch) -> None:
     right = folding._splat
     patch.setattr(folding, "_splat", lambda value: 1 if right(value) == 2 else right(value))

@@ -45,6 +45,7 @@ def test_the_guilty_pass_is_named(fault: Fault) -> None:
 
 
 RULES = {
+    "product_of_constants_is_their_sum": "fold_float_constants of arith.mulf",
     "product_by_three_is_folded": "fold_neutral of arith.muli",
     "sign_is_lost_on_the_way_through_words": "legalize_extension of arith.extsi",
     "halves_of_a_split_shuffle_are_swapped": "split of tpu.sublane_shuffle",

@@ -1,0 +1,142 @@
+"""Branches whose condition is known, whose sides agree, or whose results nobody uses."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, VectorType
+from xdsl.ir import Operation, Region, SSAValue
+
+from pallasite.dialects import arith, scf, vector
+from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
+
+
+@rule(scf.IfOp)
+def take_known_branch(op: scf.IfOp, f: Folder) -> bool | None:
+    """A branch by a constant is the side that it takes."""
+    known = integer(op.cond)
+    if known is None:
+        return None
+    region = op.true_region if known else op.false_region
+    if region.blocks:
+        inline(op, region, ())
+    else:
+        _erase(op)
+    return True
+
+
+@rule(scf.IfOp)
+def know_condition_inside(op: scf.IfOp, f: Folder) -> bool | None:
+    """Within a side of a branch its condition is a constant."""
+    changed = None
+    for region, known in ((op.true_region, 1), (op.false_region, 0)):
+        inside = [use for use in op.cond.uses if _within(use.operation, region)]
+        if inside:
+            constant = f.constant(op.cond.type, known)
+            for use in inside:
+                use.operation.operands[use.index] = constant
+            changed = True
+    return changed
+
+
+@rule(scf.IfOp)
+def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
+    """A result that is not used, or that is the same value from outside on both sides, goes.
+
+    Where both sides give values from outside, a choice between them does. JAX's branches end so
+    where a value is only passed on.
+    """
+    if not op.results:
+        return None
+    yields = [_yield(region) for region in (op.true_region, op.false_region)]
+    if None in yields:
+        return None
+    kept: list[int] = []
+    for index, result in enumerate(op.results):
+        if result.first_use is None:
+            continue
+        left, right = (end.operands[index] for end in yields if end is not None)
+        if not (_outside(left, op) and _outside(right, op) and _selectable(left, right)):
+            kept.append(index)
+            continue
+        value = left if same(left, right) else f.emit(arith.SelectOp(op.cond, left, right))
+        result.replace_all_uses_with(value)
+    if len(kept) == len(op.results):
+        return None
+    for end in yields:
+        if end is not None:
+            end.operands = [end.operands[index] for index in kept]
+    new = scf.IfOp.create(
+        operands=[op.cond],
+        result_types=[op.results[index].type for index in kept],
+        properties=op.properties,
+        attributes=op.attributes,
+        regions=[op.detach_region(region) for region in list(op.regions)],
+    )
+    f.insert(new)
+    for index, result in zip(kept, new.results, strict=True):
+        op.results[index].replace_all_uses_with(result)
+    _erase(op)
+    return True
+
+
+def inline(op: Operation, region: Region, arguments: tuple[SSAValue, ...]) -> None:
+    """Puts the block of `region` in the place of `op`, whose results are what it yields."""
+    block, outer = region.block, op.parent
+    assert outer is not None
+    for argument, value in zip(block.args, arguments, strict=True):
+        argument.replace_all_uses_with(value)
+    end = block.last_op
+    assert isinstance(end, scf.YieldOp)
+    for result, value in zip(op.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+    _erase(end)
+    for inner in list(block.ops):
+        inner.detach()
+        outer.insert_op_before(inner, op)
+    _erase(op)
+
+
+def _yield(region: Region) -> scf.YieldOp | None:
+    if not region.blocks:
+        return None
+    end = region.block.last_op
+    return end if isinstance(end, scf.YieldOp) else None
+
+
+def _within(op: Operation | None, region: Region) -> bool:
+    while op is not None:
+        if op.parent_region() is region:
+            return True
+        op = op.parent_op()
+    return False
+
+
+def _outside(value: SSAValue, op: Operation) -> bool:
+    """Whether `value` is made outside of the regions of `op`; constants move there."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        inside = owner.parent_op()
+    elif not any(owner.parent_region() is region for region in op.regions):
+        inside = owner.parent_op()
+    elif isinstance(owner, vector.BroadcastOp) and not _outside(owner.source, op):
+        return False
+    elif isinstance(owner, vector.BroadcastOp | arith.ConstantOp):
+        assert op.parent is not None
+        owner.detach()
+        op.parent.insert_op_before(owner, op)
+        return True
+    else:
+        return False
+    while inside is not None and inside is not op:
+        inside = inside.parent_op()
+    return inside is None
+
+
+def _selectable(left: SSAValue, right: SSAValue) -> bool:
+    """Whether there are choices between values of their type, or none is needed."""
+    numbers = (VectorType, IntegerType, IndexType, AnyFloat)
+    return same(left, right) or isinstance(left.type, numbers)
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()

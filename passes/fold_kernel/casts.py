@@ -1,0 +1,128 @@
+"""Casts there and back, one after another, and of constants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import BFloat16Type, Float32Type
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith
+from pallasite.passes.fold_kernel.driver import (
+    Folder,
+    element_of,
+    integer,
+    number,
+    rule,
+    width_of,
+)
+
+_EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+
+
+@rule(arith.TruncIOp)
+def fold_truncation(op: arith.TruncIOp, f: Folder) -> SSAValue | None:
+    """A truncated extension extends or truncates by less, or not at all."""
+    owner = op.input.owner
+    if isinstance(owner, arith.TruncIOp):
+        return _cast(arith.TruncIOp, owner.input, op, f)
+    if not isinstance(owner, _EXTENSIONS):
+        return None
+    narrow, wanted = (width_of(element_of(v)) for v in (owner.input, op.result))
+    if narrow == wanted:
+        return owner.input
+    return _cast(type(owner) if narrow < wanted else arith.TruncIOp, owner.input, op, f)
+
+
+@rule(*_EXTENSIONS)
+def fold_extension(op: arith.ExtSIOp | arith.ExtUIOp, f: Folder) -> SSAValue | None:
+    """Extensions by the same rule are one, and what was extended by zeros has no sign."""
+    owner = op.input.owner
+    if isinstance(owner, arith.ExtUIOp):
+        return _cast(arith.ExtUIOp, owner.input, op, f)
+    if isinstance(owner, arith.ExtSIOp) and isinstance(op, arith.ExtSIOp):
+        return _cast(arith.ExtSIOp, owner.input, op, f)
+    return None
+
+
+@rule(arith.IndexCastOp, arith.BitcastOp)
+def fold_cast_back(op: Operation, f: Folder) -> SSAValue | None:
+    """A cast back to the first type is the first value."""
+    owner = op.operands[0].owner
+    if not isinstance(owner, type(op)) or owner.operands[0].type != op.results[0].type:
+        return None
+    return owner.operands[0]
+
+
+@rule(arith.TruncFOp)
+def fold_rounding(op: arith.TruncFOp, f: Folder) -> SSAValue | None:
+    """A float that was extended has nothing to round."""
+    owner = op.input.owner
+    if isinstance(owner, arith.ExtFOp) and owner.input.type == op.result.type:
+        return owner.input
+    return None
+
+
+@rule(*_EXTENSIONS, arith.TruncIOp, arith.IndexCastOp)
+def fold_cast_of_integer(op: Operation, f: Folder) -> SSAValue | None:
+    """A cast of an integer constant is one."""
+    known = integer(op.operands[0])
+    if known is None:
+        return None
+    width = width_of(element_of(op.operands[0]))
+    if isinstance(op, arith.ExtUIOp):
+        known &= (1 << width) - 1
+    elif width == 1 and not isinstance(op, arith.TruncIOp):
+        # The only bit is the sign: true is -1.
+        known = -known
+    return f.constant(op.results[0].type, known)
+
+
+@rule(arith.SIToFPOp, arith.UIToFPOp)
+def fold_number_of_integer(op: Operation, f: Folder) -> SSAValue | None:
+    """A constant that a float type holds exactly is a constant of that type."""
+    known = integer(op.operands[0])
+    if known is None:
+        return None
+    width = width_of(element_of(op.operands[0]))
+    if isinstance(op, arith.UIToFPOp):
+        known &= (1 << width) - 1
+    elif width == 1:
+        known = -known
+    return _exact(float(known), op, f)
+
+
+@rule(arith.FPToSIOp)
+def fold_integer_of_number(op: arith.FPToSIOp, f: Folder) -> SSAValue | None:
+    """A float constant that lies within the integer type loses its fraction."""
+    known, width = number(op.input), width_of(element_of(op.result))
+    if known is None or not math.isfinite(known) or width == 1:
+        return None
+    limit = 1 << (width - 1)
+    return f.constant(op.result.type, int(known)) if -limit <= int(known) < limit else None
+
+
+@rule(arith.ExtFOp, arith.TruncFOp)
+def fold_cast_of_number(op: Operation, f: Folder) -> SSAValue | None:
+    """A float constant that both types hold is a constant of the other."""
+    known = number(op.operands[0])
+    return None if known is None or not math.isfinite(known) else _exact(known, op, f)
+
+
+def _exact(known: float, op: Operation, f: Folder) -> SSAValue | None:
+    """The constant, if f32 or bf16, whichever the result has, holds it exactly."""
+    element = element_of(op.results[0])
+    word = np.float32(known)
+    if not isinstance(element, Float32Type | BFloat16Type) or float(word) != known:
+        return None
+    if isinstance(element, BFloat16Type) and int(word.view(np.uint32)) & 0xFFFF:
+        return None
+    return f.constant(op.results[0].type, known)
+
+
+def _cast(kind: type[Operation], value: SSAValue, op: Operation, f: Folder) -> SSAValue:
+    """`value` cast to the type of `op`'s result."""
+    result: Any = op.results[0].type
+    return f.emit(kind.create(operands=[value], result_types=[result]))

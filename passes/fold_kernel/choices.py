@@ -1,0 +1,97 @@
+"""Choices whose outcome is known, or that another operation makes."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith
+from pallasite.dialects.types import bit_width
+from pallasite.passes.fold_kernel.comparisons import predicate
+from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same
+
+_EXTREMA: dict[str, type[Operation]] = {
+    "slt": arith.MinSIOp, "sle": arith.MinSIOp, "sgt": arith.MaxSIOp, "sge": arith.MaxSIOp,
+}  # fmt: skip
+_OTHERS = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
+
+
+@rule(arith.SelectOp)
+def fold_choice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """A choice by a constant, or between a value and itself, is a value."""
+    known = integer(op.cond)
+    if same(op.lhs, op.rhs) or known == 1:
+        return op.lhs
+    return op.rhs if known == 0 else None
+
+
+@rule(arith.SelectOp)
+def fold_choice_of_equals(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """`x == y ? x : y` is `y`, and `x != y ? x : y` is `x`."""
+    compared = op.cond.owner
+    if not isinstance(compared, arith.CmpiOp) or predicate(compared) not in ("eq", "ne"):
+        return None
+    if not _among(op, compared.lhs, compared.rhs) and not _among(op, compared.rhs, compared.lhs):
+        return None
+    return op.rhs if predicate(compared) == "eq" else op.lhs
+
+
+@rule(arith.SelectOp)
+def choose_extremum(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """`x < y ? x : y` of vectors of i32 is a minimum.
+
+    The compiler does that with any integers. Narrow ones have no minimum, so for them the choice
+    stays, and `check-kernel` refuses it.
+    """
+    compared = op.cond.owner
+    if not isinstance(compared, arith.CmpiOp) or not isinstance(op.result.type, VectorType):
+        return None
+    name = predicate(compared)
+    if name not in _EXTREMA or bit_width(op.result.type) != 32:
+        return None
+    if _among(op, compared.rhs, compared.lhs):
+        name = _OTHERS[name]
+    elif not _among(op, compared.lhs, compared.rhs):
+        return None
+    return f.emit(_EXTREMA[name].create(operands=op.operands[1:], result_types=[op.result.type]))
+
+
+@rule(arith.SelectOp)
+def fold_choice_twice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """`m ? (m ? x : y) : z` is `m ? x : z`, and so for the other side."""
+    left, right = op.lhs, op.rhs
+    while isinstance(left.owner, arith.SelectOp) and left.owner.cond is op.cond:
+        left = left.owner.lhs
+    while isinstance(right.owner, arith.SelectOp) and right.owner.cond is op.cond:
+        right = right.owner.rhs
+    if left is op.lhs and right is op.rhs:
+        return None
+    return f.emit(arith.SelectOp(op.cond, left, right))
+
+
+@rule(arith.SelectOp)
+def turn_choice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """By a scalar, `not c ? x : y` is `c ? y : x`."""
+    owner = op.cond.owner
+    if isinstance(op.cond.type, VectorType) or not isinstance(owner, arith.XOrIOp):
+        return None
+    for one, other in (owner.operands, reversed(owner.operands)):
+        if integer(other) == 1:
+            return f.emit(arith.SelectOp(one, op.rhs, op.lhs))
+    return None
+
+
+@rule(arith.SelectOp)
+def fold_choice_of_truth(op: arith.SelectOp, f: Folder) -> SSAValue | None:
+    """Scalars: `c ? true : false` is `c`, `c ? false : true` is `not c`."""
+    if op.result.type != i1 or element_of(op.cond) != i1:
+        return None
+    known = integer(op.lhs), integer(op.rhs)
+    if known == (1, 0):
+        return op.cond
+    return f.emit(arith.XOrIOp(op.cond, op.rhs)) if known == (0, 1) else None
+
+
+def _among(op: arith.SelectOp, first: SSAValue, second: SSAValue) -> bool:
+    """Whether `op` chooses between these two values, in this order."""
+    return same(op.lhs, first) and same(op.rhs, second)

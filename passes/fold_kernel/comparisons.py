@@ -1,0 +1,82 @@
+"""Comparisons of integers whose outcome is known, or that ask whether a mask is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import IntegerType, VectorType, i1
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import arith
+from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
+
+EQUAL = ("eq", "sle", "sge", "ule", "uge")
+"""Predicates that hold between a value and itself."""
+_ORDERS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+}  # fmt: skip
+_MIRRORED = {
+    "eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
+    "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
+}  # fmt: skip
+_OPPOSITE = {
+    "eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",
+    "ult": "uge", "ule": "ugt", "ugt": "ule", "uge": "ult",
+}  # fmt: skip
+
+
+def predicate(op: arith.CmpiOp) -> str:
+    """The predicate's name, as MLIR writes it."""
+    return CMPI_PREDICATES[op.predicate.value.data]
+
+
+@rule(arith.CmpiOp)
+def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
+    """A comparison of a value with itself, or of two constants, is a constant."""
+    name = predicate(op)
+    if same(op.lhs, op.rhs):
+        return f.constant(op.result.type, int(name in EQUAL))
+    left, right = integer(op.lhs), integer(op.rhs)
+    if left is None or right is None:
+        return None
+    width = width_of(element_of(op.lhs))
+    if name[0] == "u":
+        left, right = (v & ((1 << width) - 1) for v in (left, right))
+    elif name[0] == "s" and width == 1:
+        # The only bit is the sign: true is -1.
+        left, right = -left, -right
+    return f.constant(op.result.type, int(_ORDERS[name[-2:]](left, right)))
+
+
+@rule(arith.CmpiOp)
+def fold_question_of_mask(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
+    """`ext(m) != 0`, `m != false` and `m == true` are `m`."""
+    name, known = predicate(op), integer(op.rhs)
+    if element_of(op.lhs) == i1:
+        return op.lhs if (name, known) in (("ne", 0), ("eq", 1)) else None
+    owner = op.lhs.owner
+    if (name, known) == ("ne", 0) and isinstance(owner, arith.ExtUIOp | arith.ExtSIOp):
+        return owner.input if element_of(owner.input) == i1 else None
+    return None
+
+
+@rule(arith.CmpiOp)
+def move_constant_right(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
+    """`0 < x` is `x > 0`."""
+    if integer(op.lhs) is None or integer(op.rhs) is not None:
+        return None
+    return f.emit(arith.CmpiOp(op.rhs, op.lhs, _MIRRORED[predicate(op)]))
+
+
+@rule(arith.XOrIOp)
+def negate_comparison(op: arith.XOrIOp, f: Folder) -> SSAValue | None:
+    """A scalar `not (x < y)` is `x >= y`."""
+    if isinstance(op.result.type, VectorType) or op.result.type != IntegerType(1):
+        return None
+    for one, other in (op.operands, reversed(op.operands)):
+        if isinstance(one.owner, arith.CmpiOp) and integer(other) == 1:
+            compared = one.owner
+            return f.emit(arith.CmpiOp(compared.lhs, compared.rhs, _OPPOSITE[predicate(compared)]))
+    return None

@@ -1,0 +1,221 @@
+"""The walk of `fold-kernel` and what its rules share.
+
+    %m = arith.maxsi %x, %x : vector<32x128xi8>
+    %s = arith.select %true, %m, %y : vector<32x128xi8>
+    tpu.vector_store %o[%c0, %c0], %s ...
+becomes
+    tpu.vector_store %o[%c0, %c0], %x ...
+
+The TPU compiler brings a kernel into MLIR's canonical form before it judges anything, so what folds
+there may be of any type, and what is then unused is never looked at: a maximum of bytes, which no
+chip has, is fine between a value and itself. The rules here are those of that canonical form that
+decide what a kernel consists of (asked of libtpu 0.0.51 for v4 to v7x). Forms that only say the
+same differently, like sums of constants put together, are left to later passes.
+
+Needs a kernel in the `mosaic` or `dma` form and leaves the same form. Whatever a rule does is
+exact: it holds for NaN, for -0.0 and for integers that wrap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.dialects import arith, func, vector
+from pallasite.dialects.types import splat, splat_value
+from pallasite.passes.dead_code import remove_dead_code
+
+Rule = Callable[..., "SSAValue | bool | None"]
+Admits = Callable[[str, Operation], bool]
+"""Whether the rule of that name may look at that operation; for finding a wrong rule."""
+
+_RULES: dict[type[Operation], list[Rule]] = {}
+_MOST_ROUNDS = 10
+"""How often the kernel is walked at most; each walk meets what the one before has made."""
+
+
+def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
+    """Registers a rule `(op, folder) -> value that replaces its one result`.
+
+    It returns None to keep the operation, and True where it has changed or replaced it itself.
+    """
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            _RULES.setdefault(kind, []).append(function)
+        return function
+
+    return register
+
+
+class Folder:
+    """Applies the rules to one function; rules create operations through it."""
+
+    def __init__(self, admits: Admits | None = None) -> None:
+        """`admits(rule, op)` is asked before `rule` looks at `op`."""
+        self._admits = admits
+        self._anchor: Operation | None = None
+        self._changed = False
+
+    def function(self, function: func.FuncOp) -> None:
+        """Folds until nothing changes, and removes what is unused."""
+        for _ in range(_MOST_ROUNDS):
+            self._changed = False
+            for block in function.body.blocks:
+                remove_dead_code(block)
+                self._block(block)
+            if not self._changed:
+                break
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.ops):
+            rules = _RULES.get(type(op))
+            if rules is not None:
+                self._operation(op, rules)
+            if op.parent is block and op.regions:
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._block(inner)
+
+    def _operation(self, op: Operation, rules: list[Rule]) -> None:
+        for apply in rules:
+            if self._admits is not None and not self._admits(apply.__name__, op):
+                continue
+            self._anchor = op
+            answer = apply(op, self)
+            if answer is None:
+                continue
+            self._changed = True
+            if isinstance(answer, SSAValue):
+                op.results[0].replace_all_uses_with(answer)
+                op.detach()
+                op.erase()
+            if op.parent is None:
+                return
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Inserts `op` in front of the operation under revision; returns its first result."""
+        self.insert(op)
+        return op.results[0]
+
+    def insert(self, op: Operation) -> None:
+        """Inserts `op` in front of the operation under revision, at the same source line."""
+        assert self._anchor is not None and self._anchor.parent is not None
+        op.location = self._anchor.location
+        self._anchor.parent.insert_op_before(op, self._anchor)
+
+    def constant(self, kind: Attribute, number: int | float) -> SSAValue:
+        """A constant of type `kind`, every element of which is `number`."""
+        vector_type = kind if isinstance(kind, VectorType) else None
+        element = vector_type.element_type if vector_type is not None else kind
+        if isinstance(element, IntegerType | IndexType):
+            number = _signed(int(number), width_of(element))
+            value: Attribute = IntegerAttr(int(number), element)
+        else:
+            value = FloatAttr(float(number), cast(Any, element))
+        if vector_type is not None:
+            value = splat(cast(VectorType[Attribute], vector_type), number)
+        return self.emit(arith.ConstantOp(cast(Any, value)))
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a vector, or the type of a scalar."""
+    kind = value.type
+    return cast(VectorType[Attribute], kind).element_type if isinstance(kind, VectorType) else kind
+
+
+def width_of(kind: Attribute) -> int:
+    """Bits of an integer type; an index is judged as one of 64 bits."""
+    return kind.width.data if isinstance(kind, IntegerType) else 64
+
+
+def integer(value: SSAValue) -> int | None:
+    """What an integer, or every element of a vector, is known to be; an i1 is 0 or 1."""
+    kind = element_of(value)
+    if not isinstance(kind, IntegerType | IndexType):
+        return None
+    known = _known(value)
+    if known is None:
+        return None
+    return int(known) & 1 if kind == i1 else _signed(int(known), width_of(kind))
+
+
+def number(value: SSAValue) -> float | None:
+    """What a float, or every element of a vector, is known to be; it may be NaN."""
+    if isinstance(element_of(value), IntegerType | IndexType):
+        return None
+    return _known(value)
+
+
+def same(one: SSAValue, other: SSAValue) -> bool:
+    """Whether both are one value, or equal constants, with the signs of their zeros."""
+    if one is other:
+        return True
+    if one.type != other.type:
+        return False
+    known = integer(one)
+    if known is not None:
+        return known == integer(other)
+    left, right = number(one), number(other)
+    if left is None or right is None:
+        return False
+    return left == right and math.copysign(1, left) == math.copysign(1, right)
+
+
+def _known(value: SSAValue) -> int | float | None:
+    owner = value.owner
+    while isinstance(owner, vector.BroadcastOp):
+        owner = owner.source.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return None
+    constant = owner.value
+    if isinstance(constant, FloatAttr | IntegerAttr):
+        return cast("FloatAttr[Any] | IntegerAttr[Any]", constant).value.data
+    return splat_value(constant)
+
+
+def _signed(value: int, width: int) -> int:
+    value &= (1 << width) - 1
+    return value - (1 << width) if width > 1 and value >> (width - 1) else value
+
+
+def fold_kernel(module: ModuleOp, admits: Admits | None = None) -> None:
+    """Folds the functions of `module` in place."""
+    from pallasite.passes.fold_kernel import rules
+
+    rules.load()
+    for function in module.body.block.ops:
+        if isinstance(function, func.FuncOp):
+            Folder(admits).function(function)
+
+
+@dataclass(frozen=True)
+class FoldKernelPass(ModulePass):
+    """Brings a kernel into the form that `check-kernel` judges."""
+
+    name = "fold-kernel"
+
+    target: str = "v5e"
+    """Any: what folds does not depend on the target."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        fold_kernel(op)
+
+    def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
+        """`apply` with only the rewrites that `admits` lets through; the others are left out."""
+        fold_kernel(op, admits)

@@ -1,0 +1,183 @@
+"""Integer arithmetic, of scalars and vectors of any width: neutral and absorbing operands, values
+that meet themselves, sums that cancel, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith
+from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
+
+_COMMUTATIVE = (
+    arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp,
+    arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp,
+)  # fmt: skip
+_NEUTRAL: dict[type[Operation], Callable[[int], int]] = {
+    **dict.fromkeys(
+        (
+            arith.AddiOp, arith.SubiOp, arith.OrIOp, arith.XOrIOp, arith.MaxUIOp, arith.ShLIOp,
+            arith.ShRSIOp, arith.ShRUIOp,
+        ),
+        lambda width: 0,
+    ),
+    **dict.fromkeys((arith.MuliOp, arith.DivSIOp, arith.DivUIOp), lambda width: 1),
+    **dict.fromkeys((arith.AndIOp, arith.MinUIOp), lambda width: _ones(width)),
+    arith.MaxSIOp: lambda width: _least(width),
+    arith.MinSIOp: lambda width: _greatest(width),
+}  # fmt: skip
+"""Right operands, by width, that leave the left one as it is."""
+_ABSORBING: dict[type[Operation], Callable[[int], int]] = {
+    **dict.fromkeys((arith.MuliOp, arith.AndIOp, arith.MinUIOp), lambda width: 0),
+    **dict.fromkeys((arith.OrIOp, arith.MaxUIOp), lambda width: _ones(width)),
+    arith.MaxSIOp: lambda width: _greatest(width),
+    arith.MinSIOp: lambda width: _least(width),
+}
+"""Right operands that the result is, whatever the left one."""
+_IDEMPOTENT = (
+    arith.AndIOp, arith.OrIOp, arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp,
+)  # fmt: skip
+_CONSTANTS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda a, b: a + b,
+    arith.SubiOp: lambda a, b: a - b,
+    arith.MuliOp: lambda a, b: a * b,
+    arith.AndIOp: lambda a, b: a & b,
+    arith.OrIOp: lambda a, b: a | b,
+    arith.XOrIOp: lambda a, b: a ^ b,
+    arith.MaxSIOp: max,
+    arith.MinSIOp: min,
+}
+"""Results, to be wrapped, of operands with their signs. One of one bit has none: 0 or 1."""
+_UNSIGNED: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.MaxUIOp: max,
+    arith.MinUIOp: min,
+}
+_DIVISIONS: dict[type[Operation], Callable[[int, int], int]] = {
+    # Towards zero; a remainder has the sign of the dividend.
+    arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
+}
+_UNSIGNED_DIVISIONS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.DivUIOp: lambda a, b: a // b,
+    arith.RemUIOp: lambda a, b: a % b,
+}
+
+
+def _ones(width: int) -> int:
+    """All bits set: -1, or true."""
+    return 1 if width == 1 else -1
+
+
+def _least(width: int) -> int:
+    return 1 if width == 1 else -(1 << (width - 1))
+
+
+def _greatest(width: int) -> int:
+    return 0 if width == 1 else (1 << (width - 1)) - 1
+
+
+@rule(*_NEUTRAL)
+def fold_neutral(op: Operation, f: Folder) -> SSAValue | None:
+    """`x + 0`, `x * 1`, `x & -1` and the like are `x`."""
+    left, right = op.operands
+    neutral = _NEUTRAL[type(op)](width_of(element_of(left)))
+    if integer(right) == neutral:
+        return left
+    return right if isinstance(op, _COMMUTATIVE) and integer(left) == neutral else None
+
+
+@rule(*_ABSORBING)
+def fold_absorbing(op: Operation, f: Folder) -> SSAValue | None:
+    """`x * 0`, `x & 0`, `x | -1` and the like are the constant."""
+    absorbing = _ABSORBING[type(op)](width_of(element_of(op.operands[0])))
+    return next((v for v in op.operands if integer(v) == absorbing), None)
+
+
+@rule(*_IDEMPOTENT)
+def foldsame(op: Operation, f: Folder) -> SSAValue | None:
+    """`x & x`, `x | x` and extrema of `x` and `x` are `x`."""
+    left, right = op.operands
+    return left if same(left, right) else None
+
+
+@rule(arith.SubiOp, arith.XOrIOp)
+def fold_difference_ofsame(op: Operation, f: Folder) -> SSAValue | None:
+    """`x - x` and `x ^ x` are 0."""
+    left, right = op.operands
+    return f.constant(op.results[0].type, 0) if same(left, right) else None
+
+
+@rule(arith.RemSIOp, arith.RemUIOp)
+def fold_remainder_by_one(op: Operation, f: Folder) -> SSAValue | None:
+    """`x % 1` is 0."""
+    one = width_of(element_of(op.operands[0])) > 1 and integer(op.operands[1]) == 1
+    return f.constant(op.results[0].type, 0) if one else None
+
+
+@rule(arith.AddiOp)
+def fold_sum_of_difference(op: arith.AddiOp, f: Folder) -> SSAValue | None:
+    """`(x - y) + y` is `x`."""
+    for one, other in (op.operands, reversed(op.operands)):
+        if isinstance(one.owner, arith.SubiOp) and same(one.owner.rhs, other):
+            return one.owner.lhs
+    return None
+
+
+@rule(arith.SubiOp)
+def fold_difference_of_sum(op: arith.SubiOp, f: Folder) -> SSAValue | None:
+    """`(x + y) - y` is `x`, and `x - (x - y)` is `y`."""
+    left, right = op.lhs, op.rhs
+    if isinstance(left.owner, arith.AddiOp):
+        for one, other in (left.owner.operands, reversed(left.owner.operands)):
+            if same(other, right):
+                return one
+    if isinstance(right.owner, arith.SubiOp) and same(right.owner.lhs, left):
+        return right.owner.rhs
+    return None
+
+
+@rule(arith.XOrIOp)
+def fold_xor_twice(op: arith.XOrIOp, f: Folder) -> SSAValue | None:
+    """`(x ^ y) ^ y` is `x`; a mask that is negated twice is the mask."""
+    for one, other in (op.operands, reversed(op.operands)):
+        if not isinstance(one.owner, arith.XOrIOp):
+            continue
+        for kept, gone in (one.owner.operands, reversed(one.owner.operands)):
+            if same(gone, other):
+                return kept
+    return None
+
+
+@rule(arith.AndIOp, arith.OrIOp)
+def fold_with_complement(op: Operation, f: Folder) -> SSAValue | None:
+    """`x & ~x` is 0, `x | ~x` is -1."""
+    width = width_of(element_of(op.operands[0]))
+    for one, other in (op.operands, reversed(op.operands)):
+        owner = other.owner
+        if not isinstance(owner, arith.XOrIOp):
+            continue
+        for kept, mask in (owner.operands, reversed(owner.operands)):
+            if same(kept, one) and integer(mask) == _ones(width):
+                result = 0 if isinstance(op, arith.AndIOp) else _ones(width)
+                return f.constant(op.results[0].type, result)
+    return None
+
+
+@rule(*_CONSTANTS, *_UNSIGNED, *_DIVISIONS, *_UNSIGNED_DIVISIONS)
+def fold_constants(op: Operation, f: Folder) -> SSAValue | None:
+    """An operation on constants is one, unless it divides by zero or overflows."""
+    left, right = (integer(v) for v in op.operands)
+    if left is None or right is None:
+        return None
+    kind, width = type(op), width_of(element_of(op.operands[0]))
+    if width == 1 and kind not in (arith.AndIOp, arith.OrIOp, arith.XOrIOp):
+        return None
+    if kind in _UNSIGNED or kind in _UNSIGNED_DIVISIONS:
+        left, right = (v & ((1 << width) - 1) for v in (left, right))
+    if kind in _DIVISIONS or kind in _UNSIGNED_DIVISIONS:
+        if right == 0 or (left == _least(width) and right == -1):
+            return None
+    tables = (_CONSTANTS, _UNSIGNED, _DIVISIONS, _UNSIGNED_DIVISIONS)
+    (compute,) = (table[kind] for table in tables if kind in table)
+    return f.constant(op.results[0].type, compute(left, right))

@@ -1,0 +1,120 @@
+"""Loops that run at most once, and values that they carry without changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import scf
+from pallasite.passes.fold_kernel.branches import inline
+from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, width_of
+
+
+@rule(scf.ForOp)
+def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
+    """A loop that runs once is its body, one that never runs its initial values."""
+    lower, upper, step = (integer(v) for v in (op.lb, op.ub, op.step))
+    if op.unsigned_cmp is not None:
+        mask = (1 << width_of(element_of(op.lb))) - 1
+        lower, upper, step = (None if v is None else v & mask for v in (lower, upper, step))
+    if op.lb is op.ub or (lower is not None and upper is not None and upper <= lower):
+        for result, initial in zip(op.results, op.iter_args, strict=True):
+            result.replace_all_uses_with(initial)
+        op.detach()
+        op.erase()
+        return True
+    if lower is None or upper is None or step is None or not step >= upper - lower:
+        return None
+    inline(op, op.body, (op.lb, *op.iter_args))
+    return True
+
+
+@rule(scf.ForOp)
+def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
+    """What a loop passes on as it came is the initial value, inside and behind it."""
+    end = op.body.block.last_op
+    if not isinstance(end, scf.YieldOp):
+        return None
+    arguments = op.body.block.args[1:]
+    fixed = {
+        index
+        for index, (argument, initial) in enumerate(zip(arguments, op.iter_args, strict=True))
+        if end.operands[index] is argument or end.operands[index] is initial
+    }
+    if not fixed:
+        return None
+    for index in sorted(fixed, reverse=True):
+        argument = arguments[index]
+        argument.replace_all_uses_with(op.iter_args[index])
+        op.results[index].replace_all_uses_with(op.iter_args[index])
+        op.body.block.erase_arg(argument)
+    kept = [index for index in range(len(arguments)) if index not in fixed]
+    end.operands = [end.operands[index] for index in kept]
+    new = scf.ForOp.create(
+        operands=[op.lb, op.ub, op.step, *(op.iter_args[index] for index in kept)],
+        result_types=[op.results[index].type for index in kept],
+        properties=op.properties,
+        attributes=op.attributes,
+        regions=[op.detach_region(op.body)],
+    )
+    f.insert(new)
+    for index, result in zip(kept, new.results, strict=True):
+        op.results[index].replace_all_uses_with(result)
+    op.detach()
+    op.erase()
+    return True
+
+
+@rule(scf.WhileOp)
+def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
+    """What a `while` loop passes on as it came is the initial value, inside and behind it."""
+    before, after = op.before_region.block, op.after_region.block
+    condition, end = before.last_op, after.last_op
+    if not isinstance(condition, scf.ConditionOp) or not isinstance(end, scf.YieldOp):
+        return None
+    fixed = {
+        index
+        for index, (argument, initial) in enumerate(zip(before.args, op.arguments, strict=True))
+        if end.operands[index] in (initial, *_seen_as(argument, condition, after.args))
+    }
+    if not fixed:
+        return None
+    places: set[int] = set()
+    for index in sorted(fixed, reverse=True):
+        argument, initial = before.args[index], op.arguments[index]
+        for place, value in enumerate(condition.args):
+            if value is argument:
+                after.args[place].replace_all_uses_with(initial)
+                op.results[place].replace_all_uses_with(initial)
+                places.add(place)
+        argument.replace_all_uses_with(initial)
+        before.erase_arg(argument)
+    for place in sorted(places, reverse=True):
+        after.erase_arg(after.args[place])
+    condition.operands = [
+        condition.condition,
+        *(value for place, value in enumerate(condition.args) if place not in places),
+    ]
+    end.operands = [value for index, value in enumerate(end.operands) if index not in fixed]
+    kept = [result for place, result in enumerate(op.results) if place not in places]
+    new = scf.WhileOp.create(
+        operands=[value for index, value in enumerate(op.arguments) if index not in fixed],
+        result_types=[result.type for result in kept],
+        properties=op.properties,
+        attributes=op.attributes,
+        regions=[op.detach_region(region) for region in list(op.regions)],
+    )
+    f.insert(new)
+    for old, result in zip(kept, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    op.detach()
+    op.erase()
+    return True
+
+
+def _seen_as(
+    argument: SSAValue, condition: scf.ConditionOp, inside: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """The arguments of a `while` loop's body that are `argument` of its condition."""
+    return [inside[place] for place, value in enumerate(condition.args) if value is argument]

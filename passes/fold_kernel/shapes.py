@@ -1,0 +1,39 @@
+"""Changes of shape that change nothing."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import vector
+from pallasite.passes.fold_kernel.driver import Folder, rule
+
+
+@rule(vector.ShapeCastOp)
+def fold_reshape(op: vector.ShapeCastOp, f: Folder) -> SSAValue | None:
+    """A reshape back to the first shape is the first value."""
+    source = op.operands[0]
+    while source.type != op.results[0].type and isinstance(source.owner, vector.ShapeCastOp):
+        source = source.owner.operands[0]
+    return source if source.type == op.results[0].type else None
+
+
+@rule(vector.TransposeOp)
+def fold_transposition(op: vector.TransposeOp, f: Folder) -> SSAValue | None:
+    """A transposition that leaves every dimension in its place, or back there, is none."""
+    order = [int(d) for d in op.permutation.get_values()]
+    source = op.operands[0]
+    if order == sorted(order):
+        return source
+    first = source.owner
+    if isinstance(first, vector.TransposeOp):
+        before = [int(d) for d in first.permutation.get_values()]
+        if [before[d] for d in order] == sorted(order):
+            return first.operands[0]
+    return None
+
+
+@rule(vector.ExtractStridedSliceOp)
+def fold_whole_slice(op: vector.ExtractStridedSliceOp, f: Folder) -> SSAValue | None:
+    """A slice of all there is is the value."""
+    source = op.operands[0]
+    return source if source.type == op.results[0].type else None
