@@ -185,6 +185,11 @@ class TransposeOp(Renaming):
             raise VerifyException(f"{permutation} is no permutation of {len(grid)} grid dimensions")
         expect(self.result, self.value, [grid[d] for d in permutation])
 
+    @property
+    def keeps_all(self) -> bool:
+        permutation = integers_of(self.permutation)
+        return permutation == sorted(permutation)
+
 
 @irdl_op_definition
 class BroadcastOp(Renaming):
@@ -291,6 +296,11 @@ class TakeOp(Renaming):
         if bad:
             raise VerifyException(f"index {bad[0]} is not one of {prod(source)} registers")
         expect(self.result, self.value, target)
+
+    @property
+    def keeps_all(self) -> bool:
+        indices = integers_of(self.indices)
+        return super().keeps_all and indices == list(range(len(indices)))
 
 
 Grid = Dialect(

@@ -66,3 +66,8 @@ class Renaming(IRDLOperation, ABC):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether the result is the operand, register by register."""
+        return self.value.type == self.result.type

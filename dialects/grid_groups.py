@@ -30,7 +30,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.arith import binary_op
 from pallasite.dialects.grid_base import (
-    Renaming,
     expect,
     grid_of,
     vector_of,
@@ -158,7 +157,7 @@ def _extent(value: SSAValue) -> tuple[int, int]:
 
 
 @irdl_op_definition
-class TransposeBlocksOp(Renaming):
+class TransposeBlocksOp(IRDLOperation):
     """The transposed matrix of native tiles, in blocks of 128x128 elements; grid (.., R, C).
 
     Example: `%b = grid.transpose_blocks %a : vector<16x2x8x128xf32> -> vector<32x1x8x128xf32>`
@@ -166,6 +165,11 @@ class TransposeBlocksOp(Renaming):
 
     name = "grid.transpose_blocks"
 
+    value = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue | Operation, result_type: Attribute | None = None) -> None:

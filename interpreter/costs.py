@@ -58,9 +58,7 @@ def cost(flops: int = 0, **cycles: float) -> Cost:
 def cost_of(op: Operation, target: Target) -> Cost:
     """What one execution of `op` takes."""
     if isinstance(op, grid.Renaming | grid.ConcatOp | grid.PoisonOp | arith.ConstantOp):
-        # A transpose of blocks renames grid dimensions, too, and does work besides.
-        if not isinstance(op, grid.TransposeBlocksOp):
-            return FREE
+        return FREE
     rule = _RULES.get(type(op))
     if rule is not None:
         return rule(op, target)

@@ -30,6 +30,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
+from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, vector_of
@@ -327,7 +328,14 @@ class Converter:
     # Operations.
 
     def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op` in front of the operation under conversion and returns its first result."""
+        """Inserts `op` in front of the operation under conversion and returns its first result.
+
+        What only renames registers, and renames none, is left out: its operand is returned.
+        """
+        if isinstance(op, Renaming) and op.keeps_all:
+            value = op.value
+            op.erase()
+            return value
         self.insert(op)
         return op.results[0]
 
@@ -341,9 +349,6 @@ class Converter:
 
     def box(self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> SSAValue:
         """The registers of grid `value` in a box; `value` itself if that is all of them."""
-        shape = cast(VectorType[Attribute], value.type).get_shape()
-        if tuple(shape[: len(sizes)]) == tuple(sizes):
-            return value
         return self.emit(grid.SliceOp(value, offsets, sizes))
 
     def bitcast(self, value: SSAValue, kind: Attribute) -> SSAValue:

@@ -330,8 +330,7 @@ def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Conve
     if (plan.single_rows or plan.axis != -2) and words % SUBLANES and plan.sublane_stride:
         return _load_ragged(plan, element, blocks, words, c)
     loaded = load_registers(plan, plan.base, element, blocks, last, c)
-    kind = grid_type(plan.layout, shape, element)
-    return loaded if loaded.type == kind else c.emit(grid.ReshapeOp(loaded, kind))
+    return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
 
 
 def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:

@@ -122,8 +122,6 @@ class _Emitter:
         """A single register on every place of a grid."""
         source = cast(Vector, register.type)
         target = vector_of(source.element_type, (*shape, *source.get_shape()[-2:]))
-        if target == source:
-            return register
         return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
 
     def integers(self, mask: SSAValue) -> SSAValue:

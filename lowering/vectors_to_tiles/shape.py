@@ -38,9 +38,7 @@ Laid = tuple[VectorLayout, tuple[int, ...]]
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
     """The same registers, numbered as `layout` numbers those of `shape`."""
-    element = element_of(value)
-    kind = grid_type(layout, shape, element)
-    return value if value.type == kind else c.emit(grid.ReshapeOp(value, kind))
+    return c.emit(grid.ReshapeOp(value, grid_type(layout, shape, element_of(value))))
 
 
 def relabel(held: Tiled, shape: tuple[int, ...]) -> VectorLayout | None:
@@ -200,12 +198,9 @@ def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter)
     register = names.layout.register_shape()
 
     def reshape(operand: SSAValue, shape: Sequence[int]) -> SSAValue:
-        kind = VectorType(element, (*shape, *register))
-        return operand if operand.type == kind else c.emit(grid.ReshapeOp(operand, kind))
+        return c.emit(grid.ReshapeOp(operand, VectorType(element, (*shape, *register))))
 
     def permute(operand: SSAValue, order: Sequence[int]) -> SSAValue:
-        if list(order) == sorted(order):
-            return operand
         return c.emit(grid.TransposeOp(operand, order))
 
     value = reshape(permute(value, names.ordered), names.renamed)
