@@ -175,13 +175,17 @@ class Block:
         return box
 
     def _copy(self, box: Box, *, store: bool) -> None:
-        sizes = tuple(size for _, _, size in box)
-        far = self.operand.ref.slice(tuple(start for start, _, _ in box), sizes)
-        near = self.buffer.slice(tuple(start for _, start, _ in box), sizes)
+        far, near = self._ends(box)
         if store:
             dma.copy(near, far, self.location)
         else:
             dma.copy(far, near, self.location)
+
+    def _ends(self, box: Box) -> tuple[Ref, Ref]:
+        """The box in the array, and in the buffer."""
+        sizes = tuple(size for _, _, size in box)
+        far = self.operand.ref.slice(tuple(start for start, _, _ in box), sizes)
+        return far, self.buffer.slice(tuple(start for _, start, _ in box), sizes)
 
     def _outside(self, index: Index, step: Index) -> ExecutionError:
         return ExecutionError(

@@ -10,9 +10,11 @@ from pallasite.dialects import tpu
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.effects.semaphores import no_subcores
 from pallasite.interpreter.machine.core import Core, amount_of
+from pallasite.interpreter.machine.rounding import reach
 from pallasite.interpreter.machine.semaphores import Wait
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
+from pallasite.interpreter.promises import multiples_of_view
 
 Steps = Generator[Wait, None, None]
 
@@ -42,10 +44,12 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     """Starts a copy; to another core or device if ids are given."""
     at = source_location(op)
     spread = _operands(op)
+    rounded = multiples_of_view(op.target)
 
     def fn(core: Core, *operands: Any) -> None:
         source, sent, target, received, device, index = spread(operands)
-        core.enqueue(source, target, received, sent, device, index, at)
+        beyond = reach(target, rounded) if rounded else None
+        core.enqueue(source, target, received, sent, device, index, at, beyond)
 
     return fn
 

@@ -21,6 +21,7 @@ from pallasite.dialects.pallas import DimKind
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import pallas_steps
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.rounding import check_rounded, reach, spoil_behind
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, Function, effect, meaning
 from pallasite.interpreter.windows import IN_PLACE, Block, Index, Operand
@@ -38,6 +39,12 @@ class _Block(Block):
         location: SourceLocation | None,
     ):
         self.spec = window
+        self._tiles = {
+            d: operand.ref.blocks[d]
+            for d, dim in enumerate(window.dims)
+            if dim.kind is DimKind.BOUNDED
+        }
+        """Elements of a tile in each bounded dimension: whole tiles are transferred."""
         squeezed = tuple(d for d, dim in enumerate(window.dims) if dim.squeezed)
         # One window is as good as several here: nothing is fetched ahead.
         plain = Window(window.bounds, "", buffers=window.buffers, squeezed=squeezed)
@@ -56,6 +63,18 @@ class _Block(Block):
                 raise self._outside(index, step)
             box.append((first, first - start, last - first))
         return box
+
+    def _copy(self, box: list[tuple[int, int, int]], *, store: bool) -> None:
+        super()._copy(box, store=store)
+        if not self._tiles:
+            return
+        ends = self._ends(box)
+        starts, sizes = [part[0] for part in box], ends[0].shape
+        check_rounded(self.operand.ref, starts, sizes, self._tiles, self.location)
+        target = ends[0 if store else 1]
+        rounded = reach(target, self._tiles)
+        if rounded is not None:
+            spoil_behind(target, rounded.shape)
 
 
 class _Place:

@@ -15,8 +15,10 @@ from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
+from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
+from pallasite.interpreter.promises import kept_dimensions, multiples
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 
 
@@ -28,6 +30,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
     shape = shape_of(op.result.type)
     unknown = [d for d, n in enumerate(shape) if n == DYNAMIC_INDEX]
     counted = is_counted(op.result)
+    rounded = multiples(op)
 
     def fn(ref: Ref, *operands: int) -> Ref:
         return ref.slice(operands[:rank], shape, at)
@@ -36,6 +39,8 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
         sizes = list(shape)
         for d, size in zip(unknown, operands[rank:], strict=True):
             sizes[d] = size
+        if rounded and not counted:
+            check_rounded(ref, operands[:rank], sizes, rounded, at)
         return ref.slice(operands[:rank], sizes, at, counted)
 
     return dynamic if unknown else fn
@@ -44,14 +49,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
 @meaning(tpu.MemrefSqueezeOp)
 def memref_squeeze(op: tpu.MemrefSqueezeOp, facts: Facts) -> Callable[[Ref], Ref]:
     """Without dimensions of size 1, which are told apart by the types."""
-    source, result = shape_of(op.input.type), shape_of(op.result.type)
-    kept: list[int] = []
-    wanted = len(result) - 1
-    for d in range(len(source) - 1, -1, -1):
-        if wanted >= 0 and source[d] == result[wanted]:
-            kept.append(d)
-            wanted -= 1
-    kept.reverse()
+    kept = kept_dimensions(op)
     return lambda ref: ref.keep(kept)
 
 

@@ -241,6 +241,7 @@ class Core:
         device: int | None = None,
         core: int | None = None,
         at: SourceLocation | None = None,
+        reach: Ref | None = None,
     ) -> Transfer:
         """Starts a copy, to this core or to a peer; returns at once."""
         remote = device is not None or core is not None
@@ -258,6 +259,7 @@ class Core:
             amount_of(target_semaphore, target),
             at,
             remote and receiver is not self,
+            reach,
         )
         self.machine.engine.enqueue(transfer)
         return transfer

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Literal
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine import transfer as transfers
 from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.rounding import spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -53,6 +54,8 @@ class Transfer:
     target_amount: int
     location: SourceLocation | None = None
     remote: bool = False
+    reach: Ref | None = None
+    """The target with what is overwritten behind it, if the transfer is one of whole tiles."""
     data: Ref | None = None
     """A copy of the source, between the two halves of a transfer."""
     read: bool = False
@@ -117,7 +120,7 @@ def _aliases_apart(transfer: Transfer, flying: Iterable[Transfer]) -> None:
         for read, write in ((transfer, other), (other, transfer)):
             if write.remote or not write.target.buffer.aliased:
                 continue
-            if not read.read and _share_elements(read.source, write.target):
+            if not read.read and _share_elements(read.source, write.reach or write.target):
                 raise broken_alias(
                     f"{transfer.describe()} overlaps {other.describe()}, which nobody has waited "
                     f"for: one reads what the other writes",
@@ -288,6 +291,8 @@ class Engine:
             memory = transfer.receiver.memory(target.buffer.memory.kind)
             target = target.on(memory, transfer.location)
         copy(transfer.data or transfer.source, target, transfer.location)
+        if transfer.reach is not None:
+            spoil_behind(target, transfer.reach.shape)
         if not transfer.read:
             self._was_read(transfer)
         transfer.done = True

@@ -272,7 +272,7 @@ class RaceCheck(Observer):
         clock = self._clocks[number].copy()
         self._clocks[number, number] += 1
         self._published[transfer] = clock
-        target = transfer.target
+        target = transfer.reach or transfer.target
         buffer: Buffer | None = target.buffer
         if transfer.remote:
             buffer = transfer.receiver.memory(buffer.memory.kind).at(buffer.address)

@@ -50,6 +50,14 @@ def snapshot(ref: Ref) -> Ref:
     return held
 
 
+def spoil(ref: Ref) -> None:
+    """Makes all elements what memory holds that nobody has written."""
+    held = _row_major(ref)
+    held.buffer.track()
+    copy(held, ref)
+    held.buffer.forget()
+
+
 def same_bits(array: Array, ref: Ref) -> bool:
     """Whether the elements of `array`, of the same type as those of `ref`, lie in memory as they
     are: booleans do not, and types narrower than a byte have one to themselves in arrays."""

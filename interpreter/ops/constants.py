@@ -15,6 +15,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import dense_array
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
+from pallasite.interpreter.promises import is_rounded
 from pallasite.interpreter.values import carrier, round_to, scalar
 
 
@@ -44,7 +45,9 @@ def identity(op: Operation, facts: Facts) -> Function:
 
 @meaning(tpu.AssumeMultipleOp)
 def assume_multiple(op: tpu.AssumeMultipleOp, facts: Facts) -> Function:
-    """The value itself, which must be what the kernel promises."""
+    """The value itself, which must be what the kernel promises; see `promises` for sizes."""
+    if is_rounded(op):
+        return lambda value: value
     at = source_location(op)
     multiple = op.multiple.value.data
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pallasite
+
 from .counting import outcome, transfers
 from .support import DMA, S, call, equal, jnp, noise, pl, pltpu, ramp, refusal, run
 
@@ -159,6 +161,85 @@ def test_bounded_slices_from_a_table() -> None:
     program = call(body, S(32, 128), in_specs=[smem, smem, ANY], out_specs=ANY)
     x = ramp(32, 128)
     equal(run(program, starts, sizes, x, checks=("race", "sync")), x * 2)
+
+
+@feature("L17", "L18")
+@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_bounded_slices_of_any_size(lanes: bool, form: str) -> None:
+    """JAX promises that they are whole tiles: what a last tile has behind its slice is poison."""
+    shape, bound, unit = ((8, 512), 256, 128) if lanes else ((64, 128), 24, 8)
+    slices = [(256, 200), (0, 254)] if lanes else [(32, 16), (8, 9), (0, 3)]
+    table = np.array(slices, np.int32)
+
+    def body(table_ref: Any, x_ref: Any, _: Any, o_ref: Any) -> None:
+        def segment(i: Any) -> Any:
+            part = pl.ds(pl.multiple_of(table_ref[i, 0], unit), table_ref[i, 1])
+            return (0, part) if lanes else (part, 0)
+
+        block = (8, pl.BoundedSlice(bound)) if lanes else (pl.BoundedSlice(bound), 128)
+        spec = pl.BlockSpec(block, segment)
+        pltpu.emit_pipeline(copy, grid=(len(table),), in_specs=[spec], out_specs=[spec])(
+            x_ref, o_ref
+        )
+
+    program = call(
+        body,
+        S(*shape),
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ANY, ANY],
+        out_specs=ANY,
+        input_output_aliases={2: 0},
+    )
+    x, old = ramp(*shape), -ramp(*shape)
+    expected = np.array(old)
+    for start, size in slices:
+        whole = -(-size // unit) * unit
+        for part, what in ((whole, np.nan), (size, x)):
+            box = np.s_[:, start : start + part] if lanes else np.s_[start : start + part]
+            expected[box] = what if part != size else np.asarray(x)[box]
+    # Blocks have rows that nobody wrote, and the pipeline copies some of them.
+    equal(run(program, table, x, old, form=form, checks=("race", "sync")), expected)
+
+
+def sized_copy(multiple: int, poke: int | None = None, **options: Any) -> Any:
+    """Copies rows 8 to 8 + n; the kernel promises that n is a multiple of something.
+
+    Maybe it writes another row of the target while the transfer is under way.
+    """
+
+    def body(n_ref: Any, x_ref: Any, o_ref: Any, done: Any) -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+        rows = pl.ds(8, pl.multiple_of(n_ref[0], multiple))
+        transfer = pltpu.make_async_copy(x_ref.at[rows], o_ref.at[rows], done)
+        transfer.start()
+        if poke is not None:
+            o_ref[poke] = jnp.ones((128,))
+        transfer.wait()
+
+    smem, vmem = pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)
+    program = call(body, S(32, 128), in_specs=[smem, ANY], out_specs=vmem, scratch_shapes=[DMA(())])
+    return run(program, np.array([3], np.int32), ramp(32, 128), **options)
+
+
+def test_a_promised_size_is_rounded_up_to_the_end_of_its_tile() -> None:
+    result = sized_copy(8, checks=("race",))
+    expected = np.zeros((32, 128))
+    expected[8:16] = np.nan
+    expected[8:11] = ramp(32, 128)[8:11]
+    equal(result, expected)
+
+
+def test_a_promise_of_several_tiles_binds() -> None:
+    with pytest.raises(pallasite.Diagnostic, match="multiple of 16") as caught:
+        sized_copy(16)
+    assert caught.value.code == "broken-promise"
+
+
+def test_writing_behind_a_rounded_transfer_is_a_race() -> None:
+    sized_copy(8, poke=16, checks=("race",))
+    with pytest.raises(pallasite.Diagnostic) as caught:
+        sized_copy(8, poke=12, checks=("race",))
+    assert caught.value.code == "data-race"
 
 
 def by_hand(early_wait: bool, early_fetch: bool) -> Any:

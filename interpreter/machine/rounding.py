@@ -1,0 +1,69 @@
+"""Transfers of whole tiles: what they may overwrite behind the elements that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter.machine import transfer
+from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.registers import SUBLANES
+
+
+def check_rounded(
+    ref: Ref,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    multiples: Mapping[int, int],
+    at: SourceLocation | None,
+) -> None:
+    """Raises unless the slice, rounded up to `multiples` by dimension, is of the same tiles."""
+    for d, multiple in multiples.items():
+        if 0 in sizes or sizes[d] % multiple == 0:
+            continue
+        block, first = ref.blocks[d], ref.starts[d] + starts[d]
+        end = -(-(ref.starts[d] + ref.shape[d]) // block) * block
+        behind = first + sizes[d] + -sizes[d] % multiple
+        if first % multiple or _tile(ref, d) % multiple or behind > end:
+            raise ExecutionError(
+                "broken-promise",
+                f"expected a multiple of {multiple}, as tpu.assume_multiple promises, got "
+                f"{sizes[d]}",
+                at,
+                [Note("only what ends in a tile may be rounded up, to the end of that tile")],
+            )
+
+
+def _tile(ref: Ref, d: int) -> int:
+    """Elements of a tile in dimension `d`. Where rows of VMEM are tiled one by one, that is our
+    choice; the tiles of the compiler are registers."""
+    if ref.buffer.memory.kind == "vmem" and d == len(ref.shape) - 2:
+        return max(ref.blocks[d], SUBLANES * ref.codec.packing)
+    return ref.blocks[d]
+
+
+def reach(target: Ref, multiples: Mapping[int, int]) -> Ref | None:
+    """`target` rounded up; None if it is whole already."""
+    if 0 in target.shape:
+        return None
+    shape = list(target.shape)
+    for d, multiple in multiples.items():
+        shape[d] += -shape[d] % multiple
+    if tuple(shape) == target.shape:
+        return None
+    return _grown(target, tuple(shape))
+
+
+def spoil_behind(target: Ref, shape: tuple[int, ...]) -> None:
+    """Makes poison of what `target` lacks to be of `shape`: nobody knows what was written there."""
+    whole = _grown(target, shape)
+    for d, (size, rounded) in enumerate(zip(target.shape, shape, strict=True)):
+        if size < rounded:
+            starts, sizes = [0] * len(shape), list(shape)
+            starts[d], sizes[d] = size, rounded - size
+            transfer.spoil(whole.slice(starts, sizes))
+
+
+def _grown(ref: Ref, shape: tuple[int, ...]) -> Ref:
+    """The elements from the first of `ref` on; the last ones may be padding of its last tile."""
+    return Ref(ref.buffer, ref.element, shape, ref.digits, ref.starts, ref.base, ref.blocks)
