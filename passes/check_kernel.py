@@ -46,7 +46,7 @@ from pallasite.passes.check_vectors import (
 )
 from pallasite.passes.check_windows import check_windows
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.reference_tiles import tile_rows
+from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
@@ -146,7 +146,7 @@ def _reshape_view(op: tpu.MemrefReshapeOp, target: Target) -> None:
     if min(len(old), len(new)) < 2 or -1 in (*old, *new):
         return
     bits, rows = bit_width(kinds[0]), block.type.get_shape()[-2]
-    own = tile_rows(rows, bit_width(block.type))
+    own = tile_rows(rows, bit_width(block.type), large_halves=has_large_halves(block, target))
     by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
     tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
     if by_rows and rows % own and prod(old[:-2]) > 1:
@@ -188,6 +188,16 @@ def _byte_masks(op: Operation, target: Target) -> None:
 
 def _alignment(op: Operation, target: Target) -> None:
     """A dynamic index along lanes or rows needs a proof that it starts a tile."""
+    _prove_alignment(op, large_halves=False)
+
+
+def _large_half_alignment(op: Operation, target: Target) -> None:
+    """So in buffers whose 16-bit rows the compiler tiles by whole registers."""
+    if bit_width(_base_of(op).type) == 16 and has_large_halves(_base_of(op), target):
+        _prove_alignment(op, large_halves=True)
+
+
+def _prove_alignment(op: Operation, *, large_halves: bool) -> None:
     base = _base_of(op)
     memref = cast(_MEMREF, base.type)
     indices = cast(Any, op).indices
@@ -197,7 +207,7 @@ def _alignment(op: Operation, target: Target) -> None:
     vector_type = op.operands[0].type if op.name.endswith("store") else op.results[0].type
     loaded = cast("VectorType[Attribute]", vector_type).get_shape()
     for dim, index in enumerate(indices):
-        divisor = _divisor(memref, dim, loaded)
+        divisor = _divisor(memref, dim, loaded, large_halves)
         if shape[dim] > 1 and divisor > 1 and remainder(index, divisor) is None:
             raise refusal(
                 op, "unproven-alignment",
@@ -233,7 +243,7 @@ def _short_rows(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
-def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int]) -> int:
+def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int], large_halves: bool) -> int:
     """What a dynamic index of dimension `dim` must be a multiple of.
 
     Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of
@@ -248,7 +258,9 @@ def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int]) -> int:
     if bits == 32 and (shape[-1] <= LANES or loaded[dim] == 1):
         return 1
     tiling = tiling_of(memref)
-    return tiling.tile_of(dim) if tiling is not None else tile_rows(shape[dim], bits)
+    if tiling is not None:
+        return tiling.tile_of(dim)
+    return tile_rows(shape[dim], bits, large_halves=large_halves)
 
 
 def _base_of(op: Operation) -> Any:
@@ -323,10 +335,10 @@ _REFERENCE = _merged(
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),
         tpu.MemrefSliceOp: (slice_rule,),
-        tpu.VectorLoadOp: (_short_rows, load_rule),
-        vector.LoadOp: (_short_rows, load_rule),
-        tpu.VectorStoreOp: (_byte_masks, _short_rows),
-        vector.StoreOp: (_byte_masks, _short_rows),
+        tpu.VectorLoadOp: (_short_rows, load_rule, _large_half_alignment),
+        vector.LoadOp: (_short_rows, load_rule, _large_half_alignment),
+        tpu.VectorStoreOp: (_byte_masks, _short_rows, _large_half_alignment),
+        vector.StoreOp: (_byte_masks, _short_rows, _large_half_alignment),
     },
 )
 

@@ -23,7 +23,7 @@ from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.reference_tiles import tile_rows
+from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import Target
 
 MemRef = MemRefType[Attribute]
@@ -42,7 +42,7 @@ class _Array:
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Raises `Unsupported` where the TPU compiler has no layout for the part."""
-    array = _array_of(op.mem_ref)
+    array = _array_of(op.mem_ref, target)
     if array is None or _single_words(op, array):
         return
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
@@ -91,7 +91,7 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
     of it, and stores any.
     """
     view = op.base
-    array, shape = _array_of(view), cast(MemRef, view.type).get_shape()
+    array, shape = _array_of(view, target), cast(MemRef, view.type).get_shape()
     loaded = cast("VectorType[Attribute]", op.results[0].type).get_shape()
     if array is None or len(shape) < 2 or len(loaded) != len(shape):
         return
@@ -122,26 +122,27 @@ def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def _array_of(view: SSAValue) -> _Array | None:
+def _array_of(view: SSAValue, target: Target) -> _Array | None:
     """What `view` is a part of; None for memories without tiles and for other ways to see them."""
     owner = view.owner
     if isinstance(owner, tpu.MemrefSliceOp):
-        return _array_of(owner.mem_ref)
+        return _array_of(owner.mem_ref, target)
     if isinstance(owner, tpu.MemrefSqueezeOp):
-        array = _array_of(owner.input)
+        array = _array_of(owner.input, target)
         kept = _kept(owner.input.type.get_shape(), owner.result.type.get_shape())
         if array is None or kept is None:
             return None
         return replace(array, dims=tuple(array.dims[dim] for dim in kept))
     kind = view.type
     if isinstance(owner, tpu.MemrefBitcastOp):
-        return _as_other_type(_array_of(owner.input), owner.result.type)
+        return _as_other_type(_array_of(owner.input, target), owner.result.type)
     if isinstance(owner, tpu.MemrefReshapeOp) or not isinstance(kind, MemRefType):
         return None
     if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
         return None
     shape = kind.get_shape()
-    tile = tile_rows(shape[-2], bit_width(kind)) if len(shape) > 1 else 1
+    large = has_large_halves(view, target)
+    tile = tile_rows(shape[-2], bit_width(kind), large_halves=large) if len(shape) > 1 else 1
     return _Array(kind, tuple(range(len(shape))), tile)
 
 

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.func import FuncOp
 from pallasite.layouts.registers import SUBLANES, packing
+from pallasite.targets import Target
+
+_VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)
 
 
-def tile_rows(rows: int, bits: int) -> int:
+def tile_rows(rows: int, bits: int, *, large_halves: bool = False) -> int:
     """Rows of a tile of an array with `rows` rows, as the compiler's proofs demand it.
 
     Asked of libtpu 0.0.51 for v4 to v7x: whole registers of 8-bit and narrower types where they
-    divide the rows, else 8 rows, else the power of two that holds them all.
+    divide the rows, else 8 rows, else the power of two that holds them all. `large_halves` is said
+    of 16-bit types, too, in the buffers that have them (`has_large_halves`).
     """
     packed = packing(bits)
     normal = max(SUBLANES, packed)
     large = SUBLANES * packed
-    if bits <= 8 and rows % large == 0:
+    if (bits <= 8 or (bits == 16 and large_halves)) and rows % large == 0:
         return large
     size = packed
     while size < min(rows, normal):
         size *= 2
     return min(size, normal)
+
+
+def has_large_halves(array: SSAValue, target: Target) -> bool:
+    """Whether 16-bit rows of `array`, or of what it is a view of, lie in whole registers.
+
+    Newer compilers tile so what the kernel has for itself, but no inputs and outputs.
+    """
+    return _buffer(array) in target.large_half_tiles
+
+
+def _buffer(array: SSAValue) -> Literal["scratch", "scoped"] | None:
+    """What the kernel has for itself of what `array` is seen of; None for inputs and outputs."""
+    while isinstance(owner := array.owner, _VIEWS):
+        array = owner.operands[0]
+    if isinstance(owner, Operation):
+        return "scoped" if isinstance(owner, memref.AllocaOp) else None
+    function = owner.parent_op()
+    count = function.attributes.get("scratch_operands") if isinstance(function, FuncOp) else None
+    if not isinstance(count, IntegerAttr) or not isinstance(array.type, MemRefType):
+        return None
+    arguments = list(owner.args)
+    own = arguments[len(arguments) - count.value.data :]
+    return "scratch" if any(array is argument for argument in own) else None

@@ -85,6 +85,10 @@ class Target:
     unconverted: frozenset[str] = frozenset()
     """Element types that registers hold and no conversion reads or writes."""
 
+    large_half_tiles: frozenset[str] = frozenset()
+    """Buffers of a kernel, `scratch` and `scoped` (`run_scoped`), whose 16-bit rows the compiler
+    tiles by whole registers where these divide them."""
+
     chip_devices: int = 1
     """Devices that one chip is for a program."""
 
@@ -188,7 +192,7 @@ _V6E = Target(
     unconverted=frozenset({"f4E2M1FN"}),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
-    bf16_trunc=True, spreads_packed_lanes=True,
+    bf16_trunc=True, spreads_packed_lanes=True, large_half_tiles=frozenset({"scoped"}),
 )  # fmt: skip
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1", chip_devices=2,
@@ -205,6 +209,7 @@ _V7X = Target(
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
+    large_half_tiles=frozenset({"scratch", "scoped"}),
     unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
 )  # fmt: skip
 

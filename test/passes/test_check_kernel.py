@@ -199,6 +199,31 @@ def test_tile_rows(rows: int, bits: int, tile: int) -> None:
     assert tile_rows(rows, bits) == tile
 
 
+@pytest.mark.parametrize(
+    ("rows", "kind", "refusing"),
+    [(32, "argument", ""), (32, "scratch", "v7x"), (32, "scoped", "v6e v7x"), (24, "scoped", "")],
+)
+def test_half_words_of_what_the_kernel_has_for_itself(rows: int, kind: str, refusing: str) -> None:
+    """Their tiles have 16 rows on newer chips, where these divide the rows."""
+    ref = memref(f"{rows}x128xbf16")
+    body = f"""%i = memref.load %t[%c0] : {memref("4xi32", SMEM)}
+        %o = tpu.assume_multiple %i, 8 : i32
+        %d = arith.index_cast %o : i32 to index
+        """
+    access = f"%v = vector.load %{{0}}[%d, %c0] : {ref}, vector<8x128xbf16>"
+    if kind == "scoped":
+        inner = f"%a = memref.alloca() : {ref}\n{access.format('a')}\ntpu.yield"
+        body += f'"tpu.region"() ({{\n{inner}\n}}) : () -> ()'
+    else:
+        body += access.format("x")
+    text = kernel(f"%t: {memref('4xi32', SMEM)}, %x: {ref}", body, scratch=int(kind == "scratch"))
+    for target in ("v4", "v5e", "v5p", "v6e", "v7x"):
+        if target in refusing:
+            beyond(text, "unproven-alignment", target)
+        else:
+            check(text, target)
+
+
 def test_memory_that_is_too_small() -> None:
     check(kernel(f"%a: {memref('1024x1024xf32')}", ""), "v4")
     refused(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1),
