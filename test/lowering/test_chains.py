@@ -109,7 +109,7 @@ def test_loops_repeat_no_more():
 
 
 def factors(rng: random.Random, total: int) -> tuple[int, int]:
-    first = rng.choice([d for d in range(2, total + 1) if total % d == 0])
+    first = rng.choice([d for d in range(2, total) if total % d == 0])
     return first, total // first
 
 
