@@ -44,9 +44,24 @@ func.func @concatenate(%x: !f32, %o: !f32) {
 // Blocks of 128 by 128 go through the cross-lane unit.
 // CHECK-LABEL: func.func @transpose(
 // CHECK:       %b = grid.transpose_blocks
-// CHECK:       grid.transpose_blocks %b
+// CHECK:       %d = arith.addf %b, %b
+// CHECK:       grid.transpose_blocks %d
 // CHECK:       %s = grid.reshape {{.*}} -> vector<1x1x8x128xf32>
 func.func @transpose(%x: !f32, %o: !f32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !f32, vector<8x128xf32>
+  %b = tpu.transpose %a, [1, 0] : vector<8x128xf32> -> vector<128x8xf32>
+  %d = arith.addf %b, %b : vector<128x8xf32>
+  %s = tpu.transpose %d, [1, 0] : vector<128x8xf32> -> vector<8x128xf32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !f32, vector<8x128xf32>,
+  func.return
+}
+
+// What a move undoes was never moved.
+// CHECK-LABEL: func.func @transpose_back(
+// CHECK:       %s = tpu.load
+// CHECK-NEXT:  tpu.store %o[%c0, %c0], %s
+func.func @transpose_back(%x: !f32, %o: !f32) {
   %c0 = arith.constant 0 : index
   %a = vector.load %x[%c0, %c0] : !f32, vector<8x128xf32>
   %b = tpu.transpose %a, [1, 0] : vector<8x128xf32> -> vector<128x8xf32>
