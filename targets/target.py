@@ -106,6 +106,9 @@ class Target:
     vpu_slots: int = 4
     """VPU operations on registers that one cycle issues."""
     load_slots: int = 3
+    memory_banks: int = 32
+    """Consecutive rows of 128 words that VMEM accesses at once, if they are eight. Rows at a
+    distance that leaves them fewer banks take several accesses: so grows the compiler's code."""
     unit_latency: dict[str, int] = field(default_factory=dict[str, int], hash=False, compare=False)
 
     @property
@@ -143,7 +146,7 @@ _BF16_V6 = _BF16_V4 | {
 
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
-    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB,
+    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, memory_banks=16,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     unconverted=frozenset({"f4E2M1FN", "i2"}),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, vector
+from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
@@ -20,6 +21,7 @@ from pallasite.lowering.vectors_to_tiles.converter import (
     rule,
     shape_of,
 )
+from pallasite.lowering.vectors_to_tiles.memory import accesses
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 
 
@@ -96,7 +98,11 @@ def _by_rows(
     rows = VectorLayout.native(rank, 32, None, spread.column)
     stored = VectorLayout.native(rank, 32, 0, spread.column)
     cost = rows.register_count(old) + stored.register_count(shape)
-    if cost >= spread.register_count(old) + spread.register_count(shape):
+    # So far apart the rows will lie if the result is stored as it is.
+    tiling = infer_tiling(shape, 32, c.target.generation, argument=False)
+    distance = tiling.strides[spread.sublane_dim] * tiling.first[0]
+    apart = accesses(distance, c) * spread.register_count(shape)
+    if cost >= spread.register_count(old) + apart:
         return spread
     return rows if c.served(source, rows) is not None else spread
 

@@ -8,6 +8,7 @@ layout; dynamic positions must be provably aligned, except along rows of memory 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -235,6 +236,15 @@ def access_in(
         open_row=False,
         axis=dim - rank,
     )
+
+
+def accesses(stride: int, c: Converter) -> int:
+    """How often memory is accessed for a register of rows of words at a distance.
+
+    Rows in the same bank wait for each other.
+    """
+    banks = c.target.memory_banks
+    return max(1, math.gcd(stride, banks) * SUBLANES // banks) if stride else 1
 
 
 def _extent(memref: SSAValue) -> int:

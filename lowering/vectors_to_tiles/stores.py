@@ -7,6 +7,7 @@ rows that share a word with rows outside the box are merged with what memory hol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -15,8 +16,11 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import (
     Converter,
     rule,
@@ -28,6 +32,7 @@ from pallasite.lowering.vectors_to_tiles.memory import (
     Access,
     access,
     access_in,
+    accesses,
     load_registers,
     moved,
     sublane_mask,
@@ -94,15 +99,48 @@ def store_grid(
     if indices and mask is None and _store_stacked(op, value, plan, indices, c):
         return
     layout = c.tiled(value).layout
+    held: SSAValue | None = None
     if indices and layout != plan.layout and layout.row is not None and mask is None:
         other = access_in(plan, list(indices), shape_of(value), layout)
-        plan = other if other is not None else plan
-    held = c.in_layout(value, plan.layout)
+        if other is not None:
+            held = _rather_together(value, other, plan.layout, c)
+            plan = plan if held is not None else other
+    held = c.in_layout(value, plan.layout) if held is None else held
     words = c.in_layout(mask, plan.layout) if mask is not None else None
     if len(shape_of(value)) == 1:
         _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value))[1], c)
         return
     _store_classes(held, words, plan, shape_of(value), c)
+
+
+def _rather_together(
+    value: SSAValue, apart: Access, layout: VectorLayout, c: Converter
+) -> SSAValue | None:
+    """The grid of `value` in `layout`, in which neighbouring rows are stored together.
+
+    None if it is best to store rows at a distance, although those in one bank of memory wait for
+    each other.
+    """
+    times, held = accesses(apart.sublane_stride, c), c.tiled(value)
+    if times == 1:
+        return None
+    registers = held.layout.register_count(held.shape)
+    count = layout.register_count(held.shape)
+    served = c.served(value, layout)
+    moved = relayout_cost(held.layout, held.shape, layout, c) + count
+    # The loads of `value` as it is are not needed then.
+    loaded = math.inf if served is None else (1 + _load_accesses(served, c)) * count - registers
+    if times * registers <= min(loaded, moved):
+        return None
+    return served if loaded <= moved else c.relayout(held, layout).grid
+
+
+def _load_accesses(value: SSAValue, c: Converter) -> int:
+    """How often memory is accessed for a register of `value`, whose registers are loaded."""
+    op = value.owner
+    while isinstance(op, Renaming | grid.ConcatOp):
+        op = op.operands[0].owner
+    return accesses(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1
 
 
 def _store_stacked(

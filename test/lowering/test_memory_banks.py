@@ -1,0 +1,100 @@
+"""Rows at a distance are loaded and stored at once, unless they would wait for one another."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+import pallasite
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.memory import accesses
+from pallasite.targets import get_target
+
+from .memory_kernels import kernel
+
+Array = NDArray[Any]
+
+
+@pytest.mark.parametrize(
+    ("target", "times"),
+    [("v4", [1, 1, 1, 2, 4, 8, 1, 4, 8]), ("v5e", [1, 1, 1, 1, 2, 4, 1, 2, 8])],
+)
+def test_accesses(target: str, times: list[int]):
+    converter = Converter(get_target(target))
+    strides = (0, 1, 2, 4, 8, 16, 31, 24, 64)
+    assert [accesses(stride, converter) for stride in strides] == times
+
+
+def strides(module: ModuleOp, kind: str) -> set[int]:
+    """The distances of rows that operations of a kind have; 1 where none is written."""
+    lines = [line for line in str(module).splitlines() if f"tpu.{kind} " in line]
+    found = [re.search(r"sublane_stride (\d+)", line) for line in lines]
+    return {int(match[1]) if match else 1 for match in found}
+
+
+def transposed(shape: tuple[int, int, int], target: str) -> ModuleOp:
+    """Lowers the exchange of the first two dimensions, and checks what it computes."""
+    a, b, n = shape
+    before, after = f"{a}x{b}x{n}xf32", f"{b}x{a}x{n}xf32"
+    module = kernel(
+        [before, after],
+        f"""%v = vector.load %a[%z, %z, %z] : A, vector<{before}>
+        %r = tpu.transpose %v, [1, 0, 2] : vector<{before}> -> vector<{after}>
+        tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, vector<{after}>,""",
+    )
+    return checked(module, shape, target, lambda x: x.transpose(1, 0, 2))
+
+
+def checked(module: ModuleOp, shape: tuple[int, ...], target: str, answer: Any) -> ModuleOp:
+    value = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    lowered = pallasite.lower(module, form="vreg", target=target)
+    (actual,) = pallasite.run(lowered, [value], form="vreg", target=target)
+    assert np.array_equal(actual, answer(value))
+    return lowered
+
+
+@pytest.mark.parametrize(
+    ("shape", "loads", "stores"),
+    [
+        # Eight of four rows each lie in banks of their own.
+        ((4, 16, 128), {1}, {4}),
+        # Loading rows that are 24 apart takes two accesses, storing them 16 apart takes four.
+        ((16, 24, 128), {24}, {1}),
+        # All rows 32 apart lie in one bank.
+        ((32, 32, 128), {1}, {1}),
+    ],
+)
+def test_transposes_access_memory_where_that_is_fast(
+    shape: tuple[int, int, int], loads: set[int], stores: set[int]
+):
+    lowered = transposed(shape, "v5e")
+    assert (strides(lowered, "load"), strides(lowered, "store")) == (loads, stores)
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
+@pytest.mark.parametrize("shape", [(8, 8, 128), (12, 20, 256), (7, 9, 200)])
+def test_transposes_are_right(shape: tuple[int, int, int], target: str):
+    transposed(shape, target)
+
+
+@pytest.mark.parametrize(
+    ("times", "loads", "stores"), [(24, {0}, {1}), (4, {1}, {8})], ids=["far", "near"]
+)
+def test_broadcast_rows_are_spread_rather_than_stored_far_apart(
+    times: int, loads: set[int], stores: set[int]
+):
+    result = f"8x{times}x256xf32"
+    module = kernel(
+        ["8x256xf32", result],
+        f"""%v = vector.load %a[%z, %z] : A, vector<8x256xf32>
+        %m = vector.shape_cast %v : vector<8x256xf32> to vector<8x1x256xf32>
+        %r = vector.broadcast %m : vector<8x1x256xf32> to vector<{result}>
+        tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, vector<{result}>,""",
+    )
+    lowered = checked(module, (8, 256), "v5e", lambda x: np.repeat(x[:, None], times, axis=1))
+    assert (strides(lowered, "load"), strides(lowered, "store")) == (loads, stores)
