@@ -35,22 +35,32 @@ def rows_of(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -
 
 
 def deal(
-    c: Converter, value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int
+    c: Converter, value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int, first: int = 0
 ) -> list[SSAValue]:
-    """The inverse of `interleave`: `ratio` grids with every `ratio`-th row block."""
+    """The inverse of `interleave`: `ratio` grids with every `ratio`-th row block.
+
+    `first` row blocks are missing in front, and at the end as many as `blocks` of each grid demand.
+    """
     kind = cast(VectorType[Attribute], value.type)
     register = kind.get_shape()[len(shape) :]
     lead, rows, columns = shape[:-2], shape[-2], shape[-1]
-    missing = blocks * ratio - rows
-    if missing:
-        filler = VectorType(kind.element_type, (*lead, missing, columns, *register))
-        value = c.emit(grid.ConcatOp([value, c.emit(grid.PoisonOp(filler))], len(lead)))
+    parts = [value]
+    if first:
+        parts.insert(0, _undefined(c, kind, (*lead, first, columns, *register)))
+    if behind := blocks * ratio - rows - first:
+        parts.append(_undefined(c, kind, (*lead, behind, columns, *register)))
+    if len(parts) > 1:
+        value = c.emit(grid.ConcatOp(parts, len(lead)))
     split = VectorType(kind.element_type, (*lead, blocks, ratio, columns, *register))
     value = c.emit(grid.ReshapeOp(value, split))
     flat = VectorType(kind.element_type, (*lead, blocks, columns, *register))
-    parts: list[SSAValue] = []
+    dealt: list[SSAValue] = []
     for part in range(ratio):
         offsets = [*[0] * len(lead), 0, part, 0]
         one = c.box(value, offsets, [*lead, blocks, 1, columns])
-        parts.append(c.emit(grid.ReshapeOp(one, flat)))
-    return parts
+        dealt.append(c.emit(grid.ReshapeOp(one, flat)))
+    return dealt
+
+
+def _undefined(c: Converter, kind: VectorType[Attribute], shape: tuple[int, ...]) -> SSAValue:
+    return c.emit(grid.PoisonOp(VectorType(kind.element_type, shape)))

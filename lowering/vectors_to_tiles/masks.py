@@ -36,10 +36,7 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
         return c.in_layout(value, layout)
     if held.layout.bits < layout.bits == 32:
         return _unpacked(c, held, layout)
-    wide = VectorLayout(
-        held.layout.bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column
-    )
-    if (held.layout.bits, layout.bits) != (32, 16) or (wide.row or 0) >= wide.block[0]:
+    if (held.layout.bits, layout.bits) != (32, 16):
         raise c.unsupported(
             c.anchor,
             "mask-width",
@@ -47,10 +44,12 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
             "mask registers hold one bit per element of one width",
             "compute the mask from data of the width it governs, or widen the data first",
         )
+    first, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
+    wide = VectorLayout(held.layout.bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
     words = c.in_layout(value, wide)
     shape = cast(VectorType[Attribute], words.type).get_shape()[:-2]
     packed = layout.grid_shape(held.shape)
-    halves = [words, words] if layout.row is None else deal(c, words, shape, packed[-2], 2)
+    halves = [words, words] if row is None else deal(c, words, shape, packed[-2], 2, first)
     made = tpu.PackVmskOp.create(
         operands=halves,
         result_types=[grid_type(layout, held.shape, i1)],

@@ -258,3 +258,21 @@ def test_masks_of_different_widths_meet_as_masks_of_words(other: str, target: st
   %m = arith.xori %a, %b : vector<{masks}>
   %r = arith.select %m, %x, %z : vector<{masks}>, vector<{words}>"""
     agree(kernel({"x": words, "y": narrow, "o": words}, body), target)
+
+
+@pytest.mark.parametrize("element", ["bf16", "i16"])
+@pytest.mark.parametrize(("row", "rows"), [(7, 1), (12, 1), (15, 3), (12, 20)])
+def test_masks_of_words_for_rows_in_the_second_half_of_registers(
+    element: str, row: int, rows: int
+) -> None:
+    held, part, words = f"64x256x{element}", f"{rows}x256x{element}", f"{rows}x256xi32"
+    masks = f"{rows}x256xi1"
+    body = f"""
+  %row = arith.constant {row} : index
+  %a = vector.load %x_ref[%row, %c0] : {memref(held)}, vector<{part}>
+  %b = vector.load %y_ref[%row, %c0] : {memref(held)}, vector<{part}>
+  %lanes = tpu.iota {{dimensions = array<i32: 1>}} : vector<{words}>
+  %n = arith.constant dense<137> : vector<{words}>
+  %m = arith.cmpi slt, %lanes, %n : vector<{words}>
+  %r = arith.select %m, %a, %b : vector<{masks}>, vector<{part}>"""
+    agree(kernel({"x": held, "y": held, "o": part}, body))
