@@ -6,13 +6,14 @@ refusals yield to `--allow-beyond-reference`.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_reshapes import reshaped_from
 from pallasite.passes.check_vectors import Rule, refusal
@@ -131,10 +132,111 @@ def _mask_choice(op: arith.SelectOp, target: Target) -> None:
     )  # fmt: skip
 
 
+_FEW_ROWS = 4
+"""Arrays of so many rows at most have tiles of their own in memory, and their vectors keep them."""
+
+
+def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
+    """Masks of one row for all do not become masks of packed registers that hold few wide rows.
+
+    The first value decides which registers those are. Chips that select words only widen it.
+    """
+    mask, first, _ = op.operands
+    if not isinstance(mask.type, VectorType) or not isinstance(first.type, VectorType):
+        return
+    bits = bit_width(first.type)
+    if not target.narrowest_select_bits <= bits < 32:
+        return
+    if _in_few_rows(first) and _lies_along(mask) is _Along.LANES:
+        shape = list(cast(Vector, first.type).get_shape())
+        raise refusal(
+            op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
+            f"{cast(Vector, first.type).element_type} of shape {shape}",
+            f"arrays of at most {_FEW_ROWS} rows have registers of other rows and columns, and "
+            "masks do not move there",
+            "choose between 32-bit values and cast the result, or let the mask depend on the row "
+            "(or, of one row, on data)",
+            "the TPU compiler says: Not implemented: Sublane broadcast",
+        )  # fmt: skip
+
+
+def _in_few_rows(value: SSAValue, depth: int = 8) -> bool:
+    """Whether `value` lies in registers as in memory, where arrays of few wide rows have a tile of
+    their own."""
+    op = value.owner
+    columns = cast(Vector, value.type).get_shape()[-1]
+    if not isinstance(op, Operation) or not depth or columns <= LANES:
+        return False
+    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+        held = cast("MemRefType[Attribute]", op.operands[0].type)
+        shape = held.get_shape()
+        return tiling_of(held) is None and (len(shape) < 2 or shape[-2] <= _FEW_ROWS)
+    if isinstance(op, arith.SelectOp):
+        return _in_few_rows(op.operands[1], depth - 1)
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        return _in_few_rows(op.operands[0], depth - 1)
+    if isinstance(op, vector.ShapeCastOp):
+        source = op.operands[0]
+        same = cast(Vector, source.type).get_shape()[-1] == columns
+        return same and _in_few_rows(source, depth - 1)
+    return False
+
+
+_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
+
+
+class _Along(Enum):
+    """Along which dimensions of a register a vector varies; others are not told apart."""
+
+    NOTHING = auto()
+    LANES = auto()
+    OTHER = auto()
+
+
+def _lies_along(value: SSAValue, depth: int = 16) -> _Along:
+    """How the TPU compiler lays out `value`, as far as masks of rows go."""
+    op = value.owner
+    if not isinstance(value.type, VectorType):
+        return _Along.NOTHING
+    if not isinstance(op, Operation) or not depth:
+        return _Along.OTHER
+    shape = cast(Vector, value.type).get_shape()
+    if isinstance(op, arith.ConstantOp):
+        return _Along.OTHER if splat_value(op.value) is None else _Along.NOTHING
+    if isinstance(op, tpu.IotaOp):
+        along_lanes = [int(d) for d in op.dimensions.get_values()] == [len(shape) - 1]
+        return _Along.LANES if along_lanes else _Along.OTHER
+    if isinstance(op, vector.BroadcastOp):
+        same = op.operands[0].type == value.type
+        return _lies_along(op.operands[0], depth - 1) if same else _of_broadcast(op)
+    if isinstance(op, vector.MultiReductionOp):
+        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        dims = [int(d) for d in op.reduction_dims.get_values()]
+        return _Along.LANES if last - 1 in dims and last not in dims else _Along.OTHER
+    if isinstance(op, vector.ShapeCastOp):
+        source = cast(Vector, op.operands[0].type).get_shape()
+        return _lies_along(op.operands[0], depth - 1) if source[-1] == shape[-1] else _Along.OTHER
+    if op.dialect_name() not in ("arith", "math") and not isinstance(op, _CONVERSIONS):
+        return _Along.OTHER
+    found = {_lies_along(operand, depth - 1) for operand in op.operands}
+    return next(way for way in (_Along.OTHER, _Along.LANES, _Along.NOTHING) if way in found)
+
+
+def _of_broadcast(op: vector.BroadcastOp) -> _Along:
+    """Of a scalar or a single element, or of one row to all rows."""
+    source = op.operands[0].type
+    if not isinstance(source, VectorType) or set(cast(Vector, source).get_shape()) == {1}:
+        return _Along.NOTHING
+    old, new = cast(Vector, source).get_shape(), cast(Vector, op.results[0].type).get_shape()
+    one_row = len(new) > 1 and new[-2] > 1 and (len(old) < 2 or old[-2] == 1)
+    along_lanes = old[-1:] == new[-1:] != (1,)
+    return _Along.LANES if one_row and along_lanes else _Along.OTHER
+
+
 MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
-    arith.SelectOp: (_mask_choice,),
+    arith.SelectOp: (_mask_choice, _mask_of_a_row),
     tpu.ConcatenateOp: (_mask_concatenation,),
     tpu.DynamicRotateOp: (_mask_rotation,),
     vector.ShapeCastOp: (_mask_reshape,),

@@ -121,3 +121,63 @@ def test_no_choice_between_equal_masks() -> None:
         + "%s = arith.select %flag, %m, %n : vector<8x128xi1>",
     )
     beyond(text, "mask-select")
+
+
+LANES = "tpu.iota {dimensions = array<i32: 1>} : vector<2x256xi32>"
+ROWS = "tpu.iota {dimensions = array<i32: 0>} : vector<2x256xi32>"
+
+
+def chosen(
+    number: str, held: str = "2x256xbf16", values: str = "%v, %w", before: str = "", more: str = ""
+) -> str:
+    """A choice between two loaded values where `number`, made of `%n` and `%l`, is over 37."""
+    part = "2x256" if held.startswith("16x") else held.rpartition("x")[0]
+    element = held.rpartition("x")[2]
+    words, kind = f"vector<{part}xi32>", f"vector<{part}x{element}>"
+    zeros = ", ".join(["%c0"] * held.count("x"))
+    body = f"""
+      %v = vector.load %a[{zeros}] : {memref(held)}, {kind}
+      %w = vector.load %b[{zeros}] : {memref(held)}, {kind}
+      %bound = arith.constant dense<37> : {words}
+      {before}
+      %n = {number}
+      %m = arith.cmpi sgt, %n, %bound : {words}
+      {more}
+      %r = arith.select %m, {values} : vector<{part}xi1>, {kind}"""
+    row, full = memref("1x256xi32"), memref("2x256xi32")
+    return kernel(f"%a: {memref(held)}, %b: {memref(held)}, %row: {row}, %full: {full}", body)
+
+
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_masks_of_a_row_for_few_wide_rows(element: str) -> None:
+    held = f"2x256x{element}"
+    for target in ("v5e", "v5p", "v6e", "v7x"):
+        beyond(chosen(LANES, held), "mask-row", target)
+    check(chosen(LANES, "2x256xf32"))
+    if element != "i8":
+        check(chosen(LANES, held), "v4")  # it selects words
+    check(chosen(LANES.replace("2x256", "2x128"), f"2x128x{element}"))
+    check(chosen(LANES.replace("2x256", "5x256"), f"5x256x{element}"))
+    check(chosen(LANES, f"16x256x{element}"))  # a part of an array of whole tiles
+    beyond(chosen(LANES.replace("2x256", "1x256"), f"1x256x{element}"), "mask-row")
+
+
+def test_the_first_value_decides_which_registers_a_mask_is_for() -> None:
+    zero = "%z = arith.constant dense<0.0> : vector<2x256xbf16>"
+    beyond(chosen(LANES, values="%v, %z", more=zero), "mask-row")
+    check(chosen(LANES, values="%z, %v", more=zero))
+
+
+def test_masks_that_are_the_same_in_all_rows() -> None:
+    words = "vector<2x256xi32>"
+    lanes = f"%l = {LANES}"
+    beyond(chosen(f"arith.remsi %l, %bound : {words}", before=lanes), "mask-row")
+    row = f"%q = vector.load %row[%c0, %c0] : {memref('1x256xi32')}, vector<1x256xi32>"
+    spread = f"vector.broadcast %q : vector<1x256xi32> to {words}"
+    beyond(chosen(spread, before=row), "mask-row")
+    check(chosen(ROWS))
+    check(chosen(f"arith.addi %l, %k : {words}", before=f"{lanes}\n%k = {ROWS}"))
+    data = f"%q = vector.load %full[%c0, %c0] : {memref('2x256xi32')}, {words}"
+    check(chosen(f"arith.addi %l, %q : {words}", before=f"{lanes}\n{data}"))
+    element = f"%q = vector.load %row[%c0, %c0] : {memref('1x256xi32')}, vector<1x1xi32>"
+    check(chosen(f"vector.broadcast %q : vector<1x1xi32> to {words}", before=element))
