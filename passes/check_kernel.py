@@ -8,17 +8,17 @@ come from the target's record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Note, VerifyError
+from pallasite.diagnostics import Note, Unsupported, VerifyError
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
@@ -35,7 +35,12 @@ from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RUL
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
-from pallasite.passes.check_slices import load_rule, slice_rule, stride_rule
+from pallasite.passes.check_slices import (
+    load_rule,
+    part_of_tile_rule,
+    slice_rule,
+    stride_rule,
+)
 from pallasite.passes.check_transfers import TRANSFER_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -187,19 +192,27 @@ def _byte_masks(op: Operation, target: Target) -> None:
 
 
 def _alignment(op: Operation, target: Target) -> None:
-    """A dynamic index along lanes or rows needs a proof that it starts a tile."""
-    _prove_alignment(op, large_halves=False)
+    """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
+    for dim, index, divisor in _dynamic_indices(op, large_halves=False):
+        if remainder(index, divisor) is None:
+            raise _unproven(op, dim, divisor)
 
 
-def _large_half_alignment(op: Operation, target: Target) -> None:
-    """So in buffers whose 16-bit rows the compiler tiles by whole registers."""
-    if bit_width(_base_of(op).type) == 16 and has_large_halves(_base_of(op), target):
-        _prove_alignment(op, large_halves=True)
+def _whole_alignment(op: Operation, target: Target) -> None:
+    """The compiler wants it to start a tile: a multiple and something more is no proof.
 
-
-def _prove_alignment(op: Operation, *, large_halves: bool) -> None:
+    Rows of half words lie in larger tiles in some buffers.
+    """
     base = _base_of(op)
-    memref = cast(_MEMREF, base.type)
+    large_halves = bit_width(base.type) == 16 and has_large_halves(base, target)
+    for dim, index, divisor in _dynamic_indices(op, large_halves=large_halves):
+        if constant_of(index) is None and remainder(index, divisor) != 0:
+            raise _unproven(op, dim, divisor)
+
+
+def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int, SSAValue, int]]:
+    """The dimensions in which `op` must start a tile, with its index and the tile's extent."""
+    memref = cast(_MEMREF, _base_of(op).type)
     indices = cast(Any, op).indices
     shape = memref.get_shape()
     if not shape or len(indices) != len(shape) or -1 in shape:
@@ -208,13 +221,17 @@ def _prove_alignment(op: Operation, *, large_halves: bool) -> None:
     loaded = cast("VectorType[Attribute]", vector_type).get_shape()
     for dim, index in enumerate(indices):
         divisor = _divisor(memref, dim, loaded, large_halves)
-        if shape[dim] > 1 and divisor > 1 and remainder(index, divisor) is None:
-            raise refusal(
-                op, "unproven-alignment",
-                f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
-                f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block "
-                "and rotate",
-            )  # fmt: skip
+        if shape[dim] > 1 and divisor > 1:
+            yield dim, index, divisor
+
+
+def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
+    return refusal(
+        op, "unproven-alignment",
+        f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
+        f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block "
+        "and rotate",
+    )  # fmt: skip
 
 
 def _short_rows(op: Operation, target: Target) -> None:
@@ -335,10 +352,10 @@ _REFERENCE = _merged(
         tpu.StridedStoreOp: (_strided,),
         tpu.MemrefReshapeOp: (_reshape_view,),
         tpu.MemrefSliceOp: (slice_rule,),
-        tpu.VectorLoadOp: (_short_rows, load_rule, _large_half_alignment),
-        vector.LoadOp: (_short_rows, load_rule, _large_half_alignment),
-        tpu.VectorStoreOp: (_byte_masks, _short_rows, _large_half_alignment),
-        vector.StoreOp: (_byte_masks, _short_rows, _large_half_alignment),
+        tpu.VectorLoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
+        vector.LoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
+        tpu.VectorStoreOp: (_byte_masks, _short_rows, part_of_tile_rule, _whole_alignment),
+        vector.StoreOp: (_byte_masks, _short_rows, part_of_tile_rule, _whole_alignment),
     },
 )
 

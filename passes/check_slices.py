@@ -108,6 +108,45 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def part_of_tile_rule(
+    op: vector.LoadOp | tpu.VectorLoadOp | vector.StoreOp | tpu.VectorStoreOp, target: Target
+) -> None:
+    """Raises `Unsupported` for accesses to a view of some rows of a tile of a wide array.
+
+    The columns of such a view do not follow each other in memory; of words, single rows are found.
+    """
+    view, value = op.base, op.operands[0] if op.name.endswith("store") else op.results[0]
+    owner = view.owner
+    while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        source = owner.operands[0]
+        if cast(MemRef, source.type).get_shape()[-2:-1] != owner.result.type.get_shape()[-2:-1]:
+            break
+        owner = source.owner
+    if not isinstance(owner, tpu.MemrefSliceOp):
+        return
+    array, shape = _array_of(owner.mem_ref, target), owner.result.type.get_shape()
+    if array is None or len(shape) < 2 or array.dims[-2:] != _last_two(array.type):
+        return
+    held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
+    accessed = cast("VectorType[Attribute]", value.type).get_shape()
+    columns = cast(MemRef, view.type).get_shape()[-1]
+    if rows in (held, DYNAMIC_INDEX) or rows >= array.tile or columns <= LANES:
+        return
+    if len(accessed) > 1 and (accessed[-2] > 1 or packing(bit_width(array.type)) > 1):
+        raise refusal(
+            op, "unaligned-slice",
+            f"the TPU compiler cannot access {view.type}, a view of {rows} rows of tiles of "
+            f"{array.tile} rows of {array.type}",
+            f"the view's rows have {columns} lanes, whose tiles do not follow each other",
+            "index the array itself, once: ref[rows, columns] and not ref.at[rows][:, columns]",
+        )  # fmt: skip
+
+
+def _last_two(array: MemRef) -> tuple[int, int]:
+    rank = len(array.get_shape())
+    return rank - 2, rank - 1
+
+
 def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
     """Raises `Unsupported` for a slice of a value that skips elements: MLIR's operation has no
     strides other than 1, so the TPU compiler cannot even read one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from pallasite.diagnostics import VerifyError
@@ -222,6 +224,31 @@ def test_half_words_of_what_the_kernel_has_for_itself(rows: int, kind: str, refu
             beyond(text, "unproven-alignment", target)
         else:
             check(text, target)
+
+
+@pytest.mark.parametrize(
+    ("index", "shape", "loaded", "good"),
+    [
+        ("%o, %c0", "32x256xf32", "8x256", False), ("%m, %c0", "32x256xf32", "8x256", True),
+        ("%o, %c0", "32x256xf32", "1x256", True), ("%o, %c0", "32x128xf32", "8x128", True),
+        ("%c0, %p", "32x512xf32", "32x64", False), ("%c0, %l", "32x512xf32", "32x64", True),
+    ],
+)  # fmt: skip
+def test_a_multiple_and_something_more_is_no_proof(
+    index: str, shape: str, loaded: str, good: bool
+) -> None:
+    *_, element = shape.split("x")
+    body = f"""%s = memref.load %t[%c0] : {memref("4xi32", SMEM)}
+        %four = arith.constant 4 : index
+        %a = tpu.assume_multiple %s, 8 : i32
+        %m = arith.index_cast %a : i32 to index
+        %o = arith.addi %m, %four : index
+        %b = tpu.assume_multiple %s, 128 : i32
+        %l = arith.index_cast %b : i32 to index
+        %p = arith.addi %l, %four : index
+        %v = vector.load %x[{index}] : {memref(shape)}, vector<{loaded}x{element}>"""
+    text = kernel(f"%t: {memref('4xi32', SMEM)}, %x: {memref(shape)}", body)
+    (check if good else partial(beyond, code="unproven-alignment"))(text)
 
 
 def test_memory_that_is_too_small() -> None:

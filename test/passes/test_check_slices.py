@@ -279,3 +279,30 @@ def test_offsets_are_folded(number: int, fits: bool) -> None:
         f"%w = tpu.memref_slice %x[%floor, %zero] : {ref} -> {row}",
     )
     judged(text, fits)
+
+
+@pytest.mark.parametrize(
+    ("block", "offset", "rows", "loaded", "good"),
+    [
+        ("64x384xi8", "%i", 8, "8x128", False), ("64x384xi8", "%c8", 8, "8x128", False),
+        ("64x384xbf16", "%i", 4, "1x384", False), ("64x384xbf16", "%i", 8, "8x128", True),
+        ("64x384xf32", "%i", 4, "4x256", False), ("64x384xf32", "%i", 4, "1x384", True),
+        ("4x384xf32", "%c0i", 2, "2x384", False), ("64x128xi8", "%i", 8, "4x128", True),
+    ],
+)  # fmt: skip
+def test_views_of_some_rows_of_a_tile(
+    block: str, offset: str, rows: int, loaded: str, good: bool
+) -> None:
+    """Their columns of tiles do not follow each other: loads find single rows of words only."""
+    _, columns, element = block.split("x")
+    view = memref(f"{rows}x{columns}x{element}")
+    text = kernel(
+        f"%t: {memref('4xi32', SMEM)}, %x: {memref(block)}",
+        f"""%c0i = arith.constant 0 : i32
+        %c8 = arith.constant 8 : i32
+        %s = memref.load %t[%c0] : {memref("4xi32", SMEM)}
+        %i = tpu.assume_multiple %s, {rows} : i32
+        %w = tpu.memref_slice %x[{offset}, %c0i] : {memref(block)} -> {view}
+        %v = vector.load %w[%c0, %c0] : {view}, vector<{loaded}x{element}>""",
+    )
+    judged(text, good)
