@@ -165,6 +165,11 @@ def _grid_matmul(op: Operation, target: Target) -> Cost:
     return _product(op, left // depth, depth, right // depth, target)
 
 
+def _fed_by_hand(op: Operation, target: Target) -> Cost:
+    rows = _elements(op.operands[0]) // target.mxu_contracting
+    return _product(op, rows, target.mxu_contracting, target.mxu_columns, target)
+
+
 def _elements(value: SSAValue) -> int:
     return prod(shape_of(value.type))
 
@@ -179,6 +184,8 @@ _RULES: dict[type[Operation], Rule] = {
     grid.MatmulOp: _grid_matmul,
     grid.TransposeBlocksOp: _crossing,
     tpu.MatmulOp: _matmul,
+    tpu.MatmulAccLhsOp: _fed_by_hand,
+    tpu.MatmulLhsFifoOp: _fed_by_hand,
     tpu.RollVectorsOp: lambda op, target: FREE,
     tpu.UnrollVectorsOp: lambda op, target: FREE,
     tpu.BitcastVregOp: lambda op, target: FREE,

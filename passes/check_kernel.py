@@ -42,6 +42,7 @@ from pallasite.passes.check_slices import (
     stride_rule,
 )
 from pallasite.passes.check_transfers import TRANSFER_RULES
+from pallasite.passes.check_units import UNIT_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
     REFERENCE_RULES,
@@ -324,7 +325,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     ),
     (_vector_access, _alignment),
 )
-_RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **_ACCESSES, **TRANSFER_RULES}
+_RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **UNIT_RULES, **_ACCESSES, **TRANSFER_RULES}
 
 
 def _merged(*tables: _Rules) -> _Rules:

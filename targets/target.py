@@ -35,6 +35,14 @@ class Target:
     """Rows of the stationary operand that one MXU pass contracts."""
     mxu_columns: int = 128
     """Columns of the stationary operand of one MXU pass."""
+    mxus: int = 4
+    """Matrix units of a core, by index where a kernel feeds them by hand."""
+    staging_registers: int = 2
+    """Stationary operands that a matrix unit may hold besides the one in use."""
+    staged: frozenset[str] = frozenset({"f32", "bf16"})
+    """Element types of operands that are fed by hand."""
+    accumulators: int = 0
+    """Registers in which a matrix unit keeps sums; 0 if results leave it through a queue."""
     matmul_pairs: frozenset[tuple[str, str]] = frozenset()
     """Operand element types (left, right) that the MXU takes as they are."""
 
@@ -123,6 +131,7 @@ def _square(*types: str) -> set[tuple[str, str]]:
 
 _FLOAT_V5 = _square("f32", "bf16", "f8E5M2", "f8E4M3B11FNUZ")
 _INT_V5 = _square("i8") | _square("i4")
+_STAGED_V5 = frozenset({"f32", "bf16", "f8E5M2", "i8", "i4"})
 _V7_NARROW = ("f8E5M2", "f8E4M3FN")
 _V7_PAIRS = _square("f32", "bf16") | {
     (left, right) for left in ("f32", "bf16", *_V7_NARROW) for right in _V7_NARROW
@@ -146,7 +155,7 @@ _BF16_V6 = _BF16_V4 | {
 
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
-    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, memory_banks=16,
+    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     unconverted=frozenset({"f4E2M1FN", "i2"}),
@@ -157,7 +166,7 @@ _V4 = Target(
 _V5E = Target(
     name="v5e", generation=5, topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
@@ -170,7 +179,7 @@ _V5E = Target(
 _V5P = Target(
     name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
@@ -183,8 +192,8 @@ _V5P = Target(
 _V6E = Target(
     name="v6e", generation=6, topology="v6e:2x2",
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB,
-    mxu_contracting=256, mxu_columns=256,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5),
+    mxu_contracting=256, mxu_columns=256, mxus=2,
+    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
@@ -200,8 +209,8 @@ _V6E = Target(
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1", chip_devices=2,
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
-    mxu_contracting=256, mxu_columns=256,
-    matmul_pairs=frozenset(_V7_PAIRS),
+    mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
+    matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,

@@ -1,8 +1,9 @@
 """The matrix units of a core, as explicit kernels see them.
 
-A unit has staging registers that are pushed, one active right-hand side, accumulators by address,
-and a queue of results (spec/pallas_semantics.md section 4.6). Accumulators that nobody has written
-since they were last popped are zero.
+A unit has staging registers that are pushed, one active right-hand side, accumulators, and a queue
+of results (spec/pallas_semantics.md section 4.6). Accumulators are registers of 8 x 128 sums, which
+are counted along the rows of a result first, as libtpu 0.0.51 counts them. Those that nobody has
+written since they were last popped are zero.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.layouts.registers import LANES, SUBLANES
 
 Array = NDArray[Any]
 Operand = tuple[Array, Attribute]
@@ -28,7 +30,8 @@ class MatrixUnit:
         self.name = name
         self.staged: dict[int, tuple[Operand, SourceLocation | None]] = {}
         self.active: Operand | None = None
-        self.accumulators: dict[int, Array] = {}
+        self._sums: dict[int, Array] = {}
+        """By the number of its first register: 8 rows of sums."""
         self.queue: deque[tuple[Array, SourceLocation | None]] = deque()
 
     def push(self, register: int, rhs: Operand, at: SourceLocation | None) -> None:
@@ -59,18 +62,50 @@ class MatrixUnit:
             )
         return self.active
 
-    def accumulator(self, address: int, shape: tuple[int, ...], dtype: Any) -> Array:
-        """The accumulated matrix at `address`."""
-        held = self.accumulators.get(address)
-        return np.zeros(shape, dtype) if held is None else held
+    def accumulated(
+        self, address: int, shape: tuple[int, int], dtype: Any, at: SourceLocation | None
+    ) -> Array:
+        """The sums from register `address` on, as a matrix of `shape`."""
+        rows, columns = shape
+        zeros = np.zeros((SUBLANES, columns), dtype)
+        places = self._places(address, shape)
+        sums = [self._sums.get(place, zeros) for place in places]
+        for held in sums:
+            _check_result(held, zeros.shape, dtype, at)
+        return np.concatenate(sums)[:rows] if sums else np.zeros(shape, dtype)
 
-    def dequeue(self, at: SourceLocation | None) -> Array:
+    def accumulate(self, address: int, sums: Array) -> None:
+        """Replaces the sums from register `address` on."""
+        rows, columns = sums.shape
+        whole = np.zeros((-(-rows // SUBLANES) * SUBLANES, columns), sums.dtype)
+        whole[:rows] = sums
+        blocks = whole.reshape(-1, SUBLANES, columns)
+        self._sums.update(zip(self._places(address, (rows, columns)), blocks, strict=True))
+
+    def pop(
+        self, address: int, shape: tuple[int, int], dtype: Any, at: SourceLocation | None
+    ) -> Array:
+        """Takes the sums from register `address` on, which are zero from then on."""
+        held = self.accumulated(address, shape, dtype, at)
+        for place in self._places(address, shape):
+            self._sums.pop(place, None)
+        return held
+
+    def _places(self, address: int, shape: tuple[int, int]) -> list[int]:
+        """The first register of every 8 rows."""
+        rows, columns = shape
+        wide = -(-columns // LANES)
+        return [address + block * wide for block in range(-(-rows // SUBLANES))]
+
+    def dequeue(self, shape: tuple[int, int], dtype: Any, at: SourceLocation | None) -> Array:
         """The oldest result in the queue."""
         if not self.queue:
             raise ExecutionError(
                 "result-queue-empty", f"{self.name} pops a result, but none is queued", at
             )
-        return self.queue.popleft()[0]
+        result = self.queue.popleft()[0]
+        _check_result(result, shape, dtype, at)
+        return result
 
     def leftovers(self) -> list[tuple[str, SourceLocation | None]]:
         """What a finished kernel should have consumed, and where it came from."""
@@ -87,3 +122,15 @@ class MatrixUnits(dict[int, MatrixUnit]):
     def __missing__(self, index: int) -> MatrixUnit:
         unit = self[index] = MatrixUnit(f"MXU {index}")
         return unit
+
+
+def _check_result(
+    held: Array, shape: tuple[int, ...], dtype: Any, at: SourceLocation | None
+) -> None:
+    if held.shape != shape or held.dtype != dtype:
+        raise ExecutionError(
+            "matmul-accumulator",
+            f"the matrix unit holds {held.dtype} of shape {list(held.shape)} there, expected "
+            f"{np.dtype(dtype)} of shape {list(shape)}",
+            at,
+        )

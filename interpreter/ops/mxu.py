@@ -4,32 +4,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import VectorType, f32, i32
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import element_type, shape_of
+from pallasite.dialects.types import element_type, grid_shape, register_rank, shape_of
 from pallasite.interpreter.machine.mxu import MatrixUnit
 from pallasite.interpreter.meanings import Facts, Function, effect
 from pallasite.interpreter.ops.matmul import product
+from pallasite.interpreter.ops.movement import to_matrix, to_tiles
 from pallasite.interpreter.values import Array, carrier, is_float
+from pallasite.layouts.registers import LANES, SUBLANES
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
+
+
+def _is_grid(value: SSAValue) -> bool:
+    """Whether a matrix is a grid of native tiles, as in the `tiles` form."""
+    return len(shape_of(value.type)) > 2
+
+
+def _reader(value: SSAValue) -> Callable[[Array], Array]:
+    """From what `value` holds to its matrix."""
+    if not _is_grid(value):
+        return lambda x: x
+    rank = register_rank(cast(VectorType[Attribute], value.type))
+    return lambda x: to_matrix(x, rank)
+
+
+def _writer(value: SSAValue) -> tuple[tuple[int, int], Callable[[Array], Array]]:
+    """The shape of the matrix that `value` holds, and from that matrix to what it holds."""
+    if not _is_grid(value):
+        rows, columns = shape_of(value.type)
+        return (rows, columns), lambda x: x
+    high, wide = grid_shape(cast(VectorType[Attribute], value.type))
+    return (high * SUBLANES, wide * LANES), lambda x: to_tiles(x, (high, wide), 1)
 
 
 @effect(tpu.MatmulPushRhsOp)
 def matmul_push_rhs(op: tpu.MatmulPushRhsOp, facts: Facts) -> Function:
     unit, register = op.mxu_index.value.data, op.staging_register.value.data
     element, at = element_type(op.rhs.type), source_location(op)
-    transpose = bool(op.transpose.value.data)
+    transpose, read = bool(op.transpose.value.data), _reader(op.rhs)
 
     def function(core: Core, rhs: Array) -> None:
+        rhs = read(rhs)
         core.mxus[unit].push(register, (rhs.T if transpose else rhs, element), at)
 
     return function
@@ -39,8 +65,10 @@ def _multiplier(op: tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp) -> Function:
     """`fn(unit, lhs, accumulator of which shape and type)`, after loading what is to be loaded."""
     element, at = element_type(op.lhs.type), source_location(op)
     register = None if op.load_staged_rhs is None else op.load_staged_rhs.value.data
+    read = _reader(op.lhs)
 
     def multiply(unit: MatrixUnit, lhs: Array, address: int | None) -> Array:
+        lhs = read(lhs)
         if register is not None:
             unit.load(register, at)
         rhs, other = unit.rhs(at)
@@ -49,8 +77,7 @@ def _multiplier(op: tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp) -> Function:
         shape = (lhs.shape[0], rhs.shape[1])
         acc = np.zeros(shape, carrier(result))
         if address is not None:
-            acc = unit.accumulator(address, shape, carrier(result))
-        _check_accumulator(acc, shape, carrier(result), at)
+            acc = unit.accumulated(address, shape, carrier(result), at)
         return product(element, other, result, None)(lhs, rhs, acc)
 
     return multiply
@@ -70,25 +97,13 @@ def _check_depth(lhs: Array, rhs: Array, at: SourceLocation | None) -> None:
         )
 
 
-def _check_accumulator(
-    held: Array, shape: tuple[int, ...], dtype: Any, at: SourceLocation | None
-) -> None:
-    if held.shape != shape or held.dtype != dtype:
-        raise ExecutionError(
-            "matmul-accumulator",
-            f"the accumulator holds {held.dtype} of shape {list(held.shape)}, expected "
-            f"{np.dtype(dtype)} of shape {list(shape)}",
-            at,
-        )
-
-
 @effect(tpu.MatmulAccLhsOp)
 def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
     index, address, multiply = op.mxu_index.value.data, op.acc.value.data, _multiplier(op)
 
     def function(core: Core, lhs: Array) -> None:
         unit = core.mxus[index]
-        unit.accumulators[address] = multiply(unit, lhs, address)
+        unit.accumulate(address, multiply(unit, lhs, address))
 
     return function
 
@@ -96,14 +111,11 @@ def matmul_acc_lhs(op: tpu.MatmulAccLhsOp, facts: Facts) -> Function:
 @effect(tpu.MatmulPopOp)
 def matmul_pop(op: tpu.MatmulPopOp, facts: Facts) -> Function:
     index, address, at = op.mxu_index.value.data, op.acc.value.data, source_location(op)
-    shape, dtype = shape_of(op.result.type), carrier(op.result.type)
+    shape, write = _writer(op.result)
+    dtype = carrier(op.result.type)
 
     def function(core: Core) -> Array:
-        unit = core.mxus[index]
-        held = unit.accumulator(address, shape, dtype)
-        _check_accumulator(held, shape, dtype, at)
-        unit.accumulators.pop(address, None)
-        return held
+        return write(core.mxus[index].pop(address, shape, dtype, at))
 
     return function
 
@@ -122,11 +134,10 @@ def matmul_lhs_fifo(op: tpu.MatmulLhsFifoOp, facts: Facts) -> Function:
 @effect(tpu.MatmulPopFifoOp)
 def matmul_pop_fifo(op: tpu.MatmulPopFifoOp, facts: Facts) -> Function:
     index, at = op.mxu_index.value.data, source_location(op)
-    shape, dtype = shape_of(op.result.type), carrier(op.result.type)
+    shape, write = _writer(op.result)
+    dtype = carrier(op.result.type)
 
     def function(core: Core) -> Array:
-        result = core.mxus[index].dequeue(at)
-        _check_accumulator(result, shape, dtype, at)
-        return result
+        return write(core.mxus[index].dequeue(shape, dtype, at))
 
     return function

@@ -124,6 +124,28 @@ def _matmul_properties(op: grid.MatmulOp, transposed: bool) -> dict[str, Attribu
     return properties
 
 
+@rule(tpu.MatmulPushRhsOp, tpu.MatmulAccLhsOp, tpu.MatmulLhsFifoOp)
+def unroll_feeding(
+    op: tpu.MatmulPushRhsOp | tpu.MatmulAccLhsOp | tpu.MatmulLhsFifoOp, u: Unroller
+) -> None:
+    """A matrix unit that is fed by hand takes a matrix."""
+    (operand,) = op.operands
+    matrix = _roll(u, u.registers(operand), u.register_type(operand.type), op)
+    u.emit(made(type(op), (matrix,), (), op.properties, location=op.location))
+
+
+@rule(tpu.MatmulPopOp, tpu.MatmulPopFifoOp)
+def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> None:
+    """It gives a matrix."""
+    (result,) = op.results
+    high, wide = u.grid(result.type)
+    rows, columns = native_tile(32)
+    matrix = vector_of(_element(result), (high * rows, wide * columns))
+    popped = made(type(op), (), (matrix,), op.properties, location=op.location)
+    kind = u.register_type(result.type)
+    u.define(result, _unroll(u, u.emit(popped).results[0], kind, op))
+
+
 @rule(grid.TransposeBlocksOp)
 def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
     """One 2-D `tpu.transpose` per block of 128 columns and 128 rows."""

@@ -17,6 +17,7 @@ from pallasite.lowering.vectors_to_tiles import (
     shape,
     stores,
     strided,
+    units,
     words,
 )
 
@@ -35,6 +36,7 @@ FAMILIES = (
     shape,
     stores,
     strided,
+    units,
     words,
 )
 

@@ -150,14 +150,22 @@ def test_a_matrix_and_a_vector() -> None:
 
 
 @feature("W12")
-def test_steps_of_the_matrix_unit() -> None:
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+def test_steps_of_the_matrix_unit(form: str) -> None:
+    """Two products into sums that overlap by half, popped in two parts, the first transposed."""
     x, y = noise(128, 256, dtype=jnp.bfloat16), noise(256, 256, dtype=jnp.bfloat16, seed=1)
 
     def body(x: Any, y: Any, o: Any) -> None:
-        pltpu.matmul_push_rhs(y[...], staging_register=0, mxu_index=0)
-        pltpu.matmul_acc_lhs(0, x[...], mxu_index=0, load_staged_rhs=0)
-        o[...] = pltpu.matmul_pop(0, (128, 256), jnp.float32, mxu_index=0)
+        pltpu.matmul_push_rhs(y[...], staging_register=0, mxu_index=1, transpose=True)
+        pltpu.matmul_push_rhs(y[...], staging_register=1, mxu_index=1)
+        pltpu.matmul_acc_lhs(0, x[...], mxu_index=1, load_staged_rhs=0)
+        pltpu.matmul_acc_lhs(16, x[...], mxu_index=1, load_staged_rhs=1)
+        o[:128] = pltpu.matmul_pop(0, (128, 256), jnp.float32, mxu_index=1)
+        o[128:] = pltpu.matmul_pop(32, (64, 256), jnp.float32, mxu_index=1)
 
-    result = run(call(body, S(128, 256)), x, y, target="v7x", form="mosaic")
-    expected = np.asarray(x, np.float32) @ np.asarray(y, np.float32)
+    result = run(call(body, S(192, 256)), x, y, target="v7x", form=form)
+    left, right = (np.asarray(v, np.float32) for v in (x, y))
+    expected = np.zeros((192, 256), np.float32)
+    expected[:128] += left @ right.T
+    expected[64:] += left @ right
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-3)

@@ -59,6 +59,21 @@ def test_products_accumulate_until_they_are_popped(core):
     assert (run(core, POP) == 0).all()
 
 
+def test_accumulators_overlap(core):
+    """Every eight rows of 256 sums take two registers; a product may add to part of another."""
+    first, second = (f"tpu.matmul_acc_lhs {n}, %a {{{t}mxu_index = 0 : i32}} : {LHS}" for n, t in (
+        (0, "load_staged_rhs = 0 : i32, "), (2, "")))  # fmt: skip
+    whole = "%r = tpu.matmul_pop 0 {mxu_index = 0 : i32} : vector<24x256xf32>"
+    part = "%r = tpu.matmul_pop 2 {mxu_index = 0 : i32} : vector<8x256xf32>"
+    expected = np.zeros((24, 256), np.float32)
+    expected[:16] += A @ B
+    expected[8:] += A @ B
+    middle = run(core, push(), first, second, part)
+    np.testing.assert_allclose(middle, expected[8:16], rtol=1e-5, atol=1e-4)
+    expected[8:16] = 0
+    np.testing.assert_allclose(run(core, whole), expected, rtol=1e-5, atol=1e-4)
+
+
 def test_transposed_push(core):
     result = run(core, push(1, "true"), multiply(1), POP)
     np.testing.assert_allclose(result, A @ B.T, rtol=1e-5, atol=1e-4)
