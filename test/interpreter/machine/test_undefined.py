@@ -16,7 +16,9 @@ KERNEL = kernel(
     f"""%one = arith.constant 1 : index
       %three = arith.constant 3 : index
       %seven = arith.constant 7 : i32
-      %no = arith.constant false
+      %eight = arith.constant 8 : i32
+      %first = memref.load %table[%c0, %c0] : {memref("2x3xi32", SMEM)}
+      %no = arith.cmpi eq, %first, %seven : i32
       %got = memref.load %table[%one, %three] : {memref("2x3xi32", SMEM)}
       USE""",
 )
@@ -25,7 +27,7 @@ USES = {
     "stored": f"memref.store %got, %out[%c0] : {memref('3xi32', SMEM)}",
     "arithmetic": f"%used = arith.addi %seven, %got : i32\n{STORE}",
     "compared": f"%is = arith.cmpi eq, %got, %seven : i32\n"
-    f"%used = arith.select %is, %seven, %seven : i32\n{STORE}",
+    f"%used = arith.select %is, %seven, %eight : i32\n{STORE}",
     "chosen": f"%used = arith.select %no, %seven, %got : i32\n{STORE}",
     "index": f"%i = arith.index_cast %got : i32 to index\n"
     f"memref.store %seven, %out[%i] : {memref('3xi32', SMEM)}",
