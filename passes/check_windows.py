@@ -1,4 +1,4 @@
-"""Blocks at elements that the TPU compiler does not take; `--allow-beyond-reference` lifts these.
+"""Blocks that the TPU compiler does not take; `--allow-beyond-reference` lifts these.
 
 Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, of every type and number of rows, which agree.
 """
@@ -20,13 +20,23 @@ from pallasite.passes.reference_tiles import tile_rows
 
 
 def check_windows(module: ModuleOp, kernel: Kernel) -> None:
-    """Raises `Unsupported` for the first block at elements that cannot be transferred as it is.
+    """Raises `Unsupported` for the first block that cannot be transferred as it is.
 
     Blocks that are counted in blocks begin at whole tiles; those that are counted in elements
-    must be proven to. The tiles are those of the block, not of the array.
+    must be proven to. The tiles are those of the block, not of the array. Arrays without
+    dimensions have no blocks, even where the grid has a single step.
     """
     maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
-    for window, operand in zip(kernel.windows, kernel.operands, strict=True):
+    for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
+        if window.windowed and not window.bounds:
+            raise refusal(
+                kernel.func, "scalar-window",
+                f"operand {number} has no dimensions, and the kernel a grid: no block is cut from "
+                "it",
+                "the pipeline copies blocks of at least one dimension",
+                "make it an array of one element, or pass it as a scalar-prefetch operand "
+                "(pltpu.PrefetchScalarGridSpec)",
+            )  # fmt: skip
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
             _check(window, maps[window.transform], bit_width(type))

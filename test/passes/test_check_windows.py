@@ -1,4 +1,4 @@
-"""Blocks at elements as libtpu 0.0.51 takes and refuses them; it was asked about each."""
+"""Blocks as libtpu 0.0.51 takes and refuses them; it was asked about each."""
 
 from __future__ import annotations
 
@@ -113,3 +113,29 @@ def test_padding_in_front(low: Sequence[int]) -> None:
 
 def test_padding_in_front_of_leading_dimensions() -> None:
     beyond(windowed("2x8x128xf32", "0", "0", "0", low=(1, 0, 0)), "element-window")
+
+
+def gridded(operand: str, window: str, result: str = "") -> str:
+    """A kernel of one grid step whose only operand, in SMEM, has this block."""
+    return f"""
+    func.func @kernel(%i: i32, %x: {memref(operand, SMEM)}) attributes {{
+        dimension_semantics = [#tpu.dimension_semantics<arbitrary>],
+        iteration_bounds = array<i64: 1>, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+        window_params = [{{transform_indices = @at, window_bounds = {window}}}],
+        tpu.core_type = #tpu.core_type<tc>}} {{
+      return
+    }}
+    func.func @at(%i: i32) -> ({"i32" if result else ""}) {{
+      {result or "return"}
+    }}"""
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize("element", ["f32", "i32", "bf16"])
+def test_blocks_without_dimensions(element: str, target: str) -> None:
+    beyond(gridded(element, "array<i64>"), "scalar-window", target)
+
+
+def test_blocks_of_one_element() -> None:
+    zero = "%z = arith.constant 0 : i32\n return %z : i32"
+    check(gridded("1xf32", "array<i64: 1>", zero))
