@@ -41,7 +41,7 @@ from pallasite.passes.check_slices import (
     slice_rule,
     stride_rule,
 )
-from pallasite.passes.check_transfers import TRANSFER_RULES
+from pallasite.passes.check_transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
 from pallasite.passes.check_units import UNIT_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
@@ -343,6 +343,7 @@ _REFERENCE = _merged(
     SCALAR_RULES,
     CAST_RULES,
     PRODUCT_REFERENCE_RULES,
+    TRANSFER_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
         scf.ForOp: (carried_flat, signed_counter),

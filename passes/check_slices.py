@@ -31,7 +31,7 @@ _TILED = ("any", "hbm", "vmem", "smem")
 
 
 @dataclass(frozen=True)
-class _Array:
+class Array:
     """The array a view is of, and which of its dimensions each dimension of the view is."""
 
     type: MemRef
@@ -42,7 +42,7 @@ class _Array:
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Raises `Unsupported` where the TPU compiler has no layout for the part."""
-    array = _array_of(op.mem_ref, target)
+    array = array_of(op.mem_ref, target)
     if array is None or _single_words(op, array):
         return
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
@@ -71,7 +71,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
 
 
-def _single_words(op: tpu.MemrefSliceOp, array: _Array) -> bool:
+def _single_words(op: tpu.MemrefSliceOp, array: Array) -> bool:
     """Whether only scalars are read from the part, 32-bit words of scalar memory."""
     if memory_space(array.type) != "smem" or packing(bit_width(array.type)) > 1:
         return False
@@ -91,7 +91,7 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
     of it, and stores any.
     """
     view = op.base
-    array, shape = _array_of(view, target), cast(MemRef, view.type).get_shape()
+    array, shape = array_of(view, target), cast(MemRef, view.type).get_shape()
     loaded = cast("VectorType[Attribute]", op.results[0].type).get_shape()
     if array is None or len(shape) < 2 or len(loaded) != len(shape):
         return
@@ -124,7 +124,7 @@ def part_of_tile_rule(
         owner = source.owner
     if not isinstance(owner, tpu.MemrefSliceOp):
         return
-    array, shape = _array_of(owner.mem_ref, target), owner.result.type.get_shape()
+    array, shape = array_of(owner.mem_ref, target), owner.result.type.get_shape()
     if array is None or len(shape) < 2 or array.dims[-2:] != _last_two(array.type):
         return
     held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
@@ -161,20 +161,20 @@ def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def _array_of(view: SSAValue, target: Target) -> _Array | None:
+def array_of(view: SSAValue, target: Target) -> Array | None:
     """What `view` is a part of; None for memories without tiles and for other ways to see them."""
     owner = view.owner
     if isinstance(owner, tpu.MemrefSliceOp):
-        return _array_of(owner.mem_ref, target)
+        return array_of(owner.mem_ref, target)
     if isinstance(owner, tpu.MemrefSqueezeOp):
-        array = _array_of(owner.input, target)
+        array = array_of(owner.input, target)
         kept = _kept(owner.input.type.get_shape(), owner.result.type.get_shape())
         if array is None or kept is None:
             return None
         return replace(array, dims=tuple(array.dims[dim] for dim in kept))
     kind = view.type
     if isinstance(owner, tpu.MemrefBitcastOp):
-        return _as_other_type(_array_of(owner.input, target), owner.result.type)
+        return _as_other_type(array_of(owner.input, target), owner.result.type)
     if isinstance(owner, tpu.MemrefReshapeOp) or not isinstance(kind, MemRefType):
         return None
     if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
@@ -182,10 +182,10 @@ def _array_of(view: SSAValue, target: Target) -> _Array | None:
     shape = kind.get_shape()
     large = has_large_halves(view, target)
     tile = tile_rows(shape[-2], bit_width(kind), large_halves=large) if len(shape) > 1 else 1
-    return _Array(kind, tuple(range(len(shape))), tile)
+    return Array(kind, tuple(range(len(shape))), tile)
 
 
-def _as_other_type(array: _Array | None, view: MemRef) -> _Array | None:
+def _as_other_type(array: Array | None, view: MemRef) -> Array | None:
     """The array seen as elements of another width: its tiles keep their words."""
     if array is None or len(array.type.get_shape()) < 2:
         return None
