@@ -146,27 +146,29 @@ def width_of(kind: Attribute) -> int:
 
 def integer(value: SSAValue) -> int | None:
     """What an integer, or every element of a vector, is known to be; an i1 is 0 or 1."""
-    kind = element_of(value)
-    if not isinstance(kind, IntegerType | IndexType):
-        return None
     known = _known(value)
     if known is None:
+        return None
+    kind = element_of(value)
+    if not isinstance(kind, IntegerType | IndexType):
         return None
     return int(known) & 1 if kind == i1 else _signed(int(known), width_of(kind))
 
 
 def number(value: SSAValue) -> float | None:
     """What a float, or every element of a vector, is known to be; it may be NaN."""
-    if isinstance(element_of(value), IntegerType | IndexType):
+    known = _known(value)
+    if known is None or isinstance(element_of(value), IntegerType | IndexType):
         return None
-    return _known(value)
+    return known
 
 
 def same(one: SSAValue, other: SSAValue) -> bool:
     """Whether both are one value, or equal constants, with the signs of their zeros."""
     if one is other:
         return True
-    if one.type != other.type:
+    # Most values are no constants: that is asked first, by type, which is the cheapest question.
+    if _known(one) is None or one.type != other.type:
         return False
     known = integer(one)
     if known is not None:
@@ -179,9 +181,9 @@ def same(one: SSAValue, other: SSAValue) -> bool:
 
 def _known(value: SSAValue) -> int | float | None:
     owner = value.owner
-    while isinstance(owner, vector.BroadcastOp):
+    while type(owner) is vector.BroadcastOp:
         owner = owner.source.owner
-    if not isinstance(owner, arith.ConstantOp):
+    if type(owner) is not arith.ConstantOp:
         return None
     constant = owner.value
     if isinstance(constant, FloatAttr | IntegerAttr):
