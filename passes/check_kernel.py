@@ -26,6 +26,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_carried import carried_flat
+from pallasite.passes.check_carried_splats import check_carried_splats
 from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_loops import signed_counter
@@ -78,6 +79,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         rules = [_RULES, _REFERENCE]
         check_windows(module, describe_kernel(func))
         check_columns(func, target)
+        check_carried_splats(func)
     for op in func.walk():
         for result in op.results:
             if isinstance(result.type, VectorType):

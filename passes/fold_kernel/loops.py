@@ -1,4 +1,4 @@
-"""Loops that run at most once, and values that they carry without changing them."""
+"""Loops that run at most once, and values that they carry without changing or reading them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
 
 @rule(scf.ForOp)
 def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
-    """What a loop passes on as it came is the initial value, inside and behind it."""
+    """What a loop passes on as it came is the initial value, inside and behind it.
+
+    What neither its body nor anything behind it looks at is not passed on.
+    """
     end = op.body.block.last_op
     if not isinstance(end, scf.YieldOp):
         return None
@@ -40,7 +43,9 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
     fixed = {
         index
         for index, (argument, initial) in enumerate(zip(arguments, op.iter_args, strict=True))
-        if end.operands[index] is argument or end.operands[index] is initial
+        if end.operands[index] is argument
+        or end.operands[index] is initial
+        or (argument.first_use is None and op.results[index].first_use is None)
     }
     if not fixed:
         return None
@@ -89,17 +94,55 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
                 op.results[place].replace_all_uses_with(initial)
                 places.add(place)
         argument.replace_all_uses_with(initial)
-        before.erase_arg(argument)
-    for place in sorted(places, reverse=True):
-        after.erase_arg(after.args[place])
+    _rebuild(op, f, fixed, places)
+    return True
+
+
+@rule(scf.WhileOp)
+def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
+    """What neither the body nor anything behind a `while` loop looks at is not passed on.
+
+    Values that only look at each other stay, as in the reference's canonical form.
+    """
+    before, after = op.before_region.block, op.after_region.block
+    condition = before.last_op
+    if not isinstance(condition, scf.ConditionOp):
+        return None
+    places = {
+        place
+        for place, (argument, result) in enumerate(zip(after.args, op.results, strict=True))
+        if argument.first_use is None and result.first_use is None
+    }
+    passed = {value for place, value in enumerate(condition.args) if place not in places}
+    unused = {
+        index
+        for index, argument in enumerate(before.args)
+        if argument not in passed and all(use.operation is condition for use in argument.uses)
+        and argument is not condition.condition
+    }  # fmt: skip
+    if not places and not unused:
+        return None
+    _rebuild(op, f, unused, places)
+    return True
+
+
+def _rebuild(op: scf.WhileOp, f: Folder, dropped: set[int], places: set[int]) -> None:
+    """`op` without the initial values `dropped`, and without what it passes on at `places`."""
+    before, after = op.before_region.block, op.after_region.block
+    condition, end = before.last_op, after.last_op
+    assert isinstance(condition, scf.ConditionOp) and isinstance(end, scf.YieldOp)
     condition.operands = [
         condition.condition,
         *(value for place, value in enumerate(condition.args) if place not in places),
     ]
-    end.operands = [value for index, value in enumerate(end.operands) if index not in fixed]
+    end.operands = [value for index, value in enumerate(end.operands) if index not in dropped]
+    for place in sorted(places, reverse=True):
+        after.erase_arg(after.args[place])
+    for index in sorted(dropped, reverse=True):
+        before.erase_arg(before.args[index])
     kept = [result for place, result in enumerate(op.results) if place not in places]
     new = scf.WhileOp.create(
-        operands=[value for index, value in enumerate(op.arguments) if index not in fixed],
+        operands=[value for index, value in enumerate(op.arguments) if index not in dropped],
         result_types=[result.type for result in kept],
         properties=op.properties,
         attributes=op.attributes,
@@ -110,7 +153,6 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
         old.replace_all_uses_with(result)
     op.detach()
     op.erase()
-    return True
 
 
 def _seen_as(

@@ -182,3 +182,42 @@ func.func @carried_by_while(%s: memref<4xi32, #tpu.memory_space<smem>>, %p: vect
   %6 = arith.select %2, %1, %y : vector<8x128xi1>, vector<8x128xi32>
   func.return %6 : vector<8x128xi32>
 }
+
+// What nobody looks at is not carried, and then what only it looked at; %f looks at itself.
+// CHECK-LABEL: func.func @unused_in_while(
+// CHECK:       scf.while ([[N:%.*]] = %n, [[F:%.*]] = %x) : (i32, vector<8x128xi32>) -> (i32, vector<8x128xi32>) {
+// CHECK:         scf.condition(%{{.*}}) [[N]], [[F]] : i32, vector<8x128xi32>
+// CHECK-NEXT:  } do {
+// CHECK-NEXT:  ^bb0([[M:%.*]]: i32, [[G:%.*]]: vector<8x128xi32>):
+// CHECK-NEXT:    [[H:%.*]] = arith.addi [[G]], %y
+// CHECK-NEXT:    arith.subi [[M]], %n
+// CHECK-NEXT:    scf.yield %{{.*}}, [[H]] : i32, vector<8x128xi32>
+func.func @unused_in_while(%n: i32, %x: vector<8x128xi32>, %y: vector<8x128xi32>) -> i32 {
+  %0, %1, %2, %3 = scf.while (%a = %n, %b = %x, %c = %y, %f = %x) : (i32, vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>) -> (i32, vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>) {
+    %4 = arith.trunci %a : i32 to i1
+    scf.condition(%4) %a, %b, %c, %f : i32, vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>
+  } do {
+  ^bb0(%d: i32, %e: vector<8x128xi32>, %g: vector<8x128xi32>, %h: vector<8x128xi32>):
+    %5 = arith.addi %g, %x : vector<8x128xi32>
+    %6 = arith.addi %h, %y : vector<8x128xi32>
+    %7 = arith.subi %d, %n : i32
+    scf.yield %7, %5, %y, %6 : i32, vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>
+  }
+  func.return %0 : i32
+}
+
+// CHECK-LABEL: func.func @unused_in_for(
+// CHECK:       scf.for %{{.*}} iter_args([[F:%.*]] = %x) -> (vector<8x128xi32>) : i32 {
+// CHECK-NEXT:    [[H:%.*]] = arith.addi [[F]], %x
+// CHECK-NEXT:    scf.yield [[H]] : vector<8x128xi32>
+func.func @unused_in_for(%n: i32, %x: vector<8x128xi32>, %y: vector<8x128xi32>) -> vector<8x128xi32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %0, %1, %2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %y, %b = %x, %c = %x) -> (vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>) : i32 {
+    %3 = arith.addi %c, %y : vector<8x128xi32>
+    %4 = arith.addi %b, %x : vector<8x128xi32>
+    %5 = arith.addi %y, %y : vector<8x128xi32>
+    scf.yield %3, %4, %5 : vector<8x128xi32>, vector<8x128xi32>, vector<8x128xi32>
+  }
+  func.return %1 : vector<8x128xi32>
+}
