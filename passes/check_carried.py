@@ -69,7 +69,7 @@ def _place(value: SSAValue, target: Target) -> str | None:
                 return PACKED
             if isinstance(op, arith.TruncFOp | arith.TruncIOp):
                 return SPREAD if bit_width(op.operands[0].type) == 32 else None
-            if _through_words(op, target):
+            if through_words(op, target):
                 return SPREAD
             following = _followed(op, cast(OpResult, value).index, target)
         if following is None:
@@ -97,7 +97,7 @@ def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
     return next((v for v in sources if not isinstance(v.owner, free)), None)
 
 
-def _through_words(op: Operation, target: Target) -> bool:
+def through_words(op: Operation, target: Target) -> bool:
     """Whether the compiler computes `op` on elements of 16 bits by widening and narrowing them.
 
     Functions that are spelled out later (`math.sin`) stay in place until then.

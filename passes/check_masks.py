@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.passes.check_carried import through_words
 from pallasite.passes.check_reshapes import reshaped_from
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
@@ -147,7 +148,7 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
     bits = bit_width(first.type)
     if not target.narrowest_select_bits <= bits < 32:
         return
-    if _in_few_rows(first) and _lies_along(mask) is _Along.LANES:
+    if _in_few_rows(first, target) and _lies_along(mask) is _Along.LANES:
         shape = list(cast(Vector, first.type).get_shape())
         raise refusal(
             op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
@@ -160,7 +161,7 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _in_few_rows(value: SSAValue, depth: int = 8) -> bool:
+def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
     """Whether `value` lies in registers as in memory, where arrays of few wide rows have a tile of
     their own."""
     op = value.owner
@@ -172,13 +173,20 @@ def _in_few_rows(value: SSAValue, depth: int = 8) -> bool:
         shape = held.get_shape()
         return tiling_of(held) is None and (len(shape) < 2 or shape[-2] <= _FEW_ROWS)
     if isinstance(op, arith.SelectOp):
-        return _in_few_rows(op.operands[1], depth - 1)
+        return _in_few_rows(op.operands[1], target, depth - 1)
+    if op.dialect_name() in ("arith", "math"):
+        # The first operand that is not one element for all decides; other widths lie elsewhere.
+        vectors = (v for v in op.operands if isinstance(v.type, VectorType))
+        first = next((v for v in vectors if _lies_along(v) is not _Along.NOTHING), None)
+        if first is None or first.type != value.type or through_words(op, target):
+            return False
+        return _in_few_rows(first, target, depth - 1)
     if isinstance(op, vector.ExtractStridedSliceOp):
-        return _in_few_rows(op.operands[0], depth - 1)
+        return _in_few_rows(op.operands[0], target, depth - 1)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
         same = cast(Vector, source.type).get_shape()[-1] == columns
-        return same and _in_few_rows(source, depth - 1)
+        return same and _in_few_rows(source, target, depth - 1)
     return False
 
 

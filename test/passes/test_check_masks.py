@@ -168,6 +168,28 @@ def test_the_first_value_decides_which_registers_a_mask_is_for() -> None:
     check(chosen(LANES, values="%z, %v", more=zero))
 
 
+def test_arithmetic_stays_in_registers_of_few_rows() -> None:
+    kind = "vector<2x256xbf16>"
+    one = f"%k = arith.constant dense<1.0> : {kind}\n"
+    wide = kind.replace("bf16", "f32")
+    for value in ("addf %v, %w", "mulf %w, %v", "subf %k, %v", "divf %v, %w"):
+        text = chosen(LANES, values="%s, %w", more=f"{one}%s = arith.{value} : {kind}")
+        beyond(text, "mask-row", "v6e")
+        beyond(text, "mask-row", "v7x")
+        if "divf" not in value:
+            check(text, "v5e")  # it adds and multiplies words
+    cast = f"%x = arith.extf %v : {kind} to {wide}\n%y = arith.truncf %x : {wide} to {kind}\n"
+    check(chosen(LANES, values="%y, %w", more=cast), "v6e")
+    after = f"{cast}%s = arith.addf VALUES : {kind}"
+    check(chosen(LANES, values="%s, %w", more=after.replace("VALUES", "%y, %v")), "v6e")
+    both = chosen(LANES, values="%s, %w", more=after.replace("VALUES", "%v, %y"))
+    beyond(both, "mask-row", "v6e")
+    words = "vector<2x256xi16>"
+    masked = f"%s = arith.andi %v, %w : {words}"
+    for target in ("v5e", "v6e", "v7x"):
+        beyond(chosen(LANES, "2x256xi16", "%s, %w", more=masked), "mask-row", target)
+
+
 def test_masks_that_are_the_same_in_all_rows() -> None:
     words = "vector<2x256xi32>"
     lanes = f"%l = {LANES}"
