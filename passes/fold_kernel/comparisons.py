@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
 from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
 
 EQUAL = ("eq", "sle", "sge", "ule", "uge")
@@ -34,9 +35,9 @@ def predicate(op: arith.CmpiOp) -> str:
 
 @rule(arith.CmpiOp)
 def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
-    """A comparison of a value with itself, or of two constants, is a constant."""
+    """A comparison of a value with itself, computed twice or not, or of two constants, is one."""
     name = predicate(op)
-    if same(op.lhs, op.rhs):
+    if same(op.lhs, op.rhs) or equal_values(op.lhs, op.rhs):
         return f.constant(op.result.type, int(name in EQUAL))
     left, right = integer(op.lhs), integer(op.rhs)
     if left is None or right is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
 
 _COMMUTATIVE = (
@@ -95,17 +96,19 @@ def fold_absorbing(op: Operation, f: Folder) -> SSAValue | None:
 
 
 @rule(*_IDEMPOTENT)
-def foldsame(op: Operation, f: Folder) -> SSAValue | None:
+def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
     """`x & x`, `x | x` and extrema of `x` and `x` are `x`."""
     left, right = op.operands
     return left if same(left, right) else None
 
 
 @rule(arith.SubiOp, arith.XOrIOp)
-def fold_difference_ofsame(op: Operation, f: Folder) -> SSAValue | None:
-    """`x - x` and `x ^ x` are 0."""
+def fold_difference_of_same(op: Operation, f: Folder) -> SSAValue | None:
+    """`x - x` and `x ^ x` are 0, whether `x` is computed once or twice."""
     left, right = op.operands
-    return f.constant(op.results[0].type, 0) if same(left, right) else None
+    if not same(left, right) and not equal_values(left, right):
+        return None
+    return f.constant(op.results[0].type, 0)
 
 
 @rule(arith.RemSIOp, arith.RemUIOp)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
+from pallasite.frontend import read
+from pallasite.passes.check_kernel import check_kernel
+from pallasite.passes.fold_kernel import fold_kernel
+from pallasite.targets import get_target
+
 from .checking import beyond, check, kernel, load, memref
 
 
@@ -121,6 +127,34 @@ def test_no_choice_between_equal_masks() -> None:
         + "%s = arith.select %flag, %m, %n : vector<8x128xi1>",
     )
     beyond(text, "mask-select")
+
+
+def test_conditions_that_compare_equal_values() -> None:
+    """A comparison or difference of what is computed twice is known; then so is the choice."""
+    compare = "%{0} = arith.cmpi ne, %{1}, %z : vector<8x128xi32>\n"
+    store = f"vector.store %a, %x[%c0, %c0] : {memref('8x128xi32')}, vector<8x128xi32>\n"
+
+    def text(condition: str, between: str = "") -> str:
+        return kernel(
+            f"%x: {memref('8x128xi32')}",
+            "%z = arith.constant dense<0> : vector<8x128xi32>\n"
+            + load("a", "x", "8x128xi32") + compare.format("m", "a")
+            + between
+            + load("b", "x", "8x128xi32") + compare.format("n", "b")
+            + f"%c = {condition} %m, %n : vector<8x128xi1>\n"
+            + "%s = arith.select %c, %m, %n : vector<8x128xi1>\n"
+            + "%r = arith.extui %s : vector<8x128xi1> to vector<8x128xi32>\n"
+            + f"vector.store %r, %x[%c0, %c0] : {memref('8x128xi32')}, vector<8x128xi32>",
+        )  # fmt: skip
+
+    for condition in ("arith.cmpi eq,", "arith.cmpi ne,", "arith.xori"):
+        module = read(text(condition))
+        fold_kernel(module)
+        check_kernel(module, get_target("v6e"))
+        module = read(text(condition, store))
+        fold_kernel(module)
+        with pytest.raises(Unsupported, match="two vectors of booleans"):
+            check_kernel(module, get_target("v6e"))
 
 
 LANES = "tpu.iota {dimensions = array<i32: 1>} : vector<2x256xi32>"
