@@ -142,7 +142,8 @@ def test_conditions_that_compare_equal_values() -> None:
             + between
             + load("b", "x", "8x128xi32") + compare.format("n", "b")
             + f"%c = {condition} %m, %n : vector<8x128xi1>\n"
-            + "%s = arith.select %c, %m, %n : vector<8x128xi1>\n"
+            + "%p = arith.cmpi slt, %a, %z : vector<8x128xi32>\n"
+            + "%s = arith.select %c, %m, %p : vector<8x128xi1>, vector<8x128xi1>\n"
             + "%r = arith.extui %s : vector<8x128xi1> to vector<8x128xi32>\n"
             + f"vector.store %r, %x[%c0, %c0] : {memref('8x128xi32')}, vector<8x128xi32>",
         )  # fmt: skip
