@@ -29,6 +29,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import element_type, shape_of, splat
+from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Held:
         return cast(MemRefType[Attribute], self.value.type)
 
 
-class Converter:
+class Converter(Insertion):
     """Converts the body of one kernel; rules create operations through it."""
 
     def __init__(
@@ -97,7 +98,6 @@ class Converter:
         self.fuse_transposed_lhs = fuse_transposed_lhs
         """Whether products may transpose their left operand on its way to the matrix unit."""
         self._held: dict[SSAValue, Held] = {}
-        self._anchor: Operation | None = None
 
     # The walk.
 
@@ -163,17 +163,6 @@ class Converter:
         return self.emit(tpu.MemrefSqueezeOp(operands=[held.value], result_types=[type]))
 
     # Creating operations.
-
-    def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op` in front of the operation that is converted; its first result."""
-        self.insert(op)
-        return op.results[0]
-
-    def insert(self, op: Operation) -> None:
-        """Inserts `op`, which may have no result."""
-        assert self._anchor is not None and self._anchor.parent is not None
-        op.location = self._anchor.location
-        self._anchor.parent.insert_op_before(op, self._anchor)
 
     def index(self, value: int | SSAValue) -> SSAValue:
         """`value` as an index."""

@@ -11,7 +11,8 @@ from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, is_free
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
 
 USES = 2
 """How often a value is counted in the layout that is chosen for it: it is made and used."""

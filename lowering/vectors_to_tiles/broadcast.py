@@ -11,18 +11,12 @@ from xdsl.ir import SSAValue
 from pallasite.dialects import grid, vector
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.access import accesses
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    element_of,
-    grid_type,
-    is_vector,
-    rule,
-    shape_of,
-)
-from pallasite.lowering.vectors_to_tiles.memory import accesses
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
+from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, is_vector, shape_of
 
 
 @rule(vector.BroadcastOp)

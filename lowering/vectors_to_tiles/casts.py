@@ -26,16 +26,10 @@ from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-    is_vector,
-    rule,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
 from pallasite.lowering.vectors_to_tiles.stacked import stack
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, is_vector
 
 WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,
             arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip

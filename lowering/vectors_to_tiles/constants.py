@@ -12,13 +12,12 @@ from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     element_of,
     grid_type,
     is_vector,
-    rule,
     shape_of,
 )
 

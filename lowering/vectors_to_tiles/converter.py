@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     Signedness,
-    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -33,37 +32,28 @@ from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, vector_of
+from pallasite.dialects.types import bit_width
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
+from pallasite.lowering.vectors_to_tiles.tiled import (
+    Tiled,
+    element_of,
+    is_free,
+    is_vector,
+    shape_of,
+)
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target, get_target
 
 if TYPE_CHECKING:
     from pallasite.lowering.vectors_to_tiles.chains import Moved
 
 
-@dataclass(frozen=True)
-class Tiled:
-    """A logical vector held in registers: the grid, how it is laid out, and the logical shape."""
-
-    grid: SSAValue
-    layout: VectorLayout
-    shape: tuple[int, ...]
-
-    @property
-    def laid(self) -> tuple[VectorLayout, tuple[int, ...]]:
-        """Layout and logical shape, as moves want them."""
-        return self.layout, self.shape
-
-    @property
-    def element(self) -> Attribute:
-        return cast(VectorType[Attribute], self.grid.type).element_type
 
 
 Rule = Callable[..., None]
@@ -73,28 +63,10 @@ _SIGNED = IntegerType(32, Signedness.SIGNED)
 _RULES: dict[type[Operation], Rule] = {}
 
 
-def is_free(held: Tiled, layout: VectorLayout) -> bool:
-    """True if a change to `layout` only renames registers."""
-    return is_one_value(held) or only_gives_up_replication(held.layout, layout)
 
 
-def is_one_value(held: Tiled) -> bool:
-    """True if a single register, the same in every sublane and lane, holds the whole vector."""
-    layout = held.layout
-    replicated = layout.row is None and layout.column is None
-    return replicated and layout.register_count(held.shape) == 1
 
 
-def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
-    """True if `new` differs from `old` only in naming a place along replicated axes."""
-    if (old.bits, old.sublane_dim, old.lane_dim, old.tile_rows) != (
-        new.bits,
-        new.sublane_dim,
-        new.lane_dim,
-        new.tile_rows,
-    ):
-        return False
-    return old.row in (None, new.row) and old.column in (None, new.column)
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
@@ -108,29 +80,17 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     return register
 
 
-def is_vector(value: SSAValue) -> bool:
-    return isinstance(value.type, VectorType)
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    return tuple(cast(VectorType[Attribute], value.type).get_shape())
 
 
-def element_of(value: SSAValue) -> Attribute:
-    return cast(VectorType[Attribute], value.type).element_type
 
 
-def is_float(kind: Attribute) -> bool:
-    """Whether `kind` is a floating-point type."""
-    return not isinstance(kind, IntegerType | IndexType)
 
 
-def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
-    """The vector type of a grid that holds a `shape` of `element` in `layout`."""
-    return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
 
 
-class Converter:
+class Converter(Insertion):
     """Walks one function and replaces vectors by grids; rules read and define values through it.
 
     New operations go in front of the operation under conversion, which stays until the end as the
@@ -150,7 +110,6 @@ class Converter:
         self._forms: dict[tuple[str, SSAValue], Callable[..., SSAValue | None]] = {}
         self._smaller: dict[SSAValue, Smaller] = {}
         self.moves: dict[SSAValue, Moved] = {}
-        self._anchor: Operation | None = None
 
     def run(self, function: func.FuncOp) -> None:
         """Converts the body of `function`."""
@@ -336,16 +295,7 @@ class Converter:
             value = op.value
             op.erase()
             return value
-        self.insert(op)
-        return op.results[0]
-
-    def insert(self, op: Operation) -> None:
-        """Inserts `op`, which need not have results."""
-        assert self._anchor is not None
-        block = self._anchor.parent
-        assert block is not None
-        op.location = self._anchor.location
-        block.insert_op_before(op, self._anchor)
+        return super().emit(op)
 
     def box(self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> SSAValue:
         """The registers of grid `value` in a box; `value` itself if that is all of them."""

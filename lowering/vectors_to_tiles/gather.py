@@ -12,14 +12,8 @@ from pallasite.dialects.types import bit_width, splat
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-    rule,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, shape_of
 
 
 def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:

@@ -12,12 +12,8 @@ from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type
 
 
 def is_mask(value: SSAValue) -> bool:

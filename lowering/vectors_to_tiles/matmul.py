@@ -8,8 +8,9 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule, shape_of
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.padding import zero_padding
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, shape_of
 
 
 @rule(tpu.MatmulOp)

@@ -1,300 +1,23 @@
-"""Loads of logical vectors, and how registers meet boxes of tiled memory.
-
-A native tile of memory is one register, so an access at a tile boundary is `tpu.load` of a grid
-whose steps are the tile. Other static positions give (or want) a value with that offset in its
-layout; dynamic positions must be provably aligned, except along rows of memory that
-`infer-memref-layout` tiled by single rows because of such an access.
-"""
+"""Loads of logical vectors: other layouts that memory can serve are loaded again when wanted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    MemRefType,
-    VectorType,
-    i1,
-    i32,
-    i64,
-)
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects import memref as memref_dialect
-from pallasite.dialects.kernel import EXTENT
-from pallasite.dialects.types import bit_width, tiling_of
-from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
-from pallasite.layouts.tiling import Tiling
+from pallasite.dialects import vector
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    element_of,
-    grid_type,
-    rule,
-    shape_of,
+from pallasite.lowering.vectors_to_tiles.access import access, access_in
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.loading import load_grid
+from pallasite.lowering.vectors_to_tiles.packed_loads import (
+    load_between_words,
+    load_spread_row,
+    load_words,
 )
-from pallasite.passes.divisibility import constant_of, remainder
-
-STEPS = "grid.steps"
-
-
-@dataclass(frozen=True)
-class Access:
-    """How registers meet a box of a tiled memref.
-
-    `start` holds what must be added to the tile-aligned part of the indices (`base`) per memref
-    dimension; `row` and `column` are where the box begins inside its first register.
-    """
-
-    memref: SSAValue
-    base: tuple[SSAValue, ...]
-    layout: VectorLayout
-    steps: tuple[int, ...]
-    sublane_stride: int
-    tile_rows: int
-    """Rows of a memory tile; a register reads no further unless tiles of one row are strided."""
-    single_rows: bool
-    """Every row of words has its own tile; rows behind the box may lie behind the buffer."""
-    open_row: bool
-    """The box ends where the array ends, so rows behind it are padding of the allocation."""
-    open_column: bool
-    open_word: bool = False
-    """The box ends where the array ends, so the rest of its last words is padding."""
-    axis: int = -2
-    """The memref dimension, counted from the end, whose elements lie on the sublanes."""
-
-    def order(self, rank: int) -> list[int]:
-        """The memref dimension of every dimension of a grid in this layout."""
-        sublanes = rank + self.axis
-        return [*(d for d in range(rank - 1) if d != sublanes), sublanes, rank - 1]
-
-
-def access(
-    op: Operation,
-    memref: SSAValue,
-    indices: Sequence[SSAValue],
-    shape: tuple[int, ...],
-    c: Converter,
-) -> Access:
-    """Plans the access of a box of `shape` at `indices`; rejects positions nobody can prove."""
-    kind = cast(MemRefType[Attribute], memref.type)
-    tiling = tiling_of(kind)
-    if tiling is None:
-        raise c.unsupported(op, "untiled-memref", f"{kind} has no tiled layout")
-    bits = bit_width(kind.element_type)
-    if len(shape) == 1:
-        return _flat_access(op, memref, indices[0], shape[0], tiling, bits, c)
-    return _matrix_access(op, memref, indices, shape, tiling, bits, c)
-
-
-def _offset(op: Operation, index: SSAValue, unit: int, what: str, c: Converter) -> int:
-    """The distance of `index` from the last multiple of `unit`, which must be known."""
-    rest = remainder(index, unit)
-    if rest is None:
-        raise c.unsupported(
-            op,
-            f"unaligned-{what}",
-            f"cannot prove that a dynamic {what} index is a multiple of {unit}",
-            f"registers are loaded by whole tiles of {unit} {what}s; an unknown start would need a "
-            "shift by an amount known only at run time",
-            f"promise it with pl.multiple_of(index, {unit}), or load an aligned block and use "
-            "pltpu.roll",
-        )
-    return rest
-
-
-def _aligned(index: SSAValue, rest: int, c: Converter) -> SSAValue:
-    """`index - rest`, folded for constants."""
-    if not rest:
-        return index
-    known = constant_of(index)
-    if known is not None:
-        return c.constant_index(known - rest)
-    return c.emit(arith.SubiOp(index, c.constant_index(rest)))
-
-
-def _matrix_access(
-    op: Operation,
-    memref: SSAValue,
-    indices: Sequence[SSAValue],
-    shape: tuple[int, ...],
-    tiling: Tiling,
-    bits: int,
-    c: Converter,
-) -> Access:
-    rank = len(shape)
-    extent = cast(MemRefType[Attribute], memref.type).get_shape()
-    rows = tiling.first[0] if len(tiling.first) == 2 else 0
-    if rows == 0 or tiling.first[1] != LANES:
-        raise c.unsupported(op, "memory-tiling", f"cannot load registers from tiles {tiling}")
-    native = SUBLANES * packing(bits)
-    column = _offset(op, indices[-1], LANES, "lane", c)
-    single_rows = rows == packing(bits)
-    if single_rows:
-        # Every row of 128 words has its own tile: any row is the start of a register, and the
-        # rows below follow at the distance of one row of tiles.
-        row, stride = _offset(op, indices[-2], rows, "sublane", c), tiling.strides[-2]
-    elif _begins_a_word(indices[-2], tiling, bits):
-        # In one column of tiles the words of all rows follow each other.
-        row, stride, single_rows, rows = 0, 1, True, native
-    else:
-        row, stride = _offset(op, indices[-2], rows, "sublane", c), 1
-    if not single_rows and rows < native and (row + shape[-2] > rows):
-        raise c.unsupported(
-            op, "memory-tiling",
-            f"a block of {shape[-2]} rows at row {row} crosses memory tiles of {rows} rows",
-        )  # fmt: skip
-    base = (*indices[:-2], _aligned(indices[-2], row, c), _aligned(indices[-1], column, c))
-    layout = VectorLayout.native(rank, bits, row, column)
-    steps = (*[1] * (rank - 2), native, LANES)
-    starts = [constant_of(i) for i in indices[-2:]]
-    ends = [None if s is None else s + n for s, n in zip(starts, shape[-2:], strict=True)]
-    open_rows = ends[0] == extent[-2] and reaches_end(memref, -2)
-    return Access(
-        memref, base, layout, steps, stride, native if single_rows else rows, single_rows,
-        open_rows and not single_rows, ends[1] == extent[-1] and reaches_end(memref, -1),
-        open_word=open_rows,
-    )  # fmt: skip
-
-
-def _begins_a_word(row: SSAValue, tiling: Tiling, bits: int) -> bool:
-    """Whether rows from `row` on are consecutive words, but not a tile from its start."""
-    rest = remainder(row, tiling.first[0])
-    return tiling.strides[-2] == 1 and bool(rest) and not rest % packing(bits)
-
-
-def reaches_end(memref: SSAValue, dim: int) -> bool:
-    """Whether the last element of `memref` along `dim` (from the end) is the allocation's last.
-
-    What lies behind it in its tile is then padding that nobody reads; behind the end of a slice
-    there may be data.
-    """
-    op = memref.owner
-    if not isinstance(op, Operation) or isinstance(op, memref_dialect.AllocaOp):
-        return True
-    source = op.operands[0] if op.operands else None
-    if source is None or not isinstance(source.type, MemRefType):
-        return False
-    outer = cast(MemRefType[Attribute], source.type).get_shape()
-    inner = cast(MemRefType[Attribute], memref.type).get_shape()
-    if isinstance(op, tpu.MemrefSliceOp):
-        start = constant_of(list(op.base_idx)[dim])
-        ends = start is not None and start + inner[dim] == outer[dim]
-        return (ends or inner[dim] == outer[dim]) and reaches_end(source, dim)
-    if isinstance(op, tpu.MemrefSqueezeOp):
-        return inner[-2:] == outer[-2:] and reaches_end(source, dim)
-    if isinstance(op, tpu.MemrefBitcastOp | memref_dialect.CastOp):
-        return reaches_end(source, dim)
-    return False
-
-
-def access_in(
-    plan: Access, indices: Sequence[SSAValue], shape: tuple[int, ...], layout: VectorLayout
-) -> Access | None:
-    """The access of `plan` for a value in another `layout`; None if memory does not serve it.
-
-    Rows of 128 words can be taken at any distance, so 32-bit elements of a leading dimension may
-    lie on the sublanes, and one row may be spread over all of them: the only one, or each of
-    several in registers of its own.
-    """
-    if layout == plan.layout:
-        return plan
-    tiling = tiling_of(plan.memref.type)
-    rank = len(shape)
-    if rank < 2 or tiling is None or layout.bits != 32 or not layout.is_native:
-        return None
-    if layout.lane_dim != rank - 1 or layout.column != plan.layout.column:
-        return None
-    fixed_row = constant_of(indices[-2]) is not None or tiling.first[0] == 1
-    dim = layout.sublane_dim
-    base = (*indices[:-1], plan.base[-1])
-    if layout.row is None and (dim is None or (dim == rank - 2 and shape[-2] == 1)):
-        if not fixed_row:
-            return None
-        steps = (*[1] * (rank - 1), LANES)
-        return replace(
-            plan, base=base, layout=layout, steps=steps, sublane_stride=0, tile_rows=SUBLANES
-        )
-    if dim is None or dim >= rank - 2 or layout.row != 0 or not fixed_row:
-        return None
-    steps = [*[1] * (rank - 1), LANES]
-    steps[dim] = SUBLANES
-    return replace(
-        plan,
-        base=base,
-        layout=layout,
-        steps=tuple(steps),
-        sublane_stride=tiling.strides[dim] * tiling.first[0],
-        tile_rows=SUBLANES,
-        open_row=False,
-        axis=dim - rank,
-    )
-
-
-def accesses(stride: int, c: Converter) -> int:
-    """How often memory is accessed for a register of rows of words at a distance.
-
-    Rows in the same bank wait for each other.
-    """
-    banks = c.target.memory_banks
-    return max(1, math.gcd(stride, banks) * SUBLANES // banks) if stride else 1
-
-
-def _extent(memref: SSAValue) -> int:
-    """The elements of a flat memref without those that round its allocation up to whole tiles."""
-    kept = memref.owner.attributes.get(EXTENT) if isinstance(memref.owner, Operation) else None
-    if isinstance(kept, IntegerAttr):
-        return cast("IntegerAttr[IntegerType]", kept).value.data
-    return cast(MemRefType[Attribute], memref.type).get_shape()[0]
-
-
-def _flat_access(
-    op: Operation,
-    memref: SSAValue,
-    index: SSAValue,
-    size: int,
-    tiling: Tiling,
-    bits: int,
-    c: Converter,
-) -> Access:
-    # One-dimensional memory is rows of 128 elements; a register takes as many as it has rows,
-    # so its layout is that of tiles of one row.
-    unit = LANES * packing(bits)
-    offset = _offset(op, index, unit, "element", c)
-    layout = VectorLayout(bits, None, 0, 0, offset, 1)
-    extent = _extent(memref)
-    start = constant_of(index)
-    return Access(
-        memref,
-        (_aligned(index, offset, c),),
-        layout,
-        steps=(layout.block[1],),
-        sublane_stride=1,
-        tile_rows=SUBLANES * packing(bits),
-        single_rows=False,
-        open_row=False,
-        open_column=start is not None and start + size == extent and reaches_end(memref, -1),
-    )
-
-
-def sublane_mask(first: int, last: int) -> Attribute:
-    return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
-
-
-def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The grid with one dimension per memref dimension."""
-    grid_shape = plan.layout.grid_shape(shape)
-    if len(shape) == 1:
-        return grid_shape[1:]
-    # Rows that number registers, each spread over one, leave no dimension of row blocks.
-    return grid_shape if plan.layout.sublane_dim is not None else (*grid_shape[:-2], grid_shape[-1])
+from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load_rows
+from pallasite.lowering.vectors_to_tiles.tiled import element_of, shape_of
 
 
 @rule(vector.LoadOp)
@@ -302,14 +25,6 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     """One grid load; another layout that memory can serve is loaded again when it is wanted."""
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result)
-    # Those files need the accesses of this one.
-    from pallasite.lowering.vectors_to_tiles.packed_loads import (
-        load_between_words,
-        load_spread_row,
-        load_words,
-    )
-    from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load_rows
-
     plan = access(op, op.base, indices, shape, c)
     c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
 
@@ -328,80 +43,11 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     c.retire(op)
 
 
-def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
-    """A vector of `shape`; sublanes outside a small tile or the buffer are not read."""
-    p = packing(plan.layout.bits)
-    last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
-    blocks = list(_grid_of_access(plan, shape))
-    if len(shape) == 1:
-        loaded = _load_flat(plan, element, blocks[0], shape[0], c)
-        return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
-    words = -(-((plan.layout.row or 0) + shape[plan.axis]) // p)
-    if (plan.single_rows or plan.axis != -2) and words % SUBLANES and plan.sublane_stride:
-        return _load_ragged(plan, element, blocks, words, c)
-    loaded = load_registers(plan, plan.base, element, blocks, last, c)
-    return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
 
 
-def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
-    """Rows of 128 words; those behind the last are not read where the buffer may end there."""
-    block = plan.layout.block[1]
-    tiling = tiling_of(plan.memref.type)
-    assert plan.layout.column is not None and tiling is not None
-    whole_tiles = tiling.first[0] % block == 0 and remainder(plan.base[0], block) == 0
-    rows = -(-(plan.layout.column + size) * SUBLANES // block)
-    rest = rows - (count - 1) * SUBLANES
-    if whole_tiles or rest == SUBLANES:
-        return load_registers(plan, plan.base, element, [count], SUBLANES, c)
-    base = [moved(plan.base[0], (count - 1) * block, c)] if count > 1 else plan.base
-    tail = load_registers(plan, base, element, [1], rest, c)
-    if count == 1:
-        return tail
-    head = load_registers(plan, plan.base, element, [count - 1], SUBLANES, c)
-    return c.emit(grid.ConcatOp([head, tail], 0))
 
 
-def _load_ragged(
-    plan: Access, element: Attribute, blocks: list[int], words: int, c: Converter
-) -> SSAValue:
-    """Whole blocks of rows, then the last one without the sublanes that it does not fill."""
-    whole, rest = divmod(words, SUBLANES)
-    base = list(plan.base)
-    if whole:
-        base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)
-    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
-    if not whole:
-        return tail
-    head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)
-    return c.emit(grid.ConcatOp([head, tail], len(blocks) - 2))
 
 
-def load_registers(
-    plan: Access,
-    base: Sequence[SSAValue],
-    element: Attribute,
-    blocks: Sequence[int],
-    last: int,
-    c: Converter,
-) -> SSAValue:
-    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward."""
-    order = plan.order(len(blocks)) if len(blocks) > 1 else [0]
-    held = [blocks[order.index(d)] for d in range(len(blocks))]
-    made = tpu.LoadOp.create(
-        operands=[plan.memref, *base],
-        result_types=[VectorType(element, (*held, *register_shape(plan.layout.bits)))],
-        properties={
-            "sublane_mask": sublane_mask(0, last),
-            "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
-        },
-        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
-    )
-    loaded = c.emit(made)
-    return loaded if plan.axis == -2 else c.emit(grid.TransposeOp(loaded, order))
 
 
-def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
-    known = constant_of(index)
-    if known is not None:
-        return c.constant_index(known + amount)
-    return c.emit(arith.AddiOp(index, c.constant_index(amount)))

@@ -24,19 +24,10 @@ from pallasite.dialects.types import bit_width, splat, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    element_of,
-    grid_type,
-    shape_of,
-)
-from pallasite.lowering.vectors_to_tiles.memory import (
-    Access,
-    access,
-    access_in,
-    load_grid,
-    load_registers,
-)
+from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.loading import load_grid, load_registers
+from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, shape_of
 from pallasite.passes.divisibility import constant_of
 
 

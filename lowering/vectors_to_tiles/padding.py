@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES, SUBLANES, native_tile, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 
 def zero_padding(c: Converter, held: Tiled, dim: int) -> SSAValue:

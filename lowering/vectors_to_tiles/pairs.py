@@ -16,14 +16,9 @@ from pallasite.dialects import arith, grid
 from pallasite.dialects.types import splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.stacked import stack
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, shape_of
 
 
 def transpose_pairs(

@@ -20,13 +20,12 @@ from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     element_of,
     grid_type,
     is_float,
-    rule,
     shape_of,
 )
 from pallasite.passes.two_values import any_of, choice, kind_of

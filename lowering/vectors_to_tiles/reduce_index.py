@@ -12,13 +12,7 @@ from pallasite.dialects.types import splat
 from pallasite.layouts.registers import LANES
 from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    grid_type,
-    rule,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.reduce import (
     KINDS,
     all_reduce,
@@ -29,6 +23,7 @@ from pallasite.lowering.vectors_to_tiles.reduce import (
     reduce_dims,
     without_dims,
 )
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
 
 
 @rule(tpu.ReduceIndexOp)

@@ -9,8 +9,8 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import grid
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     grid_type,
     is_one_value,

@@ -14,9 +14,10 @@ from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, rule
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.gather import gather
 from pallasite.lowering.vectors_to_tiles.masks import everywhere
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 from pallasite.passes.divisibility import constant_of
 
 

@@ -15,21 +15,20 @@ from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.chains import emit_chain, emit_move, renamed
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-    is_one_value,
-    rule,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.pairs import stack_pairs, transpose_pairs
 from pallasite.lowering.vectors_to_tiles.relabel import (
     Renaming,
     regrouped,
     renaming,
     transposed,
+)
+from pallasite.lowering.vectors_to_tiles.tiled import (
+    Tiled,
+    element_of,
+    grid_type,
+    is_one_value,
+    shape_of,
 )
 from pallasite.passes.check_vectors import scalar_rule
 

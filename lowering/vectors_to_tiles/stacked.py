@@ -20,8 +20,9 @@ from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
-from pallasite.lowering.vectors_to_tiles.converter import Converter, Tiled, shape_of
-from pallasite.lowering.vectors_to_tiles.memory import Access
+from pallasite.lowering.vectors_to_tiles.access import Access
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, shape_of
 from pallasite.passes.divisibility import constant_of
 
 

@@ -20,24 +20,13 @@ from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.access import STEPS, Access, access, access_in, accesses
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    rule,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
 from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
-from pallasite.lowering.vectors_to_tiles.memory import (
-    STEPS,
-    Access,
-    access,
-    access_in,
-    accesses,
-    load_registers,
-    moved,
-    sublane_mask,
-)
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
+from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 @dataclass(frozen=True)

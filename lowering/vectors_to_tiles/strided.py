@@ -15,14 +15,11 @@ from pallasite.dialects import tpu
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    element_of,
-    rule,
-    shape_of,
-)
-from pallasite.lowering.vectors_to_tiles.memory import Access, access, load_grid
+from pallasite.lowering.vectors_to_tiles.access import Access, access
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
+from pallasite.lowering.vectors_to_tiles.tiled import element_of, shape_of
 
 
 def strided_access(

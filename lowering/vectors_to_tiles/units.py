@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from pallasite.dialects import tpu
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    element_of,
-    grid_type,
-    rule,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, shape_of
 
 
 @rule(tpu.MatmulPushRhsOp, tpu.MatmulAccLhsOp, tpu.MatmulLhsFifoOp)

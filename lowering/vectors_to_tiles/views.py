@@ -28,19 +28,17 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects import memref as memref_dialect
+from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memref_of, split_grid, tiling_of
 from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
-from pallasite.lowering.vectors_to_tiles.memory import STEPS
+from pallasite.lowering.vectors_to_tiles.access import STEPS
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
 
 MemRef = MemRefType[Attribute]
 Vector = VectorType[Attribute]
-
-_RENAMING = (grid.SliceOp, grid.ReshapeOp, grid.TransposeOp, grid.BroadcastOp, grid.TakeOp)
-"""Operations on one grid that leave every register as it is."""
 
 
 def absorb_bitcasts(block: Block) -> None:
@@ -82,7 +80,7 @@ def _stored(value: SSAValue) -> Attribute | None:
     owner = value.owner
     if isinstance(owner, tpu.BitcastVregOp):
         return cast(Vector, owner.operands[0].type).element_type
-    if isinstance(owner, (*_RENAMING, grid.ConcatOp)):
+    if isinstance(owner, Renaming | grid.ConcatOp):
         found = {_stored(v) for v in owner.operands}
         return found.pop() if len(found) == 1 else None
     return None
@@ -93,7 +91,7 @@ def _before(value: SSAValue, place: Operation) -> SSAValue:
     owner = value.owner
     if isinstance(owner, tpu.BitcastVregOp):
         return owner.operands[0]
-    assert isinstance(owner, (*_RENAMING, grid.ConcatOp))
+    assert isinstance(owner, Renaming | grid.ConcatOp)
     operands = [_before(v, place) for v in owner.operands]
     return _insert(_alike(owner, operands), place)
 
@@ -132,7 +130,7 @@ def _casts_of(value: SSAValue, casts: list[tpu.BitcastVregOp]) -> bool:
     for use in value.uses:
         if isinstance(use.operation, tpu.BitcastVregOp):
             casts.append(use.operation)
-        elif not isinstance(use.operation, _RENAMING) or not _casts_of(
+        elif not isinstance(use.operation, Renaming) or not _casts_of(
             use.operation.results[0], casts
         ):
             return False

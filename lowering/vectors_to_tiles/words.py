@@ -20,14 +20,8 @@ from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
-from pallasite.lowering.vectors_to_tiles.converter import (
-    Converter,
-    Tiled,
-    element_of,
-    grid_type,
-    is_float,
-    rule,
-)
+from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, is_float
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:

@@ -35,6 +35,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, math, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
@@ -80,14 +81,13 @@ def is_float(kind: Attribute) -> bool:
     return not isinstance(kind, IntegerType) and str(kind) != "index"
 
 
-class Legalizer:
+class Legalizer(Insertion):
     """Applies the rules to one function; rules create operations through it."""
 
     def __init__(self, target: Target, admits: Admits | None = None) -> None:
         """`admits(rule, op)` is asked before `rule` looks at `op`."""
         self.target = target
         self._admits = admits
-        self._anchor: Operation | None = None
         self._made: list[Operation] = []
 
     def block(self, block: Block) -> None:
@@ -124,14 +124,9 @@ class Legalizer:
         return replacement is not None
 
     def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op` in front of the operation under revision; returns its first result."""
-        assert self._anchor is not None
-        block = self._anchor.parent
-        assert block is not None
-        op.location = self._anchor.location
-        block.insert_op_before(op, self._anchor)
+        """Inserts `op`, which is legalised in its turn, and returns its first result."""
         self._made.append(op)
-        return op.results[0]
+        return super().emit(op)
 
     def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """`op` on other operands, with another result type."""

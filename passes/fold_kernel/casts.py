@@ -68,30 +68,15 @@ def fold_rounding(op: arith.TruncFOp, f: Folder) -> SSAValue | None:
 @rule(*_EXTENSIONS, arith.TruncIOp, arith.IndexCastOp)
 def fold_cast_of_integer(op: Operation, f: Folder) -> SSAValue | None:
     """A cast of an integer constant is one."""
-    known = integer(op.operands[0])
-    if known is None:
-        return None
-    width = width_of(element_of(op.operands[0]))
-    if isinstance(op, arith.ExtUIOp):
-        known &= (1 << width) - 1
-    elif width == 1 and not isinstance(op, arith.TruncIOp):
-        # The only bit is the sign: true is -1.
-        known = -known
-    return f.constant(op.results[0].type, known)
+    known = _cast_integer(op)
+    return None if known is None else f.constant(op.results[0].type, known)
 
 
 @rule(arith.SIToFPOp, arith.UIToFPOp)
 def fold_number_of_integer(op: Operation, f: Folder) -> SSAValue | None:
     """A constant that a float type holds exactly is a constant of that type."""
-    known = integer(op.operands[0])
-    if known is None:
-        return None
-    width = width_of(element_of(op.operands[0]))
-    if isinstance(op, arith.UIToFPOp):
-        known &= (1 << width) - 1
-    elif width == 1:
-        known = -known
-    return _exact(float(known), op, f)
+    known = _cast_integer(op)
+    return None if known is None else _exact(float(known), op, f)
 
 
 @rule(arith.FPToSIOp)
@@ -109,6 +94,17 @@ def fold_cast_of_number(op: Operation, f: Folder) -> SSAValue | None:
     """A float constant that both types hold is a constant of the other."""
     known = number(op.operands[0])
     return None if known is None or not math.isfinite(known) else _exact(known, op, f)
+
+
+def _cast_integer(op: Operation) -> int | None:
+    """What `op` reads its operand as, if that is an integer constant: with its sign or without."""
+    known, width = integer(op.operands[0]), width_of(element_of(op.operands[0]))
+    if known is None:
+        return None
+    if isinstance(op, arith.ExtUIOp | arith.UIToFPOp):
+        return known & ((1 << width) - 1)
+    # The only bit is the sign: true is -1. Truncated, it is the same bit.
+    return -known if width == 1 else known
 
 
 def _exact(known: float, op: Operation, f: Folder) -> SSAValue | None:

@@ -39,6 +39,7 @@ from xdsl.passes import ModulePass
 from pallasite.dialects import arith, func, vector
 from pallasite.dialects.types import splat, splat_value
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.insertion import Insertion
 
 Rule = Callable[..., "SSAValue | bool | None"]
 Admits = Callable[[str, Operation], bool]
@@ -63,13 +64,12 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     return register
 
 
-class Folder:
+class Folder(Insertion):
     """Applies the rules to one function; rules create operations through it."""
 
     def __init__(self, admits: Admits | None = None) -> None:
         """`admits(rule, op)` is asked before `rule` looks at `op`."""
         self._admits = admits
-        self._anchor: Operation | None = None
         self._changed = False
 
     def function(self, function: func.FuncOp) -> None:
@@ -107,17 +107,6 @@ class Folder:
                 op.erase()
             if op.parent is None:
                 return
-
-    def emit(self, op: Operation) -> SSAValue:
-        """Inserts `op` in front of the operation under revision; returns its first result."""
-        self.insert(op)
-        return op.results[0]
-
-    def insert(self, op: Operation) -> None:
-        """Inserts `op` in front of the operation under revision, at the same source line."""
-        assert self._anchor is not None and self._anchor.parent is not None
-        op.location = self._anchor.location
-        self._anchor.parent.insert_op_before(op, self._anchor)
 
     def constant(self, kind: Attribute, number: int | float) -> SSAValue:
         """A constant of type `kind`, every element of which is `number`."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
+from pallasite.lowering.vectors_to_tiles.access import accesses
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.memory import accesses
 from pallasite.targets import get_target
 
 from .memory_kernels import kernel

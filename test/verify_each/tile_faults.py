@@ -14,9 +14,9 @@ from pallasite.layouts import plan as plans
 from pallasite.lowering.vectors_to_tiles import (
     casts,
     converter,
+    loading,
     masks,
     matmul,
-    memory,
     reduce,
     rotate,
     rules,
@@ -147,12 +147,12 @@ STRIDED = kernel(
 
 @fault(PASS, COPY)
 def second_register_of_a_load_is_the_first(patch: MonkeyPatch) -> None:
-    right = memory.load_registers
+    right = loading.load_registers
 
     def load(plan: Any, *rest: Any) -> Any:
         return right(dataclasses.replace(plan, steps=(*plan.steps[:-1], 0)), *rest)
 
-    patch.setattr(memory, "load_registers", load)
+    patch.setattr(loading, "load_registers", load)
 
 
 @fault(PASS, ROW_SUM)

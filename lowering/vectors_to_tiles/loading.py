@@ -1,0 +1,115 @@
+"""Grids of registers from memory, as an `Access` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import tiling_of
+from pallasite.layouts.registers import SUBLANES, packing, register_shape
+from pallasite.lowering.vectors_to_tiles.access import STEPS, Access
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
+from pallasite.passes.divisibility import constant_of, remainder
+
+
+def sublane_mask(first: int, last: int) -> Attribute:
+    return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
+
+
+def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The grid with one dimension per memref dimension."""
+    grid_shape = plan.layout.grid_shape(shape)
+    if len(shape) == 1:
+        return grid_shape[1:]
+    # Rows that number registers, each spread over one, leave no dimension of row blocks.
+    return grid_shape if plan.layout.sublane_dim is not None else (*grid_shape[:-2], grid_shape[-1])
+
+
+def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
+    """A vector of `shape`; sublanes outside a small tile or the buffer are not read."""
+    p = packing(plan.layout.bits)
+    last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
+    blocks = list(_grid_of_access(plan, shape))
+    if len(shape) == 1:
+        loaded = _load_flat(plan, element, blocks[0], shape[0], c)
+        return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
+    words = -(-((plan.layout.row or 0) + shape[plan.axis]) // p)
+    if (plan.single_rows or plan.axis != -2) and words % SUBLANES and plan.sublane_stride:
+        return _load_ragged(plan, element, blocks, words, c)
+    loaded = load_registers(plan, plan.base, element, blocks, last, c)
+    return c.emit(grid.ReshapeOp(loaded, grid_type(plan.layout, shape, element)))
+
+
+def _load_flat(plan: Access, element: Attribute, count: int, size: int, c: Converter) -> SSAValue:
+    """Rows of 128 words; those behind the last are not read where the buffer may end there."""
+    block = plan.layout.block[1]
+    tiling = tiling_of(plan.memref.type)
+    assert plan.layout.column is not None and tiling is not None
+    whole_tiles = tiling.first[0] % block == 0 and remainder(plan.base[0], block) == 0
+    rows = -(-(plan.layout.column + size) * SUBLANES // block)
+    rest = rows - (count - 1) * SUBLANES
+    if whole_tiles or rest == SUBLANES:
+        return load_registers(plan, plan.base, element, [count], SUBLANES, c)
+    base = [moved(plan.base[0], (count - 1) * block, c)] if count > 1 else plan.base
+    tail = load_registers(plan, base, element, [1], rest, c)
+    if count == 1:
+        return tail
+    head = load_registers(plan, plan.base, element, [count - 1], SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, tail], 0))
+
+
+def _load_ragged(
+    plan: Access, element: Attribute, blocks: list[int], words: int, c: Converter
+) -> SSAValue:
+    """Whole blocks of rows, then the last one without the sublanes that it does not fill."""
+    whole, rest = divmod(words, SUBLANES)
+    base = list(plan.base)
+    if whole:
+        base[plan.axis] = moved(base[plan.axis], whole * plan.steps[plan.axis], c)
+    tail = load_registers(plan, base, element, [*blocks[:-2], 1, blocks[-1]], rest, c)
+    if not whole:
+        return tail
+    head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, tail], len(blocks) - 2))
+
+
+def load_registers(
+    plan: Access,
+    base: Sequence[SSAValue],
+    element: Attribute,
+    blocks: Sequence[int],
+    last: int,
+    c: Converter,
+) -> SSAValue:
+    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward."""
+    order = plan.order(len(blocks)) if len(blocks) > 1 else [0]
+    held = [blocks[order.index(d)] for d in range(len(blocks))]
+    made = tpu.LoadOp.create(
+        operands=[plan.memref, *base],
+        result_types=[VectorType(element, (*held, *register_shape(plan.layout.bits)))],
+        properties={
+            "sublane_mask": sublane_mask(0, last),
+            "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
+        },
+        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+    )
+    loaded = c.emit(made)
+    return loaded if plan.axis == -2 else c.emit(grid.TransposeOp(loaded, order))
+
+
+def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
+    known = constant_of(index)
+    if known is not None:
+        return c.constant_index(known + amount)
+    return c.emit(arith.AddiOp(index, c.constant_index(amount)))

@@ -1,0 +1,78 @@
+"""Logical vectors and the grids of registers that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects.types import vector_of
+from pallasite.layouts.registers import register_shape
+from pallasite.layouts.vector_layout import VectorLayout
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A logical vector held in registers: the grid, how it is laid out, and the logical shape."""
+
+    grid: SSAValue
+    layout: VectorLayout
+    shape: tuple[int, ...]
+
+    @property
+    def laid(self) -> tuple[VectorLayout, tuple[int, ...]]:
+        """Layout and logical shape, as moves want them."""
+        return self.layout, self.shape
+
+    @property
+    def element(self) -> Attribute:
+        return cast(VectorType[Attribute], self.grid.type).element_type
+
+
+def is_free(held: Tiled, layout: VectorLayout) -> bool:
+    """True if a change to `layout` only renames registers."""
+    return is_one_value(held) or only_gives_up_replication(held.layout, layout)
+
+
+def is_one_value(held: Tiled) -> bool:
+    """True if a single register, the same in every sublane and lane, holds the whole vector."""
+    layout = held.layout
+    replicated = layout.row is None and layout.column is None
+    return replicated and layout.register_count(held.shape) == 1
+
+
+def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
+    """True if `new` differs from `old` only in naming a place along replicated axes."""
+    if (old.bits, old.sublane_dim, old.lane_dim, old.tile_rows) != (
+        new.bits,
+        new.sublane_dim,
+        new.lane_dim,
+        new.tile_rows,
+    ):
+        return False
+    return old.row in (None, new.row) and old.column in (None, new.column)
+
+
+def is_vector(value: SSAValue) -> bool:
+    return isinstance(value.type, VectorType)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    return tuple(cast(VectorType[Attribute], value.type).get_shape())
+
+
+def element_of(value: SSAValue) -> Attribute:
+    return cast(VectorType[Attribute], value.type).element_type
+
+
+def is_float(kind: Attribute) -> bool:
+    """Whether `kind` is a floating-point type."""
+    return not isinstance(kind, IntegerType | IndexType)
+
+
+def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
+    """The vector type of a grid that holds a `shape` of `element` in `layout`."""
+    return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
