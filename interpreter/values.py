@@ -147,8 +147,9 @@ def scalar(type: Attribute, value: Any) -> Any:
 
 def wrap(value: int, bits: int) -> int:
     """The signed integer of `bits` bits congruent to `value`."""
-    half = 1 << (bits - 1)
-    return ((value + half) & ((1 << bits) - 1)) - half
+    # Bitwise, so that an unknown value (`machine.undefined`) comes out as one within its width.
+    low = value & ((1 << bits) - 1)
+    return low | -(low & (1 << (bits - 1)))
 
 
 @cache

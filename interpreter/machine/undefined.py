@@ -1,8 +1,9 @@
 """Values that nobody knows: what a read behind the end of a buffer gives.
 
 A TPU does not trap such a read, and kernels rely on it: they read a table at an index that may be
-behind its end, and select another value when it is. Of a scalar of SMEM nothing may come: any other
-use raises the diagnostic of the read. A vector is read so only by kernels that ask for it with
+behind its end, and select another value when it is. What integer arithmetic makes of a scalar of
+SMEM that nobody knows, nobody knows either; a use that needs its value, to branch, to address or to
+store, raises the diagnostic of the read. A vector is read so only by kernels that ask for it with
 `CompilerParams(disable_bounds_checks=True)`; what lies outside is poison, as in memory that nobody
 has written. With `bounds` among the checks the read itself raises.
 """
@@ -26,18 +27,41 @@ from pallasite.layouts.registers import SUBLANES
 Array = NDArray[Any]
 
 _USES = (
-    "abs add and array array_ufunc bool ceil divmod eq float floor floordiv format ge gt hash "
-    "index int invert le lshift lt mod mul ne neg or pos pow radd rand rdivmod rfloordiv rlshift "
-    "rmod rmul ror round rpow rrshift rshift rsub rtruediv rxor str sub truediv trunc xor"
+    "abs array array_ufunc bool ceil divmod float floor floordiv format hash index int mod pow "
+    "rdivmod rfloordiv rmod round rpow rtruediv str truediv trunc"
 ).split()
-"""What Python asks of a number: all that any operation but a choice or a move can ask."""
+"""What Python asks of a number that must be known: to branch, to address, to count, to store."""
+_SUMS = "add mul neg radd rmul rsub sub".split()
+_OTHERS = "eq ge gt invert le lshift lt ne rlshift rrshift rshift rxor xor".split()
+_COMPARISONS = "eq ge gt le lt ne".split()
 
 
 class Undefined:
-    """A scalar that may be passed on, stored nowhere and never looked at."""
+    """A scalar that nobody knows; what is computed from it is unknown too."""
+
+    __slots__ = ("read",)
 
     def __init__(self, read: Diagnostic) -> None:
         self.read = read
+
+    def __and__(self, other: Any) -> Any:
+        return other if isinstance(other, int) and other == 0 else Undefined(self.read)
+
+    def __or__(self, other: Any) -> Any:
+        known = isinstance(other, int) and other == (True if isinstance(other, bool) else -1)
+        return other if known else Undefined(self.read)
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+
+class _Unwrapped(Undefined):
+    """A sum or product that is not brought into its width yet, which `values.wrap` does.
+
+    Whoever asks whether it is within its width hears that it is not.
+    """
+
+    __slots__ = ()
 
 
 def _used(self: Undefined, *operands: Any, **options: Any) -> NoReturn:
@@ -46,8 +70,19 @@ def _used(self: Undefined, *operands: Any, **options: Any) -> NoReturn:
     raise type(read)(read.code, read.message, read.location, [*read.notes, note])
 
 
-for _name in _USES:
-    setattr(Undefined, f"__{_name}__", _used)
+def _sum(self: Undefined, *operands: Any) -> Undefined:
+    return _Unwrapped(self.read)
+
+
+def _other(self: Undefined, *operands: Any) -> Undefined:
+    return Undefined(self.read)
+
+
+for _names, _answer in ((_USES, _used), (_SUMS, _sum), (_OTHERS, _other)):
+    for _name in _names:
+        setattr(Undefined, f"__{_name}__", _answer)
+for _name in _COMPARISONS:
+    setattr(_Unwrapped, f"__{_name}__", lambda self, other: False)  # pyright: ignore
 
 
 def load_scalar(

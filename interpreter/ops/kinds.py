@@ -41,8 +41,7 @@ def wrapped(type: Attribute, function: Function) -> Function:
     if not is_vector(type):
         if bits == 1:
             return lambda *operands: bool(function(*operands) & 1)
-        half, mask = 1 << (bits - 1), (1 << bits) - 1
-        return lambda *operands: ((function(*operands) + half) & mask) - half
+        return lambda *operands: wrap(function(*operands), bits)
     if bits == 1:
         return lambda *operands: (function(*(_bit(o) for o in operands)) & 1).astype(np.bool_)
     if bits < 8:

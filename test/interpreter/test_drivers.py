@@ -268,8 +268,8 @@ def test_errors_name_the_line_of_the_op(driver: Any) -> None:
       %c1 = arith.constant 1 : index
       %j = arith.addi %i, %c1 : index
       %r = memref.load %m[%j] : memref<4xi32, #tpu.memory_space<smem>> loc("user.py":12:7)
-      %s = arith.addi %r, %r : i32
-      return %s : i32
+      memref.store %r, %m[%c1] : memref<4xi32, #tpu.memory_space<smem>>
+      return %r : i32
     }"""
     from pallasite.frontend import read
 

@@ -25,7 +25,8 @@ KERNEL = kernel(
 STORE = f"memref.store %used, %out[%c0] : {memref('3xi32', SMEM)}"
 USES = {
     "stored": f"memref.store %got, %out[%c0] : {memref('3xi32', SMEM)}",
-    "arithmetic": f"%used = arith.addi %seven, %got : i32\n{STORE}",
+    "sum": f"%used = arith.addi %seven, %got : i32\n{STORE}",
+    "quotient": f"%used = arith.divsi %got, %seven : i32\n{STORE}",
     "compared": f"%is = arith.cmpi eq, %got, %seven : i32\n"
     f"%used = arith.select %is, %seven, %eight : i32\n{STORE}",
     "chosen": f"%used = arith.select %no, %seven, %got : i32\n{STORE}",
@@ -46,6 +47,38 @@ def run(use: str, **options: Any) -> Any:
 def test_what_is_not_chosen_is_harmless(form: str, driver: Any) -> None:
     use = f"%used = arith.select %no, %got, %seven : i32\n{STORE}"
     (out,) = run(use, form=form, driver=driver)
+    assert out[0] == 7
+
+
+UNKNOWN = {
+    "sum": "%x = arith.addi %got, %seven : i32\n%u = arith.subi %eight, %x : i32",
+    "product": "%x = arith.muli %seven, %got : i32\n%u = arith.addi %x, %x : i32",
+    "bits": "%x = arith.xori %got, %seven : i32\n%y = arith.ori %x, %eight : i32\n"
+    "%u = arith.shli %y, %seven : i32",
+    "compared": "%is = arith.cmpi slt, %got, %seven : i32\n%both = arith.andi %no, %is : i1\n"
+    "%u = arith.select %both, %eight, %seven : i32",
+    "masked": "%none = arith.subi %seven, %seven : i32\n%x = arith.addi %got, %eight : i32\n"
+    "%y = arith.andi %x, %none : i32\n%u = arith.addi %y, %seven : i32",
+}
+"""What is computed of it, and not chosen."""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("form", ["mosaic", "vreg"])
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_is_computed_of_it_and_not_chosen_is_harmless(
+    what: str, form: str, driver: Any
+) -> None:
+    use = f"{UNKNOWN[what]}\n%used = arith.select %no, %u, %seven : i32\n{STORE}"
+    (out,) = run(use, form=form, driver=driver)
+    assert out[0] == 7
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("what", ["compared", "masked"])
+def test_what_does_not_depend_on_it_is_known(what: str, driver: Any) -> None:
+    """Nothing of it is in `false & it` nor in `0 & it`."""
+    (out,) = run(f"{UNKNOWN[what]}\n{STORE}".replace("%used", "%u"), driver=driver)
     assert out[0] == 7
 
 
