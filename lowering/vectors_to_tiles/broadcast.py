@@ -1,8 +1,14 @@
-"""Broadcasts: free along leading dimensions and replicated axes, one spread register otherwise."""
+"""Broadcasts: free along leading dimensions and replicated axes, one spread register otherwise.
+
+    %m = vector.multi_reduction <maximumf>, %x, %c [1] : vector<128x128xf32> to vector<128xf32>
+    %b = vector.broadcast %m : vector<128xf32> to vector<64x128xf32>
+
+The maxima fill the lanes: %b has the 16 registers of %m, its rows along the lanes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
@@ -32,6 +38,7 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     shape = shape_of(result)
     rank = len(shape)
     layout, old = lifted(c.tiled(source), rank)
+    layout = _filled(layout, old, shape)
     spread = _spread(layout, old, shape)
     if layout.lane_dim != rank - 1 and old[-1] != shape[-1]:
         # Spread over the lanes now: a new dimension that only numbers registers would have to
@@ -43,6 +50,26 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.offer_smaller(result, _Before(source, spread, shape, c))
     c.retire(op)
+
+
+def _filled(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) -> VectorLayout:
+    """The layout with dimensions that grow on axes along which the value is the same anyway.
+
+    There they take no registers, of which leading ones take one for every element. The longest
+    goes to the lanes; who wants it elsewhere moves the source (`_Before`).
+    """
+
+    def growing() -> list[int]:
+        return [d for d in layout.leading_dims(len(new)) if old[d] != new[d]]
+
+    def free(place: int | None, dim: int | None) -> bool:
+        return place is None and (dim is None or old[dim] == new[dim] == 1)
+
+    if growing() and free(layout.column, layout.lane_dim):
+        layout = replace(layout, lane_dim=max(growing(), key=lambda d: new[d]))
+    if growing() and free(layout.row, layout.sublane_dim):
+        layout = replace(layout, sublane_dim=max(growing(), key=lambda d: new[d]))
+    return layout
 
 
 def _spread(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) -> VectorLayout:
@@ -63,11 +90,14 @@ class _Before:
     converter: Converter
 
     def cost(self, layout: VectorLayout) -> float | None:
-        count = layout.register_count(self.shape)
-        if layout.bits != self.layout.bits or count >= self.layout.register_count(self.shape):
+        if layout.bits != self.layout.bits:
             return None
         held, old = lifted(self.converter.tiled(self.source), len(self.shape))
-        return relayout_cost(held, old, _spread(layout, old, self.shape), self.converter)
+        cost = relayout_cost(held, old, _spread(layout, old, self.shape), self.converter)
+        if layout.register_count(self.shape) < self.layout.register_count(self.shape):
+            return cost
+        apart = relayout_cost(self.layout, self.shape, layout, self.converter)
+        return cost if cost < apart else None
 
     def make(self, layout: VectorLayout) -> SSAValue:
         c, rank = self.converter, len(self.shape)

@@ -208,7 +208,7 @@ class Converter(Insertion):
         self._offers[value] = make
 
     def offer_smaller(self, value: SSAValue, offer: Smaller) -> None:
-        """Says how to compute `value` in layouts of fewer registers, from what moves there."""
+        """Says how to compute `value` in layouts where moving what it is made of is cheaper."""
         self._smaller[value] = offer
 
     def smaller(self, value: SSAValue) -> Smaller | None:

@@ -14,10 +14,10 @@ Offer = Callable[[VectorLayout], SSAValue | None]
 
 
 class Smaller(Protocol):
-    """How a value may be computed in another layout, of fewer registers."""
+    """How a value may be computed in another layout, from what moves there before."""
 
     def cost(self, layout: VectorLayout) -> float | None:
-        """Register operations that it takes; None if `layout` does not have fewer."""
+        """Register operations that it takes; None if moving the value itself takes no more."""
         ...
 
     def make(self, layout: VectorLayout) -> SSAValue:
