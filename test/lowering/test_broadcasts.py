@@ -1,4 +1,4 @@
-"""Dimensions that grow fill axes along which a value is the same, and what is copied moves first."""
+"""Dimensions that grow fill axes along which a value is the same; what is copied moves first."""
 
 from __future__ import annotations
 
