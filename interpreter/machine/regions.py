@@ -198,8 +198,14 @@ def whole_region(ref: Ref) -> Region:
     return ref.region
 
 
+def _hashable(piece: Piece) -> Hashable:
+    """What tells `piece` apart; slices cannot be hashed before Python 3.12."""
+    part = piece.part and tuple((s.start, s.stop) for s in piece.part)
+    return part, piece.shape, piece.base, piece.strides
+
+
 def rows_region(ref: Ref, plan: Registers, mask: Mask = None) -> Region:
     """What a register access touches; `mask` is in the order of the plan."""
-    key = (ref.base, ref.codec.bits, plan.pieces)
+    key = (ref.base, ref.codec.bits, tuple(map(_hashable, plan.pieces)))
     reach = plan.lowest, plan.highest
     return Region(key, ref, mask, pieces=plan.pieces, reach=reach)

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import MemRefType, f32
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
-from pallasite.interpreter.machine.accesses import Box
+from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.targets import get_target
 
 POLICIES = ("eager", "on_wait", "random")
@@ -157,6 +158,31 @@ class TestDevices:
     def test_a_missing_handshake_is_a_race(self, policy):
         found = races(lambda k: self.remote(k, False), policy, 2)
         assert found and set(found) <= {"k.py:1 k.py:3", "k.py:3 k.py:1"}
+
+    @pytest.mark.parametrize("handshake", [True, False])
+    def test_rows_of_a_register_are_told_apart(self, policy, handshake):
+        """Device 1 sends to the first 4 rows; device 0 stores to 2 of them, and to the last 4."""
+
+        def program(k):
+            place = k.core.device.index, k.core.observer
+            rows = (True, True) + (False,) * 6, (False,) * 4 + (True,) * 4
+            if place[0] == 0:
+                for sublanes in rows:
+                    where = access(k.target, "store", (0, 0), pattern((8, 128), (), sublanes), None)
+                    at = SourceLocation("k.py", 3)
+                    place[1].write(k.core, Rows(k.target, where, (0, 0)), at)
+                if handshake:
+                    k.core.signal(k.core.peer(1, None), k.ready, 1)
+                yield from k.core.wait(k.arrived, 4 * 512)
+            else:
+                if handshake:
+                    yield from k.core.wait(k.ready, 1)
+                k.copy(0, 4, device=0)
+                yield from k.core.wait(k.sent, 4 * 512)
+
+        found = set(races(program, policy, 2))
+        assert found <= ({"k.py:1 k.py:3", "k.py:3 k.py:1"} if not handshake else set())
+        assert handshake or found
 
     def test_the_source_belongs_to_the_copy_until_it_is_sent(self, policy):
         found = races(lambda k: self.remote(k, True, early=True), policy, 2)
