@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects.builtin import FileLineColLoc, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, NameLoc, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import SourceLocation
@@ -56,3 +57,25 @@ def source_location(op: Operation) -> SourceLocation | None:
                 return position
             neighbour = neighbour.next_op if following else neighbour.prev_op
     return None
+
+
+def first_location(function: FuncOp) -> LocationAttr:
+    """The location of `function`, or of the first operation in it that has one: JAX gives none to
+    kernels."""
+    for op in function.walk():
+        if position_of(op.location) is not None:
+            return op.location
+    return function.location
+
+
+_BLOCK = StringAttr("block of the grid")
+
+
+def block_location(location: LocationAttr) -> LocationAttr:
+    """`location` for what the lowering of windows writes to reach a block of an array."""
+    return NameLoc(_BLOCK, location)
+
+
+def reaches_block(op: Operation) -> bool:
+    """Whether `op` is at a `block_location`."""
+    return isinstance(op.location, NameLoc) and op.location.desc == _BLOCK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1, i32
 from xdsl.ir import Attribute, BlockArgument, Operation
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Diagnostic, Note, SourceLocation, UsageError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import DYNAMIC, WRITTEN_ONCE, Call, Kernel
 from pallasite.dialects.locations import source_location
@@ -21,6 +21,7 @@ from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
 from pallasite.interpreter.driver import Program
 from pallasite.interpreter.machine import transfer
+from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device
 from pallasite.interpreter.machine.views import Ref
@@ -51,6 +52,29 @@ class Bound:
             )
             for operand, type in zip(self.results, call.results, strict=True)
         ]
+
+    def unwritten(self, location: SourceLocation | None) -> Iterator[Diagnostic]:
+        """A warning for each result of which nobody has written all (if written bytes are tracked).
+
+        Not an error: a caller may know which part of a result to look at.
+        """
+        for operand in self.results:
+            ref = operand.ref
+            found = None
+            if not is_semaphore(ref.element):
+                found = Box(ref, (0,) * len(ref.shape), ref.shape).unwritten()
+            if found is not None:
+                yield Diagnostic(
+                    "unwritten-output",
+                    f"{found.amount} of {operand.name} were never written, the first at "
+                    f"{list(found.first)}",
+                    location,
+                    [
+                        Note("on a TPU they are whatever the memory held before the call"),
+                        Note("write all of it, or start from an input by input_output_aliases"),
+                    ],
+                    severity="warning",
+                )
 
 
 def bind(

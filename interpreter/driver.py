@@ -68,7 +68,7 @@ class Budget:
             "step-limit",
             f"execution exceeds {self.limit} steps inside this {op.name}",
             source_location(op),
-            [Note("an endless loop? a longer run needs a larger limit (--max-steps)")],
+            [Note("an endless loop? a longer run needs a larger limit (max_steps, --max-steps)")],
         )
 
 

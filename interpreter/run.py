@@ -7,6 +7,7 @@ arguments live (`pallasite.interpreter.windows`).
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -20,6 +21,7 @@ from xdsl.ir import Attribute, BlockArgument
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
+    KernelWarning,
     Note,
     SourceLocation,
     UsageError,
@@ -35,7 +37,7 @@ from pallasite.dialects.kernel import (
     form_of,
     kernel_function,
 )
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import first_location, position_of, source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
@@ -159,6 +161,9 @@ def execute(
             machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(call) for b in bound]
         machine.close()
+        begins = position_of(first_location(kernel.func))
+        for odd in (d for b in bound for d in b.unwritten(begins)):
+            warnings.warn(KernelWarning(odd), stacklevel=2)
     except Diagnostic as error:
         located(error, kernel.func)
         raise

@@ -28,6 +28,7 @@ from pallasite.interpreter.driver import Program, Run
 from pallasite.interpreter.limits import GRID_POINT_STEPS
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.faults import BLOCK_INSIDE
 from pallasite.interpreter.machine.grid_walk import Axis
 from pallasite.interpreter.machine.views import Ref
 
@@ -193,7 +194,7 @@ class Block:
             f"block {list(index)} of {self.operand.name} lies outside the array of shape "
             f"{list(self.operand.ref.shape)} at grid point {list(step)}",
             self.location,
-            [Note("at least one element of every block must lie inside the array")],
+            [BLOCK_INSIDE],
         )
 
     def _revisited(self, index: Index, step: Index) -> ExecutionError:

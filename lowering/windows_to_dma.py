@@ -72,7 +72,7 @@ from pallasite.dialects.kernel import (
     kernel_function,
     set_form,
 )
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import first_location, source_location
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
@@ -87,7 +87,7 @@ from pallasite.dialects.tpu import (
 from pallasite.dialects.types import memory_space, memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma_maps import acts, evaluate
-from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify, first_location
+from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to

@@ -95,14 +95,6 @@ class Operand:
         return f"{name}_{what}"
 
 
-def first_location(function: FuncOp) -> LocationAttr:
-    """The location of `function`, or of the first operation in it that has one."""
-    for op in function.walk():
-        if position_of(op.location) is not None:
-            return op.location
-    return function.location
-
-
 def classify(
     kernel: Kernel, call: Call | None, functions: Mapping[str, FuncOp]
 ) -> tuple[Operand, ...]:

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
+from pallasite.dialects.locations import block_location
 from pallasite.dialects.tpu import (
     AssumeMultipleOp,
     EnqueueDmaOp,
@@ -107,7 +108,8 @@ class Pipelined:
 
     def in_array(self, build: ScalarBuilder, box: Box) -> SSAValue:
         """The view of the array that `box` describes."""
-        return slice_of(build, self.array, box.start, box.sizes)
+        with build.at(block_location(self.location)):
+            return slice_of(build, self.array, box.start, box.sizes)
 
     def in_buffer(self, build: ScalarBuilder, slot: Scalar, box: Box | None = None) -> SSAValue:
         """The view of the box (of the whole block, if None) in slot `slot` of the buffer."""

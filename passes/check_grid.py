@@ -11,16 +11,14 @@ from collections.abc import Iterator
 
 from pallasite.diagnostics import Diagnostic, Note
 from pallasite.dialects.kernel import Kernel
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import first_location, position_of
 
 _SHARED = ("parallel", "core_parallel", "subcore_parallel")
 
 
 def grid_advice(kernel: Kernel) -> Iterator[Diagnostic]:
     """A warning for each parallel axis of `kernel` behind one that is not."""
-    # JAX gives the function itself no position: its first line stands for it.
-    first = kernel.func.body.block.first_op if kernel.func.body.blocks else None
-    location = source_location(kernel.func) or (first and source_location(first))
+    location = position_of(first_location(kernel.func))
     ordered: int | None = None
     for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
         if kind not in _SHARED:

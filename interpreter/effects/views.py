@@ -8,13 +8,14 @@ from typing import Any
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import ExecutionError
+from pallasite.diagnostics import ExecutionError, Note
 from pallasite.dialects import memref, tpu
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import reaches_block, source_location
 from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
+from pallasite.interpreter.machine.faults import BLOCK_INSIDE
 from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
@@ -43,7 +44,24 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
             check_rounded(ref, operands[:rank], sizes, rounded, at)
         return ref.slice(operands[:rank], sizes, at, counted)
 
-    return dynamic if unknown else fn
+    found = dynamic if unknown else fn
+    return _of_a_block(found) if reaches_block(op) else found
+
+
+def _of_a_block(slice: Callable[..., Ref]) -> Callable[..., Ref]:
+    """`slice` of an array at a block of the grid, whose index an index map gave."""
+
+    def fn(*operands: Any) -> Ref:
+        try:
+            return slice(*operands)
+        except ExecutionError as error:
+            error.notes += [
+                Note("the index map of the operand asks for this block"),
+                BLOCK_INSIDE,
+            ]
+            raise
+
+    return fn
 
 
 @meaning(tpu.MemrefSqueezeOp)

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.views import Ref
 
 
+BLOCK_INSIDE = Note("at least one element of every block must lie inside the array")
+"""What every index map has to keep to (spec/pallas_semantics.md section 1.4)."""
+
+
 def outside(
     ref: Ref,
     what: str,

@@ -45,6 +45,9 @@ def diagnosed(what: str) -> Generator[None, None, None]:
         yield
     except Diagnostic:
         raise
+    except KernelWarning as error:
+        # Of a process for which warnings are errors.
+        raise error.diagnostic from error
     except VerifyException as error:
         raise VerifyError("invalid-module", f"{what}: {error}") from error
     except RecursionError as error:

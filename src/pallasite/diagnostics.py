@@ -75,7 +75,8 @@ class Diagnostic(Exception):
 
 
 class KernelWarning(UserWarning):
-    """A kernel is accepted and its result is right, but it does not do what its author may expect.
+    """A kernel is accepted and its result is right, but it does not do what its author may expect:
+    cores share less than the grid says, or parts of a result are never written.
 
     Given by Python's `warnings`; `diagnostic` has severity `warning`.
     """

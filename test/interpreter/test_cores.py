@@ -121,6 +121,7 @@ def test_grids_give_the_same_on_two_cores(
         np.testing.assert_array_equal(doubled, array * 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*unwritten-output")
 @pytest.mark.parametrize("form", ["mosaic", "dma", "vreg"])
 @pytest.mark.parametrize("size", [0, 1, 4, 5])
 def test_a_bound_known_late_is_split_late(form: str, size: int) -> None:

@@ -159,6 +159,7 @@ def test_product_with_a_row() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*unwritten-output")
 def test_refs() -> None:
     def kernel(i: Any, x: Any, o: Any, s: Any, scratch: Any) -> None:
         at = i[0]

@@ -166,6 +166,47 @@ def test_warnings_are_told_and_change_no_status(run: Any, tmp_path: Path) -> Non
     assert f"{text}:1:1: warning: grid axis 1 is parallel but comes behind axis 0" in err
 
 
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("start, first", [(0, 8), (8, 0)])
+def test_what_nobody_writes_of_an_output(
+    form: str, start: int, first: int, run: Any, tmp_path: Path
+) -> None:
+    text = write(
+        tmp_path / "k.mlir",
+        f"""pallas.kernel @half
+          input %x: tensor<8x128xf32> in vmem
+          output %o: tensor<16x128xf32> in vmem
+        {{
+          %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+          pallas.store %a, %o[ds({start}, 8), :] : memref<16x128xf32, #tpu.memory_space<vmem>>
+        }}""",
+    )
+    code, out, err = run(text, "--form", form, "--check", "init", "--format", "json")
+    (warning,) = json.loads(out)["diagnostics"]
+    assert (code, warning["severity"], warning["code"]) == (0, "warning", "unwritten-output")
+    found = f"1024 of 2048 elements of output 0 (%o) were never written, the first at [{first}, 0]"
+    assert f"{text}:1:1: warning: {found}" in err
+    assert "unwritten" not in run(text, "--form", form)[2]
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("rows", [16, 14])
+def test_a_block_that_no_array_has(form: str, rows: int, run: Any, tmp_path: Path) -> None:
+    text = write(
+        tmp_path / "k.mlir",
+        f"""pallas.kernel @shifted grid (i = 2 arbitrary)
+          input %x: tensor<{rows}x128xf32> in vmem block (8, 128) at (i + 1, 0)
+          output %o: tensor<{rows}x128xf32> in vmem block (8, 128) at (i, 0)
+        {{
+          %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+          pallas.store %a, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+        }}""",
+    )
+    code, _, err = run(text, "--form", form)
+    assert code == 1 and "input 0" in err and f"[{rows}, 128]" in err
+    assert "note: at least one element of every block must lie inside the array" in err
+
+
 def test_failing_kernels_exit_1(run: Any, tmp_path: Path) -> None:
     wait = """
       %n = arith.constant 1 : i32
