@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -76,6 +76,55 @@ def test_out_shape_of_kernel() -> None:
         np.testing.assert_array_equal(f(x), x)
 
 
+def test_old_blocks_and_parameters_of_calls() -> None:
+    """Index maps first, and a dict of dicts: so were kernels written until 2024."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.zeros_like(o)
+        old = Pallas.swap(o, (slice(None), slice(None)), x[...] + 1.0)
+        o[...] += old
+
+    x = jnp.arange(16 * 256, dtype=jnp.float32).reshape(16, 256)
+    block: Any = pl.BlockSpec
+    call: Any = pl.pallas_call
+    with simulate():
+        with pytest.warns(DeprecationWarning, match="write pl.BlockSpec"):
+            turned = block(lambda i, j: (j, i), (8, 128))
+        straight = block((8, 128), lambda i, j: (i, j))
+        with pytest.warns(DeprecationWarning, match="write pltpu.CompilerParams"):
+            out = call(
+                body,
+                out_shape=x,
+                grid=(2, 2),
+                in_specs=[straight],
+                out_specs=turned,
+                compiler_params={"mosaic": {"dimension_semantics": ("parallel", "arbitrary")}},
+            )(x)
+    expected = np.asarray(x).reshape(2, 8, 2, 128).transpose(2, 1, 0, 3).reshape(16, 256) + 1
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_old_blocks_at_elements() -> None:
+    """Windows of 16 rows, 8 apart."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[:8] - x[8:]
+
+    x = jnp.arange(24 * 128, dtype=jnp.float32).reshape(24, 128)
+    block: Any = pl.BlockSpec
+    with simulate():
+        mode = Pallas.Unblocked(((0, 8), (0, 0)))
+        window = block(lambda i: (i * 8, 0), (16, 128), indexing_mode=mode)
+        out = pl.pallas_call(
+            body,
+            out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32),
+            grid=(2,),
+            in_specs=[window],
+            out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        )(x)
+    np.testing.assert_array_equal(out, x[:16] - x[8:])
+
+
 def test_outside_they_stay_unknown() -> None:
     with simulate():
         pass
@@ -83,6 +132,8 @@ def test_outside_they_stay_unknown() -> None:
         _ = Tpu.TPUCompilerParams
     with pytest.raises(AttributeError):
         _ = Pallas.load
+    with pytest.raises(TypeError):
+        cast(Any, pl.BlockSpec)((8, 128), lambda i: (i, 0), indexing_mode=None)
     with pytest.raises(TypeError):
         kernel: Any = pl.kernel
         kernel(lambda x, o: None, out_shape=None, mesh=None)

@@ -6,11 +6,12 @@ JAX answers as ever.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
@@ -35,6 +36,27 @@ def _repeat(x: Any, repeats: int, axis: int) -> Any:
     return jnp.concatenate([x] * repeats, axis)
 
 
+def _swap(x_ref_or_view: Any, idx: Any, val: Any, **_: Any) -> Any:
+    old = x_ref_or_view[idx]
+    x_ref_or_view[idx] = val
+    return old
+
+
+@dataclasses.dataclass(frozen=True)
+class _Unblocked:
+    """Index maps give elements, not blocks; `padding` is (before, behind) of each dimension."""
+
+    padding: Sequence[tuple[int, int]] | None = None
+
+    def block(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """The block of `shape` as it is written today."""
+        padding = self.padding or ((0, 0),) * len(shape)
+        return tuple(
+            size if size is None else pl.Element(size, (low, high))
+            for size, (low, high) in zip(shape, padding, strict=True)
+        )
+
+
 def _memory_spaces() -> Any:
     spaces = {space.name: space for space in pltpu.MemorySpace}
     return SimpleNamespace(**{**spaces, "ANY": pl.ANY})
@@ -49,10 +71,14 @@ _TPU: Spellings = {
     "delay": ("pl.delay", lambda: pl.delay),
     "reciprocal": ("pl.reciprocal", lambda: pl.reciprocal),
     "repeat": ("jnp.concatenate or jnp.tile", lambda: _repeat),
+    "run_scoped": ("pl.run_scoped", lambda: pl.run_scoped),
 }
 _PALLAS: Spellings = {
     "load": ("ref[...] or pltpu.load", lambda: _load),
     "store": ("ref[...] = value or pltpu.store", lambda: _store),
+    "swap": ("ref[...] and ref[...] = value", lambda: _swap),
+    "Unblocked": ("pl.Element for the dimensions of the block", lambda: _Unblocked),
+    "unblocked": ("pl.Element for the dimensions of the block", lambda: _Unblocked()),
 }
 _KERNEL = {"out_shape": "out_type", "scratch_shapes": "scratch_types"}
 
@@ -73,6 +99,48 @@ def accept_old_spellings(simulating: Callable[[], bool]) -> None:
         return kernel(*args, **options)
 
     pl.kernel = renamed
+    pl.pallas_call = _with_parameters(pl.pallas_call, simulating)
+    _accept_old_blocks(simulating)
+
+
+def _with_parameters(call: Any, simulating: Callable[[], bool]) -> Any:
+    """`pl.pallas_call` that takes `compiler_params=dict(mosaic=dict(...))`."""
+
+    @functools.wraps(call)
+    def renamed(*args: Any, **options: Any) -> Any:
+        given = options.get("compiler_params")
+        if isinstance(given, dict) and simulating():
+            _warn("a dict as compiler_params=", "pltpu.CompilerParams(...)")
+            own = cast(dict[str, Any], given).get("mosaic")
+            options["compiler_params"] = (
+                pltpu.CompilerParams(**cast(dict[str, Any], own)) if isinstance(own, dict) else own
+            )
+        return call(*args, **options)
+
+    return renamed
+
+
+def _accept_old_blocks(simulating: Callable[[], bool]) -> None:
+    """Makes `pl.BlockSpec` take the index map first, and `indexing_mode=`."""
+    init: Any = pl.BlockSpec.__init__
+
+    @functools.wraps(init)
+    def renamed(self: Any, *args: Any, **options: Any) -> None:
+        if simulating():
+            if args and callable(args[0]):
+                _warn(
+                    "pl.BlockSpec(index_map, block_shape)", "pl.BlockSpec(block_shape, index_map)"
+                )
+                args = (args[1] if len(args) > 1 else None, args[0], *args[2:])
+            if "indexing_mode" in options:
+                _warn("indexing_mode= of pl.BlockSpec", "pl.Element for its dimensions")
+                mode = options.pop("indexing_mode")
+                if isinstance(mode, _Unblocked):
+                    shape, *rest = args or (options.pop("block_shape"),)
+                    args = (mode.block(shape), *rest)
+        init(self, *args, **options)
+
+    cast(Any, pl.BlockSpec).__init__ = renamed
 
 
 def _extend(
