@@ -127,17 +127,16 @@ def _accept_old_blocks(simulating: Callable[[], bool]) -> None:
     @functools.wraps(init)
     def renamed(self: Any, *args: Any, **options: Any) -> None:
         if simulating():
-            if args and callable(args[0]):
-                _warn(
-                    "pl.BlockSpec(index_map, block_shape)", "pl.BlockSpec(block_shape, index_map)"
-                )
-                args = (args[1] if len(args) > 1 else None, args[0], *args[2:])
+            first = args[0] if args else None
+            if callable(first):
+                _warn("the index map before the block", "pl.BlockSpec(block_shape, index_map)")
+                args = (args[1] if len(args) > 1 else None, first, *args[2:])
             if "indexing_mode" in options:
                 _warn("indexing_mode= of pl.BlockSpec", "pl.Element for its dimensions")
                 mode = options.pop("indexing_mode")
                 if isinstance(mode, _Unblocked):
-                    shape, *rest = args or (options.pop("block_shape"),)
-                    args = (mode.block(shape), *rest)
+                    shape = args[0] if args else options.pop("block_shape")
+                    args = (mode.block(shape), *args[1:])
         init(self, *args, **options)
 
     cast(Any, pl.BlockSpec).__init__ = renamed
