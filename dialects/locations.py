@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, NameLoc, StringAttr
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, LocationAttr, NameLoc, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
@@ -19,6 +19,12 @@ from pallasite.diagnostics import SourceLocation
 def _children(location: Attribute) -> Iterable[Attribute]:
     # Call sites hold (callee, caller): the callee is the kernel's own line. Fused and named
     # locations hold theirs in parameters too, whatever class spells them.
+    if isinstance(location, NameLoc) and isinstance(location.location, CallSiteLoc):
+        *scopes, name = location.desc.data.split("/")
+        if name in scopes:
+            # JAX lowers an operation that a kernel has several times only once and calls that:
+            # the callee is where the first of them is, the caller where this one is.
+            yield location.location.caller
     for value in vars(location).values():
         if isinstance(value, Attribute):
             yield value

@@ -161,9 +161,10 @@ def execute(
             machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(call) for b in bound]
         machine.close()
-        begins = position_of(first_location(kernel.func))
-        for odd in (d for b in bound for d in b.unwritten(begins)):
-            warnings.warn(KernelWarning(odd), stacklevel=2)
+        if not machine.findings:
+            begins = position_of(first_location(kernel.func))
+            for odd in (d for b in bound for d in b.unwritten(begins)):
+                warnings.warn(KernelWarning(odd), stacklevel=2)
     except Diagnostic as error:
         located(error, kernel.func)
         raise
