@@ -1,9 +1,10 @@
-"""Flat vectors of narrow elements that cross the borders of loops and branches.
+"""Flat vectors that cross the borders of loops and branches.
 
-Asked of libtpu 0.0.51 for v4, v5e and v6e, element by element: a one-dimensional vector of packed
-elements lies in whole words as memory holds it, one that was narrowed from 32-bit words keeps a
-word per element. The compiler gives a carried value one place and fails (`Invalid input layout`,
-or an abort) where the other kind arrives. Our own lowering moves them.
+Asked of libtpu 0.0.51 for v4, v5e and v6e, element by element: a one-dimensional vector lies as
+memory holds it, or in the first sublane of registers where it was a row of something, or along
+their sublanes where it was a column; one that was narrowed from 32-bit words keeps a word per
+element. The compiler gives what `scf.for` and `scf.if` carry one place and fails (`Invalid input
+layout`, or an abort) where another kind arrives; `scf.while` moves them, as our own lowering does.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, MemRefType, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import TARGETS, Target
 
 Vector = VectorType[Attribute]
 
-PACKED, SPREAD = "packed", "one per word"
+PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
+"""Where a flat vector lies."""
+
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 _WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
 """Operations on bf16 that chips without them widen at once."""
@@ -29,15 +33,16 @@ _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
 def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
-    """Refuses a loop or branch where packed and narrowed elements meet in one value."""
+    """Refuses a loop or branch where flat vectors of different places meet in one value."""
     for result in op.results:
         kind = result.type
         if not isinstance(kind, VectorType):
             continue
         bits = bit_width(cast(Vector, kind))
-        if len(kind.get_shape()) != 1 or bits in (1, 32):
+        if len(kind.get_shape()) != 1 or bits == 1:
             continue
-        places = {_place(value, target) for value in _arriving(op, result.index)}
+        values = list(_arriving(op, result.index))
+        places = {_place(value, target) for value in values}
         if places >= {PACKED, SPREAD}:
             raise refusal(
                 op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is loaded on "
@@ -46,6 +51,38 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "carried vector has one place",
                 "carry it in two dimensions, x.reshape(1, n), or as a 32-bit type",
             )  # fmt: skip
+        if isinstance(op, scf.ForOp):
+            places = _met(values[0], values[1], target)
+        met = [said for place, said in _SAID.items() if place in places]
+        if len(met) > 1:
+            raise refusal(
+                op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is "
+                f"{met[0]} on one way and {met[1]} on another",
+                "arrays of one dimension fill registers row by row as memory holds them, a row or "
+                "column of more dimensions only part of each, and a carried vector has one place",
+                "carry it in two dimensions, x.reshape(1, n)",
+            )  # fmt: skip
+
+
+_SAID = {
+    PACKED: "laid out as memory holds it",
+    ROW: "a row of more dimensions",
+    COLUMN: "a column of more dimensions",
+}
+
+
+def _met(first: SSAValue, last: SSAValue, target: Target) -> set[str | None]:
+    """The places of what a loop begins with and of what a turn ends with.
+
+    What is loaded at the end of a turn can be loaded to anywhere. A concatenation there lies as
+    memory holds it even if its pieces do not.
+    """
+    begun, ended = _place(first, target), _place(last, target)
+    if isinstance(last.owner, tpu.ConcatenateOp):
+        ended = PACKED
+    if begun in (ROW, COLUMN) and isinstance(last.owner, vector.LoadOp | tpu.VectorLoadOp):
+        return {begun}
+    return {begun, ended}
 
 
 def _arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
@@ -59,7 +96,7 @@ def _arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
 
 
 def _place(value: SSAValue, target: Target) -> str | None:
-    """`PACKED` or `SPREAD`; None for constants, which lie anywhere, and what is not known."""
+    """Where a flat vector lies; None for constants, which lie anywhere, and what is not known."""
     while True:
         if isinstance(value, BlockArgument):
             following = _initial(value)
@@ -69,12 +106,84 @@ def _place(value: SSAValue, target: Target) -> str | None:
                 return PACKED
             if isinstance(op, arith.TruncFOp | arith.TruncIOp):
                 return SPREAD if bit_width(op.operands[0].type) == 32 else None
+            if isinstance(op, vector.MultiReductionOp):
+                return _of_reduction(op)
+            if isinstance(op, vector.ShapeCastOp):
+                return _of_reshape(op, target)
+            if isinstance(op, tpu.ConcatenateOp):
+                places = {_place(_sliced(v), target) for v in op.operands}
+                return PACKED if PACKED in places else None
             if through_words(op, target):
                 return SPREAD
             following = _followed(op, cast(OpResult, value).index, target)
         if following is None:
             return None
         value = following
+
+
+def _sliced(value: SSAValue) -> SSAValue:
+    """What `value` is a piece of."""
+    while isinstance(value.owner, vector.ExtractStridedSliceOp):
+        value = value.owner.operands[0]
+    return value
+
+
+def _of_reduction(op: vector.MultiReductionOp) -> str | None:
+    """Lanes that are left are a row, sublanes a column."""
+    last = len(cast(Vector, op.source.type).get_shape()) - 1
+    reduced = {int(d) for d in op.reduction_dims.get_values()}
+    if last not in reduced:
+        return ROW
+    return COLUMN if last - 1 not in reduced else None
+
+
+def _of_reshape(op: vector.ShapeCastOp, target: Target) -> str | None:
+    """Rows of 128 become flat, unless they were loaded; one row or column stays what it was."""
+    source = op.operands[0]
+    shape = cast(Vector, source.type).get_shape()
+    length = cast(Vector, op.results[0].type).get_shape()[0]
+    if len(shape) < 2 or bit_width(source.type) < 16:
+        return None
+    loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
+    if shape[-1] == LANES:
+        return ROW if loaded else PACKED if length > LANES else None
+    if shape[-2:] == (length, 1):
+        return None if loaded else COLUMN
+    return _of_row(source, target) if shape[-2:] == (1, length) else None
+
+
+def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
+    """Where the one row of a vector of more dimensions lies."""
+    op = value.owner
+    if not isinstance(op, Operation) or not depth:
+        return None
+    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+        held = cast("MemRefType[Attribute]", op.operands[0].type).get_shape()
+        return PACKED if held[-2] == 1 else ROW if held[-2] >= SUBLANES else None
+    if isinstance(op, tpu.IotaOp):
+        return ROW
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        rows = cast(Vector, op.operands[0].type).get_shape()[-2]
+        return ROW if rows >= SUBLANES else None
+    if isinstance(op, vector.MultiReductionOp):
+        return _of_reduction(op)
+    if isinstance(op, vector.ShapeCastOp):
+        source = op.operands[0]
+        if cast(Vector, source.type).get_shape()[-1] != cast(Vector, value.type).get_shape()[-1]:
+            return None
+        if len(cast(Vector, source.type).get_shape()) == 1:
+            return _place(source, target)
+        return _of_row(source, target, depth - 1)
+    if op.dialect_name() in ("arith", "math") and not through_words(op, target):
+        following = _first(v for v in op.operands if v.type == value.type)
+        return None if following is None else _of_row(following, target, depth - 1)
+    return None
+
+
+def _first(values: Iterable[SSAValue]) -> SSAValue | None:
+    """The first of `values` that is no constant."""
+    free = (arith.ConstantOp, vector.BroadcastOp)
+    return next((v for v in values if not isinstance(v.owner, free)), None)
 
 
 def _initial(argument: BlockArgument) -> SSAValue | None:
@@ -88,13 +197,13 @@ def _initial(argument: BlockArgument) -> SSAValue | None:
 def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
     """The value in whose place result `index` of `op` lies: the first that is no constant."""
     if isinstance(op, scf.ForOp | scf.IfOp):
-        sources = list(_arriving(op, index))
-    elif isinstance(op, (*_BITWISE, *_SUMS)) or op.name in target.bf16_ops:
-        sources = list(op.operands)
-    else:
-        return None
-    free = (arith.ConstantOp, vector.BroadcastOp)
-    return next((v for v in sources if not isinstance(v.owner, free)), None)
+        return _first(_arriving(op, index))
+    if isinstance(op, (*_BITWISE, *_SUMS)) or op.name in target.bf16_ops:
+        return _first(op.operands)
+    wide = all(bit_width(v.type) == 32 for v in (*op.operands, op.results[index]))
+    if wide and op.dialect_name() in ("arith", "math") and not isinstance(op, arith.SelectOp):
+        return _first(op.operands)
+    return None
 
 
 def through_words(op: Operation, target: Target) -> bool:

@@ -65,3 +65,83 @@ def test_flat_vectors_are_widened_where_the_target_lacks_bf16() -> None:
     for operation in ("arith.maximumf %v, %v", "math.tanh %v", "math.powf %v, %v"):
         beyond(carried("bf16", operation), "carried-flat", "v5e")
         check(carried("bf16", operation), "v6e")
+
+
+def meeting(first: str, last: str, branch: bool = False) -> str:
+    """A loop that begins with one flat vector and ends its turns with another, or a branch."""
+    kind = "vector<256xf32>"
+    made = (
+        load("l", "x", "256xf32")
+        + load("z", "rows", "8x256xf32")
+        + load("t", "tall", "256x128xf32")
+    )
+    made += load("q", "square", "2x128xf32")
+    made += f"""%k = arith.constant dense<1.0> : {kind}
+    %k2 = arith.constant dense<1.0> : vector<2x128xf32>
+    %loaded = arith.addf %l, %k : {kind}
+    %row = vector.multi_reduction <maximumf>, %z, %k [0] : vector<8x256xf32> to {kind}
+    %column = vector.multi_reduction <maximumf>, %t, %k [1] : vector<256x128xf32> to {kind}
+    %third0 = vector.extract_strided_slice %z
+        {{offsets = [3, 0], sizes = [1, 256], strides = [1, 1]}}
+        : vector<8x256xf32> to vector<1x256xf32>
+    %third = vector.shape_cast %third0 : vector<1x256xf32> to {kind}
+    %q1 = arith.addf %q, %k2 : vector<2x128xf32>
+    %flat = vector.shape_cast %q1 : vector<2x128xf32> to {kind}
+    %loaded_rows = vector.shape_cast %q : vector<2x128xf32> to {kind}
+    %row_first = arith.addf %row, %l : {kind}
+    %c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    """
+    turn = f"""%a = vector.extract_strided_slice %v
+      {{offsets = [128], sizes = [128], strides = [1]}} : {kind} to vector<128xf32>
+    %b = vector.extract_strided_slice %v {{offsets = [0], sizes = [128], strides = [1]}}
+      : {kind} to vector<128xf32>
+    %rolled = tpu.concatenate %a, %b in 0 : vector<128xf32>, vector<128xf32> -> {kind}
+    %sum = arith.addf %v, %row : {kind}
+    %mus = arith.addf %row, %v : {kind}"""
+    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = %{first}) -> ({kind}) {{
+      {turn}
+      scf.yield %{last} : {kind}
+    }}"""
+    choice = f"""%r = scf.if %true -> ({kind}) {{
+      scf.yield %{first} : {kind}
+    }} else {{
+      scf.yield %{last} : {kind}
+    }}"""
+    arguments = (
+        f"%x: {memref('256xf32')}, %rows: {memref('8x256xf32')}, %tall: {memref('256x128xf32')}, "
+        f"%square: {memref('2x128xf32')}, %true: i1"
+    )
+    return kernel(arguments, made + (choice if branch else loop))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("loaded", "row"), ("loaded", "third"), ("loaded", "mus"), ("flat", "row"),
+        ("row", "flat"), ("row", "loaded"), ("row", "rolled"), ("third", "rolled"),
+        ("loaded_rows", "rolled"), ("loaded_rows", "flat"), ("row_first", "rolled"),
+        ("column", "row"), ("row", "column"), ("l", "column"),
+    ],
+)  # fmt: skip
+def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str) -> None:
+    beyond(meeting(first, last), "carried-flat")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("loaded", "rolled"), ("loaded", "flat"), ("loaded", "sum"), ("row", "third"),
+        ("row", "sum"), ("row", "mus"), ("row", "l"), ("column", "l"), ("k", "row"),
+        ("k", "rolled"), ("loaded", "k"), ("loaded_rows", "row"),
+    ],
+)  # fmt: skip
+def test_flat_vectors_of_one_place_meet_in_a_loop(first: str, last: str) -> None:
+    check(meeting(first, last))
+
+
+def test_flat_vectors_of_two_places_do_not_meet_in_a_branch() -> None:
+    for first, last in (("l", "row"), ("row", "l"), ("flat", "row"), ("column", "row")):
+        beyond(meeting(first, last, branch=True), "carried-flat")
+    check(meeting("l", "flat", branch=True))
+    check(meeting("row", "third", branch=True))
