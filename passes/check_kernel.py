@@ -29,6 +29,7 @@ from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_carried_splats import check_carried_splats
 from pallasite.passes.check_casts import CAST_RULES
 from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_index_reductions import index_reduction
 from pallasite.passes.check_loops import signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
@@ -348,6 +349,7 @@ _REFERENCE = _merged(
     TRANSFER_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
+        tpu.ReduceIndexOp: (index_reduction,),
         scf.ForOp: (carried_flat, signed_counter),
         scf.IfOp: (carried_flat,),
         vector.ExtractStridedSliceOp: (stride_rule,),
