@@ -166,6 +166,12 @@ def dot_shape(
     return (*(lhs[dim] for dim in batch[0]), *free[0], *free[1])
 
 
+def is_jaxs(op: DotOp) -> bool:
+    """Whether JAX lowers such a product: its `tpu.matmul` has one contracted dimension and at most
+    one batch dimension (spec/tpu_dialect.md section 3.5, REL)."""
+    return len(op.contracting[0]) == 1 and len(op.batch[0]) <= 1
+
+
 def free_dimensions(op: DotOp) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions of each operand that are neither contracted nor batched."""
     ranks = (vector_type(value).get_num_dims() for value in (op.lhs, op.rhs))

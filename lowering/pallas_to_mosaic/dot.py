@@ -8,13 +8,14 @@ vector, which leaves the matrix unit one useful column (spec/pallas_semantics.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
-from xdsl.dialects.builtin import BoolAttr, VectorType, f32, i32
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, f32, i32, i64
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
-from pallasite.dialects.pallas.dot import free_dimensions
+from pallasite.dialects.pallas.dot import free_dimensions, is_jaxs
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
@@ -33,10 +34,11 @@ def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
 
 
 def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:
-    numbers = dimension_numbers(op)
+    dot = op if is_jaxs(op) else _merged(op, c)
+    numbers = dimension_numbers(dot)
     false = BoolAttr.from_bool(False)
     # Contracting the second minor dimension of the left operand transposes it.
-    transposed = len(shape_of(op.lhs.type)) - 2 in numbers.lists()[0]
+    transposed = len(shape_of(dot.lhs.type)) - 2 in numbers.lists()[0]
     properties: dict[str, Attribute] = {
         "dimension_numbers": numbers,
         "transpose_lhs": false,
@@ -45,10 +47,14 @@ def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSA
     }
     if (precision := op.precision) is not None:
         properties["precision"] = precision
-    operands = [op.lhs, op.rhs, c.splat(type, 0)]
-    return c.emit(
-        tpu.MatmulOp.create(operands=operands, result_types=[type], properties=properties)
+    result = VectorType(type.element_type, shape_of(dot.result.type))
+    operands = [dot.lhs, dot.rhs, c.splat(result, 0)]
+    if dot is not op:
+        dot.erase()
+    product = c.emit(
+        tpu.MatmulOp.create(operands=operands, result_types=[result], properties=properties)
     )
+    return c.reshape(product, type.get_shape())
 
 
 def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
@@ -59,6 +65,43 @@ def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
     order += [n for d in right_free for n in (1, d)]
     return tpu.DotDimensionNumbersAttr.of(
         left_k, right_k, left_free, right_free, order, left_batch, right_batch
+    )
+
+
+def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
+    """`op`, not inserted, with dimensions put together until it `is_jaxs`; batches come first."""
+    batched = bool(op.batch[0])
+    operands: list[SSAValue] = []
+    contracting: list[int] = []
+    for value, summed, batch, free in zip(
+        (op.lhs, op.rhs), op.contracting, op.batch, free_dimensions(op), strict=True
+    ):
+        shape = shape_of(value.type)
+        summed_last = not operands or (*batch, *free, *summed) == tuple(range(len(shape)))
+        inner = (*free, *summed) if summed_last else (*summed, *free)
+        kept = [shape[d] for d in free]
+        at = len(kept) if summed_last else 0
+        kept.insert(at, prod(shape[d] for d in summed))
+        contracting.append(at + batched)
+        together = [prod(shape[d] for d in batch)] if batched else []
+        operands.append(c.reshape(_ordered(value, (*batch, *inner), c), together + kept))
+    first = ((0,), (0,)) if batched else ((), ())
+    lhs, rhs = operands
+    pairs = contracting[:1], contracting[1:]
+    return pallas.DotOp(lhs, rhs, pairs, element_type(op.result.type), first)
+
+
+def _ordered(value: SSAValue, order: tuple[int, ...], c: Converter) -> SSAValue:
+    """`value` with dimension `order[d]` as dimension d."""
+    shape = shape_of(value.type)
+    if order == tuple(range(len(shape))):
+        return value
+    permutation = DenseArrayBase.from_list(i64, list(order))
+    result = VectorType(element_type(value.type), [shape[d] for d in order])
+    return c.emit(
+        tpu.TransposeOp.create(
+            operands=[value], result_types=[result], properties={"permutation": permutation}
+        )
     )
 
 

@@ -115,6 +115,21 @@ def test_errors_of_jax_about_what_only_lowering_refuses() -> None:
     assert "pl.ds(start, size, stride)" in note
 
 
+def test_errors_of_jax_about_products_of_several_batches() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.einsum("abij,abkj->abik", x[...], x[...])  # the product
+
+    x = jnp.ones((2, 3, 8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((2, 3, 8, 8), x.dtype))
+    with simulate(), pytest.raises(Exception, match="internal verification error") as caught:
+        call(x)
+    note = "\n".join(caught.value.__notes__)
+    assert f"{HERE}:{line_of('the product')}:" in note
+    assert "at most one batch dimension, got 1 and 2" in note and "reshape" in note
+    with simulate(form="pallas"):
+        assert (call(x) == 128).all()
+
+
 def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jnp.sort(x[...], axis=-1)

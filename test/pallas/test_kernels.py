@@ -61,6 +61,7 @@ def test_text(name: str) -> None:
         assert module.is_structurally_equivalent(again)
 
 
+@pytest.mark.filterwarnings("ignore:.*unwritten-output")
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_form_gives_the_same(name: str) -> None:
     module = read(name)

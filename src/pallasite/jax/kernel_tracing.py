@@ -20,9 +20,12 @@ from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.api import lower
-from pallasite.diagnostics import Diagnostic
+from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.pallas.dot import DotOp, is_jaxs
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
 
@@ -91,6 +94,7 @@ def _explaining(
             try:
                 take(traced)
                 assert traced.module is not None
+                _check_products(traced.module)
                 lower(traced.module, "mosaic", settings.target)
             except Diagnostic as explanation:
                 error.add_note(str(explanation))
@@ -98,6 +102,19 @@ def _explaining(
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
         raise
+
+
+def _check_products(module: ModuleOp) -> None:
+    """Raises for a product that JAX does not lower, though form `pallas` has it."""
+    for op in module.walk():
+        if isinstance(op, DotOp) and not is_jaxs(op):
+            raise Unsupported(
+                "product-dimensions",
+                "JAX lowers products with one contracted dimension and at most one batch "
+                f"dimension, got {len(op.contracting[0])} and {len(op.batch[0])}",
+                source_location(op),
+                [Note("reshape the operands so that these dimensions are one")],
+            )
 
 
 _traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)

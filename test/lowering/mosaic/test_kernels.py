@@ -60,6 +60,11 @@ def dots(x: Array, r: Array) -> Sequence[Array]:
     return products, a[1] @ v.T, products[0].argmax(1).astype(np.int32)
 
 
+def products(x: Array, y: Array) -> Sequence[Array]:
+    heads = np.einsum("abik,bakj->abij", x, y)
+    return heads, heads.sum((0, 1)), np.outer(x[0, 0, :, 5], y[0, 0, 5])
+
+
 def pipeline(size: Array, x: Array, y: Array) -> Sequence[Array]:
     rows = np.concatenate([x, np.full((8, 256), np.nan, np.float32)])
     out = [rows[16 * k : 16 * k + 16] + np.tile(y, 2) + (2 - k) for k in (2, 1, 0)]
@@ -88,6 +93,11 @@ CASES = (
     Case("refs", lambda g: [normal(32, 128)(g)], refs),
     Case("dots", lambda g: [_bf16(normal(2, 16, 128)(g)), _bf16(normal(1, 128)(g))], dots),
     Case(
+        "products",
+        lambda g: [_whole(g, 2, 3, 16, 64), _whole(g, 3, 2, 64, 24)],
+        products,
+    ),
+    Case(
         "pipeline",
         lambda g: [np.array([3, 2], np.int32), normal(40, 256)(g), normal(1, 128)(g)],
         pipeline,
@@ -98,6 +108,10 @@ CASES = (
         slices,
     ),
 )
+
+
+def _whole(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.integers(-8, 8, shape).astype(np.float32)
 
 
 def _bf16(array: Array) -> Array:
