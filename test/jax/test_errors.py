@@ -130,6 +130,19 @@ def test_errors_of_jax_about_products_of_several_batches() -> None:
         assert (call(x) == 128).all()
 
 
+def test_what_only_jax_lowers_wrong_is_taken_in_form_pallas() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] + jax.lax.broadcasted_iota(x.dtype, x.shape, 1)
+
+    x = jnp.zeros((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with simulate(), pytest.raises(Exception, match="internal verification error") as caught:
+        call(x)
+    assert any("simulate(form='pallas')" in note for note in caught.value.__notes__)
+    with simulate(form="pallas"):
+        np.testing.assert_array_equal(call(x)[0], np.arange(128))
+
+
 def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jnp.sort(x[...], axis=-1)

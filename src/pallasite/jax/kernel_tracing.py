@@ -18,6 +18,7 @@ from jax._src.pallas import mpmd, pallas_call
 from jax._src.pallas.mosaic import core as tpu_core
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
+from jax._src.pallas.mosaic.error_handling import VerificationError
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from xdsl.dialects.builtin import ModuleOp
@@ -96,6 +97,11 @@ def _explaining(
                 assert traced.module is not None
                 _check_products(traced.module)
                 lower(traced.module, "mosaic", settings.target)
+                if isinstance(error, VerificationError):
+                    error.add_note(
+                        "note: what JAX lowers the kernel to breaks a rule; traced from its jaxpr "
+                        "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
+                    )
             except Diagnostic as explanation:
                 error.add_note(str(explanation))
             except Exception:
