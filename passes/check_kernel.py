@@ -120,6 +120,12 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
             f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
             "load the whole block and slice its value, or reshape the ref to 128 columns",
         )  # fmt: skip
+    if constant_of(op.indices[-1]) != 0:
+        raise refusal(
+            op, "strided-access", "a strided access that does not begin at the first element of "
+            "the rows is not supported", "whole registers are loaded and stored at a distance",
+            "begin at element 0 and slice the value, or select what is stored",
+        )  # fmt: skip
     _packed_strides(op, shape)
 
 

@@ -258,17 +258,21 @@ def test_choosing_the_larger_of_narrow_integers() -> None:
 
 
 def test_strided_accesses_step_over_rows_of_one_tile() -> None:
-    def strided(columns: int, strides: str) -> str:
+    def strided(columns: int, strides: str, column: str = "%c0") -> str:
         ref = memref(f"32x{columns}xf32")
         return kernel(
-            f"%x: {ref}",
-            f"%a = tpu.strided_load %x[%c0, %c0] {{strides = array<i32: {strides}>}} : {ref}, "
+            f"%x: {ref}, %i: index",
+            "%c8 = arith.constant 8 : index\n%c128 = arith.constant 128 : index\n"
+            "%j = arith.muli %i, %c128 : index\n"
+            f"%a = tpu.strided_load %x[%c8, {column}] {{strides = array<i32: {strides}>}} : {ref}, "
             "vector<8x64xf32>",
         )
 
     check(strided(128, "2, 1"))
     beyond(strided(256, "2, 1"), "strided-access")
     beyond(strided(128, "1, 2"), "strided-access")
+    beyond(strided(128, "2, 1", "%c8"), "strided-access")
+    beyond(strided(128, "2, 1", "%j"), "strided-access")
 
 
 def test_elements_that_are_not_converted() -> None:
