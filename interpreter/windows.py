@@ -28,7 +28,7 @@ from pallasite.interpreter.driver import Program, Run
 from pallasite.interpreter.limits import GRID_POINT_STEPS
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.faults import BLOCK_INSIDE
+from pallasite.interpreter.machine.faults import BLOCK_INSIDE, ONE_VISIT
 from pallasite.interpreter.machine.grid_walk import Axis
 from pallasite.interpreter.machine.views import Ref
 
@@ -201,12 +201,14 @@ class Block:
         other = self.operand.left[index]
         what = f"block {list(index)} of {self.operand.name} is visited again at grid point "
         if other is not self.core:
-            note = "cores share a parallel axis of the grid; its steps must not share output blocks"
+            note = Note(
+                "cores share a parallel axis of the grid; its steps must not share output blocks"
+            )
             where = f"{list(step)} by {self.core}, after {other}"
         else:
-            note = "the steps of one output block must follow each other; reorder the grid"
+            note = ONE_VISIT
             where = f"{list(step)}, after other blocks"
-        return ExecutionError("block-revisited", what + where, self.location, [Note(note)])
+        return ExecutionError("block-revisited", what + where, self.location, [note])
 
 
 class Invocation:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine import transfer as transfers
+from pallasite.interpreter.machine.faults import ONE_VISIT
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.rounding import spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
@@ -100,7 +101,7 @@ def _written_once(transfer: Transfer) -> None:
             transfer.location,
             [
                 Note("it was written back before", boxes[box]),
-                Note("the steps of one output block must follow each other; reorder the grid"),
+                ONE_VISIT,
             ],
         )
     boxes[box] = transfer.location

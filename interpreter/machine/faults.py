@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 BLOCK_INSIDE = Note("at least one element of every block must lie inside the array")
 """What every index map has to keep to (spec/pallas_semantics.md section 1.4)."""
+ONE_VISIT = Note(
+    "the steps of one output block must follow each other; reorder the grid, or give the output "
+    "pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY)"
+)
+"""What every output without that mode has to keep to, because its blocks are never read back."""
 
 
 def outside(

@@ -142,7 +142,7 @@ wait %one for %a
 
 PROMISES = (
     Bug("comes-back-to-a-block", "block-revisited", 100, None,
-        ("output 0", "[0, 0]", "visited again"), """
+        ("output 0", "[0, 0]", "visited again", "RevisitMode.ANY"), """
 store %o[0, 0] 8x128
 """, {"%x": "8x128xf32 vmem", "%o": "8x128xf32 vmem"}, grid="4",
         windows=(window(0, "8, 128"), window(1, "8, 128")),
