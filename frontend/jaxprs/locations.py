@@ -7,6 +7,8 @@ Pallas like anybody's, so that their lines count too.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,21 +30,42 @@ def is_users(file: str) -> bool:
     return source_info_util.is_user_filename(file) and not file.startswith(_OURS)
 
 
+@dataclass(frozen=True)
+class LibraryFunction:
+    """Where a function of JAX's own begins."""
+
+    file: str
+    line: int
+
+
 @lru_cache(maxsize=4096)
-def _of_traceback(traceback: Any) -> LocationAttr | None:
+def _of_traceback(traceback: Any, function: LibraryFunction | None) -> LocationAttr | None:
     if traceback is None:
         return None
     codes, instructions = traceback.raw_frames()
     for code, instruction in zip(codes, instructions, strict=True):
+        if function == LibraryFunction(code.co_filename, code.co_firstlineno):
+            return None
         if is_users(code.co_filename):
+            if function is not None and not _calls(codes, function):
+                return None
             frame = source_info_util.raw_frame_to_frame(code, instruction)
             return position(frame.file_name, frame.start_line, frame.start_column)
     return None
 
 
-def location_of(source_info: Any) -> LocationAttr | None:
-    """The user's line of an equation, None if no frame of it is the user's."""
-    return _of_traceback(source_info.traceback)
+def _calls(codes: Sequence[Any], function: LibraryFunction) -> bool:
+    """Whether `function` is among what has been called."""
+    return any(function == LibraryFunction(c.co_filename, c.co_firstlineno) for c in codes)
+
+
+def location_of(source_info: Any, function: LibraryFunction | None = None) -> LocationAttr | None:
+    """The user's line of an equation, None if no frame of it is the user's.
+
+    In a `function` of JAX's own only what that calls is considered: its jaxpr may be one that JAX
+    has kept, so that whoever has called it is the caller of another time.
+    """
+    return _of_traceback(source_info.traceback, function)
 
 
 def location_of_function(debug_info: Any) -> LocationAttr:
@@ -53,10 +76,11 @@ def location_of_function(debug_info: Any) -> LocationAttr:
     return position(file, line, 1)
 
 
-def is_library_function(debug_info: Any) -> bool:
-    """Whether a traced function is JAX's own: whoever called it first is in its traceback."""
-    file = debug_info.func_filename
-    return file is not None and not is_users(file)
+def library_function(debug_info: Any) -> LibraryFunction | None:
+    """Where a traced function begins if it is JAX's own: whoever called it first is in its
+    traceback."""
+    file, line = debug_info.func_filename, debug_info.func_lineno
+    return None if file is None or is_users(file) else LibraryFunction(file, line or 0)
 
 
 def position(file: str, line: int, column: int) -> LocationAttr:

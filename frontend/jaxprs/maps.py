@@ -16,7 +16,7 @@ from jax import lax
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from pallasite.frontend.jaxprs.internals import pjit
-from pallasite.frontend.jaxprs.locations import is_library_function
+from pallasite.frontend.jaxprs.locations import library_function
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _apply(equation: Any, inputs: list[Term | None]) -> list[Term | None] | None
         if called.consts:
             return None
         division = _DIVISIONS.get(called.jaxpr.debug_info.func_name)
-        if division is not None and is_library_function(called.jaxpr.debug_info):
+        if division is not None and library_function(called.jaxpr.debug_info):
             left, right = inputs
             return None if left is None or right is None else [division(left, right)]
         return _evaluate(called.jaxpr, inputs)

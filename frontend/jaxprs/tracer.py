@@ -30,7 +30,7 @@ from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.advice import ADVICE
-from pallasite.frontend.jaxprs.locations import is_library_function, location_of
+from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
 
 
@@ -70,6 +70,9 @@ class Surroundings:
 
 RULES: dict[Any, Rule] = {}
 
+_EXPANSION = LibraryFunction("", 0)
+"""A function of ours, which calls nothing of the user's."""
+
 
 def rule(*primitives: Any) -> Callable[[R], R]:
     """Registers the rule of `primitives`."""
@@ -92,7 +95,8 @@ class Tracer:
         self.surroundings = surroundings
         self.block = block
         self.location = location
-        self._pinned = False
+        self._function: LibraryFunction | None = None
+        """The function of JAX's own that is being emitted."""
 
     def run(
         self, jaxpr: Any, arguments: Sequence[Value], consts: Sequence[Value] = ()
@@ -129,9 +133,10 @@ class Tracer:
         """Emits a function that the current equation calls.
 
         JAX keeps the jaxprs of its own functions, so that their equations tell who called them
-        first: they get the line of this call.
+        first: they get the line of this call, but for what a function of the user's does that is
+        called there, like the body of a `pl.loop`.
         """
-        with self._pin(is_library_function(closed.jaxpr.debug_info)):
+        with self._within(library_function(closed.jaxpr.debug_info)):
             return self.run(closed.jaxpr, arguments, self.constants(closed.consts))
 
     def expand(
@@ -143,7 +148,7 @@ class Tracer:
             for a in avals
         ]
         closed = jax.make_jaxpr(function)(*shapes)
-        with self._pin(True):
+        with self._within(_EXPANSION):
             return self.run(closed.jaxpr, arguments, self.constants(closed.consts))
 
     def emit(self, op: Operation) -> SSAValue:
@@ -244,21 +249,20 @@ class Tracer:
     @contextmanager
     def _at(self, source_info: Any) -> Generator[None]:
         outer = self.location
-        if not self._pinned:
-            self.location = location_of(source_info) or outer
+        self.location = location_of(source_info, self._function) or outer
         try:
             yield
         finally:
             self.location = outer
 
     @contextmanager
-    def _pin(self, pinned: bool) -> Generator[None]:
-        outer = self._pinned
-        self._pinned = outer or pinned
+    def _within(self, function: LibraryFunction | None) -> Generator[None]:
+        outer = self._function
+        self._function = function or outer
         try:
             yield
         finally:
-            self._pinned = outer
+            self._function = outer
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ def body(x: Any, o: Any) -> None:
     o[...] = lax.cond(v[0, 0] > 0, lambda: v * 7, lambda: jnp.where(v > 0, v, 0.0))
     o[...] = x[...] - 1
 
+    @pl.loop(0, 2)
+    def _(i: Any) -> None:
+        scale = jnp.where(i > 0, 2.0, 3.0)
+        o[...] = jax.nn.relu(o[...] * scale)
+
 
 def lines(module: ModuleOp, name: str) -> list[int]:
     """Lines of the operations called `name`, counted from the first of the kernel."""
@@ -66,7 +71,7 @@ def test_both_traces_name_the_same_lines(name: str) -> None:
 def test_what_is_written_twice_has_two_lines() -> None:
     out = jax.ShapeDtypeStruct((8, 128), jnp.float32)
     module = pallasite.jax.trace(pl.pallas_call(body, out_shape=out), out, form="mosaic")
-    assert lines(module, "tpu.vector_store") == [6, 7, 8]
+    assert lines(module, "tpu.vector_store") == [6, 7, 8, 13]
 
 
 def test_what_jax_functions_do_is_at_their_call() -> None:

@@ -159,7 +159,6 @@ def test_product_with_a_row() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:.*unwritten-output")
 def test_refs() -> None:
     def kernel(i: Any, x: Any, o: Any, s: Any, scratch: Any) -> None:
         at = i[0]
@@ -170,8 +169,8 @@ def test_refs() -> None:
         o[15, :] = x.at[pl.ds(4, 8)].at[pl.ds(1, 2)][1, :]
         old = pltpu.bitcast(x[...], i32)[0, 0]
         s[0] = old + i[1]
-        swapped = pl.swap(s, 1, at) if hasattr(pl, "swap") else at
-        s[2] = jnp.int32(0) + swapped
+        s[1] = jnp.int32(0) + at
+        s[2], s[3] = s[1], s[0]
         pltpu.store(o.at[12:14], x[0:2], mask=lax.broadcasted_iota(i32, (2, 128), 1) < 7)
         view = scratch.reshape(2, 8, 128)
         o[14, :] += view[1, 3, :] + scratch.bitcast(i32)[2, :].astype(f32)
