@@ -27,6 +27,8 @@ from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.dot import DotOp, is_jaxs
+from pallasite.dialects.tpu.base import is_float
+from pallasite.dialects.types import bit_width, element_type
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
 
@@ -113,14 +115,21 @@ def _explaining(
 def _check_products(module: ModuleOp) -> None:
     """Raises for a product that JAX does not lower, though form `pallas` has it."""
     for op in module.walk():
-        if isinstance(op, DotOp) and not is_jaxs(op):
-            raise Unsupported(
-                "product-dimensions",
+        if not isinstance(op, DotOp):
+            continue
+        if not is_jaxs(op):
+            message = (
                 "JAX lowers products with one contracted dimension and at most one batch "
-                f"dimension, got {len(op.contracting[0])} and {len(op.batch[0])}",
-                source_location(op),
-                [Note("reshape the operands so that these dimensions are one")],
+                f"dimension, got {len(op.contracting[0])} and {len(op.batch[0])}"
             )
+            advice = "reshape the operands so that these dimensions are one"
+        elif bit_width(element := element_type(op.result.type)) != 32:
+            message = f"JAX lowers products to 32-bit results, got {element}"
+            wide = "float32" if is_float(element) else "int32"
+            advice = f"write preferred_element_type=jnp.{wide}, and cast the result"
+        else:
+            continue
+        raise Unsupported("product", message, source_location(op), [Note(advice)])
 
 
 _traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)
