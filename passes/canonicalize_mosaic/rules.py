@@ -10,9 +10,12 @@ from pallasite.passes.canonicalize_mosaic import (
     matmul,
     reductions,
     selects,
+    transposes,
 )
 
-FAMILIES = (folding, matmul, arithmetic, broadcasts, conversions, reductions, selects)
+FAMILIES = (
+    folding, matmul, arithmetic, broadcasts, conversions, reductions, selects, transposes,
+)  # fmt: skip
 
 
 def load() -> None:

@@ -161,3 +161,32 @@ func.func @unordered(%a: vector<8x128xf32>, %b: vector<8x128xf32>) -> vector<8x1
   %0 = arith.cmpf une, %a, %b : vector<8x128xf32>
   func.return %0 : vector<8x128xi1>
 }
+
+// CHECK-LABEL: func.func @transposed_again(
+// CHECK-NEXT:  %0 = tpu.transpose %a, [1, 0, 2] : vector<8x16x128xf32> -> vector<16x8x128xf32>
+// CHECK-NEXT:  func.return %0
+func.func @transposed_again(%a: vector<8x16x128xf32>) -> vector<16x8x128xf32> {
+  %0 = tpu.transpose %a, [2, 0, 1] : vector<8x16x128xf32> -> vector<128x8x16xf32>
+  %1 = tpu.transpose %0, [2, 1, 0] : vector<128x8x16xf32> -> vector<16x8x128xf32>
+  func.return %1 : vector<16x8x128xf32>
+}
+
+// The lanes move: each transposition may be cheaper than both in one.
+// CHECK-LABEL: func.func @transposed_twice(
+// CHECK-NEXT:  tpu.transpose %a, [1, 2, 0]
+// CHECK-NEXT:  tpu.transpose {{.*}}, [1, 0, 2]
+func.func @transposed_twice(%a: vector<8x16x128xf32>) -> vector<128x16x8xf32> {
+  %0 = tpu.transpose %a, [1, 2, 0] : vector<8x16x128xf32> -> vector<16x128x8xf32>
+  %1 = tpu.transpose %0, [1, 0, 2] : vector<16x128x8xf32> -> vector<128x16x8xf32>
+  func.return %1 : vector<128x16x8xf32>
+}
+
+// CHECK-LABEL: func.func @transposed_back(
+// CHECK-NOT:   tpu.transpose
+// CHECK:       func.return
+func.func @transposed_back(%a: vector<8x16x128xf32>) -> vector<8x16x128xf32> {
+  %0 = tpu.transpose %a, [1, 2, 0] : vector<8x16x128xf32> -> vector<16x128x8xf32>
+  %1 = tpu.transpose %0, [1, 2, 0] : vector<16x128x8xf32> -> vector<128x8x16xf32>
+  %2 = tpu.transpose %1, [1, 2, 0] : vector<128x8x16xf32> -> vector<8x16x128xf32>
+  func.return %2 : vector<8x16x128xf32>
+}
