@@ -116,7 +116,14 @@ def plan(move: Move, costs: Costs) -> Plan:
         straight, found = None, trace(move)
     if straight is None and _cuts_rows_anew(move) and found.register.size > _FINE:
         straight = by_chunks(move, costs)
-    turned = by_aligning(move, costs, plan) or by_transposing(move, found, costs, plan)
+    # Words that are the same in all lanes are in the right one anyway, and can be selected.
+    spread = (
+        all(source.column is None for source, _ in move.sources)
+        and whole_words(found, layout.packing) is not None
+    )
+    turned = by_aligning(move, costs, plan)
+    if turned is None and not spread:
+        turned = by_transposing(move, found, costs, plan)
     many = _registers(move) * costs.copies > _MANY
     parted = many and scattered(move, found)
     if turned is None and (parted or _is_cut_finely(move, found)):
@@ -136,18 +143,34 @@ def plan(move: Move, costs: Costs) -> Plan:
                 checked = corners(grid) if best is turned else None
                 good = performs(best, move, found.starts, checked)
             if good:
-                return best
+                return (_turned(move, found, costs, best) if spread else None) or best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.
             _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
         if not plans:
             break
+    turned = _turned(move, found, costs) if spread else None
+    if turned is not None:
+        return turned
     raise Unsupported(
         "movement",
         f"no instruction sequence known for {move}",
         None,
         [Note("write the movement in two steps, or through a buffer in VMEM")],
     )
+
+
+def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -> Plan | None:
+    """The plan through transposed sources, if it is cheaper than one that is known."""
+    most = math.inf if known is None else known.cost
+    if most <= costs.copies * costs.transpose_block:
+        return None
+    turned = by_transposing(move, found, costs, plan)
+    layout, shape = move.destination
+    checked = corners(layout.grid_shape(shape))
+    if turned is None or turned.cost >= most or not performs(turned, move, found.starts, checked):
+        return None
+    return turned
 
 
 def _cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:

@@ -155,6 +155,14 @@ def expected_elements(move: Move, registers: Array, lanes: Array) -> Array:
     return _as_registers(every, layout.packing)
 
 
+def _named(source: Laid, index: Sequence[Array]) -> list[Array]:
+    """The index of the elements that stand for those along a replicated axis."""
+    layout, _ = source
+    replicated = [layout.sublane_dim] if layout.row is None else []
+    replicated += [layout.lane_dim] if layout.column is None else []
+    return [i * 0 if d in replicated else i for d, i in enumerate(index)]
+
+
 def _expected(move: Move, index: Sequence[Array], shape: Sequence[int]) -> Array:
     """The element numbers at an index of the destination, of arrays that together have `shape`."""
     # Slope 0: every element stands for itself.
@@ -166,12 +174,13 @@ def _expected(move: Move, index: Sequence[Array], shape: Sequence[int]) -> Array
     places = [line.base for line in pulled]
     starts = np.cumsum([0, *(s[move.concat_dim] if s else 1 for _, s in move.sources)])
     numbers = np.zeros((), integer)
-    for number, ((_, extents), base) in enumerate(zip(move.sources, _bases(move), strict=True)):
+    for number, (source, base) in enumerate(zip(move.sources, _bases(move), strict=True)):
+        extents = source[1]
         if len(move.sources) == 1:
-            return base + _linear(places, extents)
+            return base + _linear(_named(source, places), extents)
         along = places[move.concat_dim] - int(starts[number])
         here = (along >= 0) & (along < extents[move.concat_dim])
         local = [*places[: move.concat_dim], along, *places[move.concat_dim + 1 :]]
-        mine = base + _linear(local, extents)
+        mine = base + _linear(_named(source, local), extents)
         numbers = np.where(here, mine, numbers)
     return numbers

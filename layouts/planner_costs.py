@@ -90,7 +90,7 @@ def _merge(pattern: tuple[int, ...]) -> int:
 def _preparation(step: Step) -> float:
     """Making masks and index registers: once per step, whatever the size of the grid."""
     if isinstance(step, Select):
-        return 0.25 * len(step.mask.boxes) + _different(step.mask.field)
+        return 0.5 * len(step.mask.boxes) + _different(step.mask.field)
     if isinstance(step, GatherLanes | GatherSublanes):
         return 1.0 * len(step.index.overlays) + _different(step.index)
     if isinstance(step, KeepElements):
@@ -99,6 +99,8 @@ def _preparation(step: Step) -> float:
 
 
 def _different(field: Field | None) -> float:
-    """Index registers that are made for others to repeat."""
-    numbers = None if field is None else field.numbers()
-    return 0.0 if numbers is None else 1.0 * distinct_values(numbers).size
+    """Index registers that are made, if there are several."""
+    if field is None or field.registers == 1:
+        return 0.0
+    numbers = field.numbers()
+    return 1.0 * (field.registers if numbers is None else distinct_values(numbers).size)

@@ -172,13 +172,18 @@ def _renamed(
         if there.all():
             # Registers first: few may be wanted of many.
             same = origin.size == mine.size and (origin == mine).all()
-            taken = x if same else x.take(_at(mine, origin), 0)
+            taken = x if same else _taken(x, _at(mine, origin))
             return _keep(taken, kept, lanes, -2)
         if result is None:
             result = np.full((origin.size, SUBLANES, lanes.size, x.shape[-1]), UNDEFINED, x.dtype)
-        result[there] = _keep(x.take(_at(mine, origin[there]), 0), kept, lanes, -2)
+        result[there] = _keep(_taken(x, _at(mine, origin[there])), kept, lanes, -2)
     assert result is not None
     return result
+
+
+def _taken(x: Array, registers: Array) -> Array:
+    # `take` is faster, but makes a copy of an array that repeats its elements first.
+    return x.take(registers, 0) if x.flags.c_contiguous else x[registers]
 
 
 def _gather(x: Array, index: Array, axis: int) -> Array:

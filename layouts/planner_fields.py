@@ -7,6 +7,7 @@ grid (`tpu.iota`), with pieces overlaid on one another (design note "Form 4", se
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -150,6 +151,10 @@ class Field:
         modulus the values are bit patterns: they are constant in every piece.
         """
         whole = _fit(values, modulus)
+        if whole is not None and modulus and whole[1]:
+            period = modulus // math.gcd(whole[1], modulus)
+            if period < len(values):
+                return cls.by_table(whole, modulus, np.arange(len(values)) % period)
         if whole is not None:
             return cls(whole, (), modulus, len(values) if whole[1] else 1)
         if len(values) > 1:

@@ -55,13 +55,19 @@ def layers_of(group: RegisterClass) -> list[Layer]:
                 sources.setdefault((rank, row), []).append(segment)
         wanted.append((s, sources))
     layers: list[Layer] = []
+    having: dict[int, list[Layer]] = {}
+    """The layers with rows of a source: who shares one fits better than who does not."""
     for s, sources in sorted(wanted, key=lambda item: (-len(item[1]), item[0])):
         for (rank, row), segments in sources.items():
-            free = [layer for layer in layers if s not in layer.rows]
+            mine = having.setdefault(rank, [])
+            free = [layer for layer in mine if s not in layer.rows]
+            free = free or [layer for layer in layers if s not in layer.rows]
             layer = max(free, key=lambda f: _affinity(f, s, rank, row), default=None)
             if layer is None:
                 layer = Layer()
                 layers.append(layer)
+            if rank not in layer.by_rank:
+                mine.append(layer)
             layer.put(s, rank, row, segments)
     return layers
 
