@@ -8,9 +8,11 @@ The maxima fill the lanes: %b has the 16 registers of %m, its rows along the lan
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
@@ -19,10 +21,17 @@ from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
+from pallasite.lowering.vectors_to_tiles.chains import Copies, copied
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, is_vector, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import (
+    element_of,
+    grid_type,
+    is_one_value,
+    is_vector,
+    shape_of,
+)
 
 
 @rule(vector.BroadcastOp)
@@ -49,6 +58,8 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     held = c.spread(source, lambda: with_rank(c.tiled(source), rank, c), rank, spread)
     c.define(result, broadcast_grid(held, spread, shape, c), spread)
     c.offer_smaller(result, _Before(source, spread, shape, c))
+    if not is_one_value(c.tiled(source)):
+        copied(op, (spread, shape), _copies(source, spread, shape, c), c)
     c.retire(op)
 
 
@@ -78,6 +89,16 @@ def _spread(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) ->
     row = None if grows[0] or layout.sublane_dim is None else layout.row
     column = None if grows[1] or layout.lane_dim is None else layout.column
     return layout.with_offsets(row, column)
+
+
+def _copies(
+    source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter
+) -> Copies:
+    """Of a broadcast: what it takes to spread the source, and which registers are the same."""
+    layout, old = lifted(c.tiled(source), len(shape))
+    grid, held = spread.grid_shape(shape), spread.grid_shape(old)
+    numbers = np.broadcast_to(np.arange(math.prod(held)).reshape(held), grid)
+    return Copies(relayout_cost(layout, old, spread, c), numbers.reshape(-1))
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,33 @@ takes it off again. Planned together they are rotations, or nothing:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import IndexStep, Laid, Move
+from pallasite.layouts.plan import Plan
 from pallasite.layouts.planner import plan
+from pallasite.layouts.planner_distinct import distinct_cost
+from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.relabel import Renaming
 
 _LITTLE = 2
 """Instructions per register of the result that a chain does not try to save."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Registers of which many are the same."""
+
+    cost: float
+    """What it took to make them."""
+    numbers: Array
+    """Per register, flat, a number that it shares with its copies."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,8 @@ class Moved:
     sources: tuple[SSAValue, ...]
     alone: bool = True
     """Nothing but this value needs what the move made."""
+    copies: Copies | None = None
+    """Of a broadcast, whose registers were not planned as those of `move`."""
 
     def then(self, steps: Sequence[IndexStep], destination: Laid) -> Move:
         """The move and what follows, as one."""
@@ -53,13 +71,64 @@ def renamed(op: Operation, step: IndexStep, destination: Laid, c: Converter) -> 
     if before is not None:
         move = before.then([step], destination)
         alone = before.alone and source.has_one_use()
-        c.moves[op.results[0]] = Moved(move, before.sources, alone)
+        c.moves[op.results[0]] = Moved(move, before.sources, alone, before.copies)
 
 
-def emit_chain(op: Operation, move: Move, c: Converter, apart: float = 0.0) -> bool:
+def copies_renamed(
+    op: Operation, step: IndexStep, destination: Laid, names: Renaming, c: Converter
+) -> None:
+    """As `renamed`, for copies of registers, which `names` puts into another order."""
+    source = op.operands[0]
+    before = c.moves.get(source)
+    if before is None or before.copies is None:
+        return
+    layout, shape = c.tiled(source).laid
+    numbers = names.of(before.copies.numbers.reshape(layout.grid_shape(shape))).reshape(-1)
+    copies = replace(before.copies, numbers=numbers)
+    move = before.then([step], destination)
+    c.moves[op.results[0]] = made = Moved(move, before.sources, copies=copies)
+    c.offer_smaller(op.results[0], _Anew(made, c))
+
+
+@dataclass(frozen=True)
+class _Anew:
+    """Copies under other indices, moved from what they are copies of."""
+
+    moved: Moved
+    converter: Converter
+
+    def cost(self, layout: VectorLayout) -> float | None:
+        move, costs = self.moved.move, self.converter.costs
+        held, shape = move.destination
+        if layout.bits != held.bits:
+            return None
+        try:
+            cost = plan(replace(move, destination=(layout, shape)), costs).cost
+        except Unsupported:
+            return None
+        try:
+            apart = plan(Move.relayout(held, shape, layout), costs)
+        except Unsupported:
+            return cost
+        return cost if cost < _cost(apart, held, self.moved, self.converter) else None
+
+    def make(self, layout: VectorLayout) -> SSAValue:
+        move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
+        return self.converter.move(move, self.moved.sources)
+
+
+def copied(op: Operation, destination: Laid, copies: Copies, c: Converter) -> None:
+    """Says that the result of `op` is a broadcast of its operand, held as `destination`."""
+    source = c.tiled(op.operands[0])
+    move = Move.broadcast(source.laid, *destination)
+    c.moves[op.results[0]] = Moved(move, (source.grid,), copies=copies)
+
+
+def emit_chain(op: Operation, move: Move, c: Converter, apart: Plan | None = None) -> bool:
     """Emits `move` of the operand of `op` together with the move that made the operand.
 
-    Unless that costs more than both apart; `apart` is what `move` costs at least by itself.
+    Unless that costs more than both apart; `apart` is the plan of `move` by itself, None if it may
+    cost nothing.
     """
     source = op.operands[0]
     before = c.moves.get(source)
@@ -68,17 +137,31 @@ def emit_chain(op: Operation, move: Move, c: Converter, apart: float = 0.0) -> b
     layout, shape = move.destination
     whole = before.then(move.steps, move.destination)
     try:
-        saved = plan(before.move, c.costs).cost
-        if saved <= _LITTLE * layout.register_count(shape):
-            return False
+        if before.copies is not None:
+            saved = before.copies.cost
+        else:
+            saved = plan(before.move, c.costs).cost
+            if saved <= _LITTLE * layout.register_count(shape):
+                return False
         cost = plan(whole, c.costs).cost
     except Unsupported:
         return False
     needless = before.alone and source.has_one_use() and _here(before, op)
-    if cost > apart + (saved if needless else 0.0):
+    alone = 0.0 if apart is None else _cost(apart, move.sources[0][0], before, c)
+    if cost > alone + (saved if needless else 0.0):
         return False
     emit_move(op, whole, before.sources, c)
     return True
+
+
+def _cost(apart: Plan, layout: VectorLayout, before: Moved, c: Converter) -> float:
+    """What `apart` costs on what was moved `before`, now in `layout`."""
+    if before.copies is None:
+        return apart.cost
+    held, shape = before.move.destination
+    numbers = before.copies.numbers.reshape(held.grid_shape(shape))
+    every = np.broadcast_to(numbers, layout.grid_shape(shape))
+    return distinct_cost(apart, c.costs, [every.reshape(-1)])
 
 
 def _here(before: Moved, op: Operation) -> bool:

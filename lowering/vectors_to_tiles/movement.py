@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
@@ -255,12 +256,8 @@ class _Emitter:
                 )
             case Select():
                 made = arith.SelectOp(self.mask(step.mask, value.grid), first, operands[1])
-            case GatherLanes() if (first_lane := _diagonal(step.index)) is not None:
-                made = tpu.BroadcastInSublanesOp.create(
-                    operands=[first],
-                    result_types=[kind],
-                    properties={"lane": IntegerAttr(first_lane, i32)},
-                )
+            case GatherLanes() if (lanes := _diagonals(step.index, value.registers)) is not None:
+                return self._columns(first, lanes, kind, kind.get_shape()[rank:])
             case GatherLanes() | GatherSublanes():
                 dim = rank + 1 if isinstance(step, GatherLanes) else rank
                 made = tpu.DynamicGatherOp(
@@ -281,6 +278,30 @@ class _Emitter:
             case _:
                 raise TypeError(f"no operation for {type(step).__name__}")
         return self._insert(made)
+
+    def _columns(
+        self, source: SSAValue, lanes: Sequence[int], kind: Vector, register: Sequence[int]
+    ) -> SSAValue:
+        """Column `lanes[g]` of register g in all lanes, of eight sublanes from lane to lane."""
+        flat = self._insert(
+            grid.ReshapeOp(source, vector_of(kind.element_type, (len(lanes), *register)))
+        )
+        places: dict[int, list[int]] = {}
+        for number, lane in enumerate(lanes):
+            places.setdefault(lane, []).append(number)
+        pieces: list[SSAValue] = []
+        for lane, numbers in places.items():
+            part = vector_of(kind.element_type, (len(numbers), *register))
+            made = tpu.BroadcastInSublanesOp.create(
+                operands=[self._insert(grid.TakeOp(flat, numbers, part))],
+                result_types=[part],
+                properties={"lane": IntegerAttr(lane, i32)},
+            )
+            pieces.append(self._insert(made))
+        made = pieces[0] if len(pieces) == 1 else self._insert(grid.ConcatOp(pieces, 0))
+        order = [n for numbers in places.values() for n in numbers]
+        back = sorted(range(len(order)), key=order.__getitem__)
+        return self._insert(grid.TakeOp(made, back, kind))
 
     def _renaming(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
         first = operands[0]
@@ -340,11 +361,17 @@ def _signed(value: int) -> int:
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _diagonal(index: Field) -> int | None:
-    """The lane that sublane 0 takes if every sublane takes the next lane, on all lanes."""
-    lane = index.base[0]
-    plain = not index.overlays and index.base[1:] == (0, 1, 0)
-    return lane if plain and 0 <= lane <= LANES - SUBLANES else None
+def _diagonals(index: Field, registers: int) -> list[int] | None:
+    """Per register, the lane that sublane 0 takes if every sublane takes the next lane, on all
+    lanes; None if one does not."""
+    constant, step, across, along = index.base
+    if index.overlays or (across, along) != (1, 0):
+        return None
+    numbers = index.numbers()
+    if numbers is None:
+        numbers = np.arange(registers) if index.registers > 1 else np.zeros(registers, np.int64)
+    lanes = (constant + step * numbers) % LANES
+    return lanes.tolist() if (lanes <= LANES - SUBLANES).all() else None
 
 
 def _within(field: Field) -> bool:

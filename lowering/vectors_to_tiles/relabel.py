@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pallasite.layouts.move import groups
+from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -30,6 +31,10 @@ class Renaming:
     """The same registers with one grid dimension per logical dimension of the result."""
     final: tuple[int, ...]
     """Permutation of that into the order of the result's layout."""
+
+    def of(self, numbers: Array) -> Array:
+        """The grid `numbers` of the source, one for each register, as that of the result."""
+        return numbers.transpose(self.ordered).reshape(self.renamed).transpose(self.final)
 
 
 def blocks_of(layout: VectorLayout, shape: Shape) -> Shape:

@@ -10,11 +10,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
 from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
-from pallasite.lowering.vectors_to_tiles.chains import emit_chain, emit_move, renamed
+from pallasite.lowering.vectors_to_tiles.chains import (
+    copies_renamed,
+    emit_chain,
+    emit_move,
+    renamed,
+)
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.pairs import stack_pairs, transpose_pairs
 from pallasite.lowering.vectors_to_tiles.relabel import (
@@ -115,12 +120,14 @@ def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> N
     placed = concrete_layout(held)
     try:
         move = make(held.laid)
-        if not emit_chain(op, move, c, plan(move, c.costs).cost):
+        if not emit_chain(op, move, c, plan(move, c.costs)):
             emit_move(op, move, [held.grid], c)
     except Unsupported:
         if placed == held.layout:
             raise
-        emit_move(op, make((placed, held.shape)), [c.in_layout(value, placed)], c)
+        move = make((placed, held.shape))
+        if not emit_chain(op, move, c, plan(move, c.costs)):
+            emit_move(op, move, [c.in_layout(value, placed)], c)
 
 
 @rule(vector.ShapeCastOp, tpu.ReshapeOp)
@@ -178,9 +185,21 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
             c.define(result, value, layout)
             c.offer(result, lambda other: made(other) or transpose_pairs(op, permutation, other, c))
             c.offer_form("stacked", result, lambda: stack_pairs(op, permutation, c))
+            if candidate == held.layout:
+                step = _index_step(held.shape, shape, permutation)
+                names = renaming(candidate, held.shape, layout, shape, permutation)
+                copies_renamed(op, step, (layout, shape), names, c)
             c.retire(op)
             return True
     return False
+
+
+def _index_step(
+    source: tuple[int, ...], shape: tuple[int, ...], permutation: Sequence[int] | None
+) -> IndexStep:
+    if permutation is None:
+        return Reshape(source, shape)
+    return Transpose(shape, tuple(permutation))
 
 
 def _other_layouts(held: Tiled) -> list[VectorLayout]:

@@ -28,6 +28,10 @@ from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
 from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
+_WAIT = 2
+"""Register operations in the time of one access that waits for another: so grows the compiler's
+code where rows lie in the same banks."""
+
 
 @dataclass(frozen=True)
 class Class:
@@ -110,26 +114,38 @@ def _rather_together(
     None if it is best to store rows at a distance, although those in one bank of memory wait for
     each other.
     """
-    times, held = accesses(apart.sublane_stride, c), c.tiled(value)
+    times, held = _slots(apart.sublane_stride, c), c.tiled(value)
     if times == 1:
         return None
     registers = held.layout.register_count(held.shape)
     count = layout.register_count(held.shape)
     served = c.served(value, layout)
-    moved = relayout_cost(held.layout, held.shape, layout, c) + count
+    smaller = c.smaller(value)
+    cost = None if smaller is None else smaller.cost(layout)
+    moved = count + (relayout_cost(held.layout, held.shape, layout, c) if cost is None else cost)
     # The loads of `value` as it is are not needed then.
-    loaded = math.inf if served is None else (1 + _load_accesses(served, c)) * count - registers
+    loaded = math.inf if served is None else (1 + _load_slots(served, c)) * count - registers
     if times * registers <= min(loaded, moved):
         return None
-    return served if loaded <= moved else c.relayout(held, layout).grid
+    if loaded <= moved:
+        return served
+    if smaller is not None and cost is not None:
+        return smaller.make(layout)
+    return c.relayout(held, layout).grid
 
 
-def _load_accesses(value: SSAValue, c: Converter) -> int:
-    """How often memory is accessed for a register of `value`, whose registers are loaded."""
+def _slots(stride: int, c: Converter) -> int:
+    """What it takes to access a register of rows at a distance, in register operations."""
+    times = accesses(stride, c)
+    return times if times == 1 else _WAIT * times
+
+
+def _load_slots(value: SSAValue, c: Converter) -> int:
+    """The same for loading a register of `value`, whose registers are loaded."""
     op = value.owner
     while isinstance(op, Renaming | grid.ConcatOp):
         op = op.operands[0].owner
-    return accesses(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1
+    return _slots(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1
 
 
 def _store_stacked(
