@@ -4,6 +4,8 @@ The TPU compiler keeps a vector that is the same along a dimension of a register
 It finds where the values of a loop lie in two rounds: the first takes carried values for what they
 begin as; the second takes those for varying that varied at the end of the first round. What only
 varies at the end of the second has no place (`Invalid relayout: ... replicated in destination`).
+A row that is loaded from an array of one narrow row is kept for all rows of a register, too; a row
+of something else, a rotated one and the place of a maximum are not (`Sublane broadcast`).
 Asked of libtpu 0.0.51 about some 400 loops of all shapes and element types on v5e and v6e. Our own
 lowering has no such vectors, so the refusal yields to `--allow-beyond-reference`.
 """
@@ -13,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import splat_value
+from pallasite.dialects.types import splat_value, tiling_of
+from pallasite.layouts.registers import LANES
 from pallasite.passes.check_vectors import refusal
 
 Vector = VectorType[Attribute]
@@ -25,7 +28,7 @@ Same = tuple[bool | None, bool | None]
 """Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
 
 _ONCE, _VARYING, _UNKNOWN = (True, True), (False, False), (None, None)
-_MADE = (vector.LoadOp, tpu.VectorLoadOp, tpu.StridedLoadOp, tpu.MatmulOp)
+_MADE = (tpu.StridedLoadOp, tpu.MatmulOp)
 _MOVED = (
     vector.ShapeCastOp, vector.MultiReductionOp, vector.ExtractStridedSliceOp,
     vector.TransposeOp, tpu.TransposeOp, tpu.ConcatenateOp, tpu.RotateOp, tpu.DynamicRotateOp,
@@ -99,6 +102,15 @@ class _Places:
 
     def _judge(self, op: Operation, carried: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
         for argument, end in zip(carried, ends, strict=True):
+            if self._of_row(argument) is True and self._of_row(end) is False:
+                raise refusal(
+                    op, "carried-splat", f"{op.name} carries a {argument.type} that is kept for "
+                    "all rows of a register at first and in one of them from the third turn on",
+                    "the TPU compiler looks for the place of a carried vector two turns ahead: "
+                    "what is one row for all by then does not become a row of its own",
+                    "carry 8 equal rows, jnp.broadcast_to(x, (8, n)), or rows of more than "
+                    f"{LANES} elements",
+                )  # fmt: skip
             kept, found = self._of_dims(argument), self._of_dims(end)
             if any(a is True and b is False for a, b in zip(kept, found, strict=True)):
                 raise refusal(
@@ -118,6 +130,10 @@ class _Places:
         known = self.same.get(value, _UNKNOWN)[2 - len(sizes) :]
         return [same for size, same in zip(sizes, known, strict=True) if size > 1]
 
+    def _of_row(self, value: SSAValue) -> bool | None:
+        """Whether the one row of `value` is kept for all rows of a register."""
+        return self.same.get(value, _UNKNOWN)[0] if _is_row(value) else None
+
     def _all(self, values: Iterable[SSAValue]) -> list[Same]:
         return [self.same.get(value, _UNKNOWN) for value in values]
 
@@ -135,12 +151,15 @@ class _Places:
             rank = len(op.result.type.get_shape())
             along = [int(d) for d in op.dimensions.get_values()]
             return rank - 2 not in along, rank - 1 not in along
+        if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+            return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
         if isinstance(op, _MADE):
-            return _VARYING
+            return (None, False) if _is_row(op.results[0]) else _VARYING
         if isinstance(op, _MOVED):
             sources = vectors[:1] if isinstance(op, vector.MultiReductionOp) else vectors
             varying = all(same is False for v in sources for same in self._of_dims(v))
-            return _VARYING if varying else _UNKNOWN
+            rows, lanes = _VARYING if varying else _UNKNOWN
+            return (self._of_moved_row(op) if _is_row(op.results[0]) else rows), lanes
         if op.dialect_name() in ("arith", "math") and vectors:
             place = _ONCE
             for known in self._all(vectors):
@@ -153,7 +172,43 @@ class _Places:
         source = op.operands[0]
         sizes = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
         rows, lanes = self.same.get(source, _UNKNOWN)
+        if _is_row(op.results[0]):
+            return self._of_row(source), sizes[1] == 1 or lanes
         return sizes[0] == 1 or rows, sizes[1] == 1 or lanes
+
+    def _of_moved_row(self, op: Operation) -> bool | None:
+        """Of one row that something else was: a row of several, part of one, or reduced lanes.
+
+        Maxima are kept as the row they were found in, their places always as a row.
+        """
+        source = op.operands[0]
+        if isinstance(op, vector.ExtractStridedSliceOp):
+            whole = self.same.get(source, _UNKNOWN)[0]
+            return None if whole and _is_row(source) else whole
+        reduction = source.owner
+        if not isinstance(op, vector.ShapeCastOp) or not isinstance(reduction, Operation):
+            return None
+        if isinstance(reduction, tpu.ReduceIndexOp):
+            dims, row = [reduction.axis.value.data], reduction.input
+        elif isinstance(reduction, vector.MultiReductionOp):
+            dims, row = list(reduction.reduction_dims.get_values()), reduction.source
+        else:
+            return None
+        if not _is_row(row) or dims != [len(cast(Vector, row.type).get_shape()) - 1]:
+            return None
+        return False if isinstance(reduction, tpu.ReduceIndexOp) else self._of_row(row)
+
+
+def _is_row(value: SSAValue) -> bool:
+    """Whether `value` is a vector with one row."""
+    kind = value.type
+    return isinstance(kind, VectorType) and cast(Vector, kind).get_shape()[-2:-1] == (1,)
+
+
+def keeps_one_row(held: MemRefType[Attribute]) -> bool:
+    """Whether the row of an array of one row is loaded to all rows of a register."""
+    shape = held.get_shape()
+    return shape[-2:-1] == (1,) and shape[-1] <= LANES and tiling_of(held) is None
 
 
 def _joined(one: Same, other: Same) -> Same:

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import splat_value, tiling_of
-from pallasite.layouts.registers import LANES
+from pallasite.dialects.types import splat_value
+from pallasite.passes.check_carried_splats import keeps_one_row
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
 
@@ -55,7 +55,7 @@ def _once(value: SSAValue, depth: int = 16) -> Once:
         along = [int(d) for d in op.dimensions.get_values()]
         return len(shape) - 2 not in along, len(shape) - 1 not in along
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        return _one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+        return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
     if isinstance(op, vector.BroadcastOp):
         return _of_broadcast(op, depth)
     if isinstance(op, vector.ShapeCastOp):
@@ -66,13 +66,6 @@ def _once(value: SSAValue, depth: int = 16) -> Once:
         found = [_once(operand, depth - 1) for operand in op.operands]
         return all(rows for rows, _ in found), all(lanes for _, lanes in found)
     return False, False
-
-
-def _one_row(held: MemRefType[Attribute]) -> bool:
-    """Whether an array of one row is loaded to all rows of a register."""
-    shape = held.get_shape()
-    narrow = len(shape) > 1 and shape[-2] == 1 and shape[-1] <= LANES
-    return narrow and tiling_of(held) is None
 
 
 def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:

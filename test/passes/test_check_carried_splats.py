@@ -119,3 +119,40 @@ def test_while_loops(value: str, refused: bool) -> None:
         beyond(text, "carried-splat")
     else:
         check(text)
+
+
+def rows(turns: str, columns: int = 128, first: str = "%l, %l") -> str:
+    """The loop over rows; `%third` is one of eight, `%most` a maximum and `%at` its place."""
+    shape = f"1x{columns}xf32"
+    extra = f"""
+    %i0 = tpu.iota {{dimensions = array<i32: 0>}} : vector<8x{columns}xi32>
+    %several = arith.sitofp %i0 : vector<8x{columns}xi32> to vector<8x{columns}xf32>
+    %third = vector.extract_strided_slice %several
+        {{offsets = [3, 0], sizes = [1, {columns}], strides = [1, 1]}}
+        : vector<8x{columns}xf32> to KIND
+    %k1 = arith.constant dense<0.0> : vector<1xf32>
+    %most0 = vector.multi_reduction <maximumf>, %l, %k1 [1] : KIND to vector<1xf32>
+    %most1 = vector.shape_cast %most0 : vector<1xf32> to vector<1x1xf32>
+    %most = vector.broadcast %most1 : vector<1x1xf32> to KIND
+    %at0 = tpu.reduce_index %l {{axis = 1 : i32, kind = #tpu.reduction_kind<arg_max>}}
+        : KIND -> vector<1xi32>
+    %at1 = vector.shape_cast %at0 : vector<1xi32> to vector<1x1xi32>
+    %at2 = arith.sitofp %at1 : vector<1x1xi32> to vector<1x1xf32>
+    %at = vector.broadcast %at2 : vector<1x1xf32> to KIND"""
+    return loop(shape, turns, first, extra)
+
+
+def late(value: str) -> str:
+    """`value` arrives in the first vector, which arrives in the second a turn later."""
+    return f"%c = arith.addf %a, {value} : KIND\n%d = arith.addf %b, %a : KIND"
+
+
+def test_rows_that_memory_repeats() -> None:
+    beyond(rows(late("%third")), "carried-splat")
+    beyond(rows(late("%at")), "carried-splat")
+    beyond(rows(late("%third"), 64), "carried-splat")
+    beyond(rows(late("%at"), first="%k, %k"), "carried-splat")
+    check(rows(late("%third"), 256))
+    check(rows(late("%most")))
+    check(rows(late("%l")))
+    check(rows(late("%third"), first="%l, %third"))
