@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.ir import SSAValue
@@ -219,6 +220,7 @@ def test_events_of_any_windows(case: Case, target: str) -> None:
     check_events(case, target)
 
 
+@pytest.mark.filterwarnings("ignore:.*unwritten-output")
 @settings(max_examples=10 * MORE, deadline=None)
 @given(cases(), st.integers(0, 3))
 def test_values_of_any_windows(case: Case, seed: int) -> None:
