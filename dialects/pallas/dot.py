@@ -166,9 +166,9 @@ def dot_shape(
     return (*(lhs[dim] for dim in batch[0]), *free[0], *free[1])
 
 
-def is_jaxs(op: DotOp) -> bool:
-    """Whether JAX lowers such a product: its `tpu.matmul` has one contracted dimension and at most
-    one batch dimension (spec/tpu_dialect.md section 3.5, REL)."""
+def is_one_matmul(op: DotOp) -> bool:
+    """Whether `tpu.matmul` can say `op`: one contracted dimension and at most one batch dimension
+    (spec/tpu_dialect.md section 3.5, REL)."""
     return len(op.contracting[0]) == 1 and len(op.batch[0]) <= 1
 
 

@@ -15,7 +15,7 @@ from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
-from pallasite.dialects.pallas.dot import free_dimensions, is_jaxs
+from pallasite.dialects.pallas.dot import free_dimensions, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
@@ -34,7 +34,7 @@ def lower_dot(op: pallas.DotOp, c: Converter) -> Sequence[SSAValue]:
 
 
 def _product(op: pallas.DotOp, type: VectorType[Attribute], c: Converter) -> SSAValue:
-    dot = op if is_jaxs(op) else _merged(op, c)
+    dot = op if is_one_matmul(op) else _merged(op, c)
     numbers = dimension_numbers(dot)
     false = BoolAttr.from_bool(False)
     # Contracting the second minor dimension of the left operand transposes it.
@@ -69,7 +69,10 @@ def dimension_numbers(op: pallas.DotOp) -> tpu.DotDimensionNumbersAttr:
 
 
 def _merged(op: pallas.DotOp, c: Converter) -> pallas.DotOp:
-    """`op`, not inserted, with dimensions put together until it `is_jaxs`; batches come first."""
+    """`op`, not inserted, with dimensions put together until it `is_one_matmul`.
+
+    The batch comes first, then the left operand's free dimensions and the contracted one.
+    """
     batched = bool(op.batch[0])
     operands: list[SSAValue] = []
     contracting: list[int] = []

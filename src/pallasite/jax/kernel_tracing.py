@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.pallas.dot import DotOp, is_jaxs
+from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import bit_width, element_type
 from pallasite.jax import tracing
@@ -117,7 +117,7 @@ def _check_products(module: ModuleOp) -> None:
     for op in module.walk():
         if not isinstance(op, DotOp):
             continue
-        if not is_jaxs(op):
+        if not is_one_matmul(op):
             message = (
                 "JAX lowers products with one contracted dimension and at most one batch "
                 f"dimension, got {len(op.contracting[0])} and {len(op.batch[0])}"
