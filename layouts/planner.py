@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -19,26 +17,19 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.layouts.move import Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
-from pallasite.layouts.planner_budget import TooDear
 from pallasite.layouts.planner_check import corner_elements, corners, performs, performs_at
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_extend import extend
 from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_periods import periods
 from pallasite.layouts.planner_program import Program
-from pallasite.layouts.planner_solve import solve
+from pallasite.layouts.planner_search import FEW_REGISTERS, HUGE, LARGE, SHORT, Search
 from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import TooFine, Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
-from pallasite.layouts.strategies_packed import (
-    by_shifts,
-    by_unpacking,
-    floors,
-    formats_of,
-    scattered,
-)
+from pallasite.layouts.strategies_packed import scattered
 from pallasite.layouts.strategies_transpose import (
     append,
     by_aligning,
@@ -49,11 +40,6 @@ from pallasite.layouts.strategies_transpose import (
 
 __all__ = ["Costs", "plan"]
 
-_FEW_REGISTERS = 64
-"""Destinations for which gathers are tried although transposes would do."""
-
-_LARGE = 512
-"""Destinations of more registers are taken apart into rows and lanes."""
 _VERY_LARGE, _LARGE_SLACK = 8192, 1.2
 """How much dearer a plan of so many registers may be that is found at once."""
 _SLACK = 1.1
@@ -63,26 +49,14 @@ _MANY = 128
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies."""
 
-_STEPS, _MORE_STEPS = 250, 750
-"""Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
-the longer each of them takes; after more of them if much is to be gained."""
-_MUCH = 1.5
-"""How much dearer a plan is then than what is judged to be usual."""
-_HUGE = 1 << 18
-"""And if it would have to look at more stretches of rows, there is none."""
-
 _FINE = 1 << 14
 """Stretches of rows that are too many to look for plans without knowing another; or, of narrow
 elements, to look for several."""
 
 _MANY_SOURCES = 1024
 """Rows of so many registers are cut anew at once, if it is judged to be cheap."""
-_SHORT = 16
-"""Elements of rows of which a register holds no more than 128."""
 _FEW_ROWS, _MANY_ROWS = 16, 64
 """Rows of so few are not cut anew through chunks; through words of their own, if that is best."""
-
-Build = Callable[[Program, int], int | None]
 
 _LOG = logging.getLogger(__name__)
 
@@ -109,7 +83,7 @@ def plan(move: Move, costs: Costs) -> Plan:
         _LOG.debug("strategy '%s' planned wrongly: %s", straight.how, move)
         straight = None
     try:
-        found = trace(move, math.inf if straight is None else _HUGE)
+        found = trace(move, math.inf if straight is None else HUGE)
     except TooFine:
         if straight is not None and performs_at(straight, move, elements_to_check(move)):
             return straight
@@ -134,7 +108,7 @@ def plan(move: Move, costs: Costs) -> Plan:
     if made is not None and (straight is None or made.cost <= straight.cost):
         return made
     for slack in (1.0, math.inf):
-        plans = _Search(move, found, costs, slack, turned, straight).run()
+        plans = Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             if best is straight:
                 good = performs_at(best, move, elements_to_check(move))
@@ -219,7 +193,7 @@ def _enough(move: Move, costs: Costs) -> float:
     """
     if not _cuts_rows_anew(move, _MANY_ROWS):
         return 0.0
-    if move.sources[0][1][-1] <= _SHORT and _sources(move) <= _MANY_SOURCES:
+    if move.sources[0][1][-1] <= SHORT and _sources(move) <= _MANY_SOURCES:
         return 0.0
     slack = _LARGE_SLACK if _registers(move) * costs.copies > _VERY_LARGE else 1.0
     return slack * usual_cost(move, costs)
@@ -248,7 +222,7 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
         return None
     wide = found.widen(one, costs)
     if wide is not None and (
-        _is_widened(found.core, costs) or _registers(found.core) > _FEW_REGISTERS
+        _is_widened(found.core, costs) or _registers(found.core) > FEW_REGISTERS
     ):
         # Put together of what was checked; to check all of some copies would take longer.
         good = performs_at(wide, move, corner_elements(move))
@@ -271,7 +245,7 @@ def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -
         return None
     times = round(len(found.register) / few.chosen.size)
     weighed = replace(costs, copies=costs.copies * times)
-    search = _Search(move, few.found, weighed, _SLACK, None, straight)
+    search = Search(move, few.found, weighed, _SLACK, None, straight)
     plans = [p for p in search.run() if p is not straight]
     # How much neighbours share is seen only where all of them are there.
     most = min((p.cost for p in plans), default=0.0) * _SLACK
@@ -299,7 +273,7 @@ def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
 
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
     """Along the rows and along the lanes one after the other, if the block is large."""
-    if _registers(move) <= _LARGE:
+    if _registers(move) <= LARGE:
         return None
     plans: list[tuple[Plan, Array]] = []
     layout, shape = move.sources[0]
@@ -320,82 +294,3 @@ def _by_axes(move: Move, costs: Costs) -> Plan | None:
     if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):
         return None
     return best[0]
-
-
-class _Search:
-    """Asks the strategies for plans; none may cost more than `slack` times the best before it."""
-
-    def __init__(
-        self,
-        move: Move,
-        found: Trace,
-        costs: Costs,
-        slack: float,
-        turned: Plan | None,
-        straight: Plan | None = None,
-    ) -> None:
-        self._move, self._found, self._costs, self._slack = move, found, costs, slack
-        self._turned = turned
-        self._plans = [p for p in (turned, straight) if p is not None]
-        share = min(1.0, 2 * _LARGE / len(found.register))
-        most = _STEPS
-        if straight is not None and move.sources[0][1][-1] > _SHORT:
-            most = _MORE_STEPS if straight.cost > _MUCH * usual_cost(move, costs) else _STEPS
-        self._more = most * share
-        """Steps that all searches for a cheaper plan may take."""
-
-    def run(self) -> list[Plan]:
-        found, costs = self._found, self._costs
-        packing = self._move.destination[0].packing
-        # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
-        thorough = self._turned is None
-        if not thorough and len(found.register) > _FEW_REGISTERS:
-            return self._plans
-        if self._plans and found.register.size > _HUGE:
-            return self._plans
-        words = whole_words(found, packing)
-        if words is not None:
-            self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
-        elif thorough or found.aligned:
-            self._packed(packing)
-        return self._plans
-
-    def _packed(self, packing: int) -> None:
-        """Elements that move within words; what promises to be cheapest is tried first."""
-        found, costs = self._found, self._costs
-        formats = formats_of(self._move.bits, costs)
-        shifts, amounts, unpacking = floors(found, packing, formats)
-        ways: list[tuple[int, str, Build]] = []
-        for unpack, pack in product(formats, formats):
-            build = by_unpacking(found, packing, costs, unpack, pack)
-            ways.append((unpacking[unpack], f"unpack {unpack}, pack {pack}", build))
-        # Words move once for every amount, which costs more than shifting them.
-        likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
-        ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
-        for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
-            self._try(how, build, floor * costs.copies)
-
-    def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
-        """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
-        move, costs = self._move, self._costs
-        limit = min((p.cost for p in self._plans), default=math.inf) * self._slack
-        if floor > limit:
-            return
-        sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        most = self._more if self._plans else math.inf
-        program = Program(sources, move.bits, costs, limit, most)
-        layout, shape = move.destination
-        try:
-            x = program.concat([program.flat(i) for i in range(len(sources))])
-            made = build(program, x)
-            if made is None:
-                return
-            result = program.elements(made)
-            if program.size(result) == layout.register_count(shape):
-                result = program.reshape(result, layout.grid_shape(shape))
-        except TooDear:
-            return
-        finally:
-            if most < math.inf:
-                self._more = program.left
-        self._plans.append(program.plan(result, how))

@@ -152,9 +152,10 @@ def test_a_search_may_end_at_any_step(steps: int, monkeypatch: pytest.MonkeyPatc
         count = layout.register_count(shape)
         return program.rotate_lanes(program.take(x, np.zeros(count, np.int64)), 1)
 
-    monkeypatch.setattr("pallasite.layouts.planner.usual_cost", lambda *_: 0.0)
-    monkeypatch.setattr("pallasite.layouts.planner.solve", turned)
-    monkeypatch.setattr("pallasite.layouts.planner._STEPS", steps)
+    for module in ("planner", "planner_search"):
+        monkeypatch.setattr(f"pallasite.layouts.{module}.usual_cost", lambda *_: 0.0)
+    monkeypatch.setattr("pallasite.layouts.planner_search.solve", turned)
+    monkeypatch.setattr("pallasite.layouts.planner_search._STEPS", steps)
     plan.cache_clear()
     assert plan(move, V5E).how == "chunks"
     plan.cache_clear()
