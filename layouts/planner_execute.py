@@ -209,8 +209,11 @@ def _transpose_blocks(
     needed = blocks(operand, registers, lanes)
     height = SUBLANES * operand.elements
     tiles = _keep(x.take(_at(have, needed.registers.reshape(-1)), 0), before, needed.lanes, -2)
-    matrix = np.swapaxes(tiles, -1, -2).reshape(len(needed.registers), -1, needed.lanes.size)
+    count, across = needed.registers.shape
+    # No size is left to be found: where nothing is wanted of this step, all are 0.
+    matrix = np.swapaxes(tiles, -1, -2).reshape(count, across * height, needed.lanes.size)
     turned = np.swapaxes(matrix.take(needed.row, 1), 1, 2)
-    rows = _at(needed.lanes, needed.place[:, None] * height + np.arange(height))
-    picked = turned[needed.block[:, None], rows]
-    return np.swapaxes(picked.reshape(-1, SUBLANES, operand.elements, lanes.size), -1, -2)
+    places = _at(needed.lanes, needed.place[:, None] * height + np.arange(height))
+    picked = turned[needed.block[:, None], places]
+    rows = picked.reshape(len(registers), SUBLANES, operand.elements, lanes.size)
+    return np.swapaxes(rows, -1, -2)

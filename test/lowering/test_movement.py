@@ -96,6 +96,16 @@ def test_any_movement(case, target: str, seed: int):
     check(case, target, element, seed)
 
 
+def test_transposed_pieces_of_which_a_check_looks_at_none():
+    """The first registers of the result come from the pieces that are not transposed."""
+    rows, turned = VectorLayout(16, 1, 2), VectorLayout(16, 0, 1)
+    move = Move(
+        ((rows, (2, 2, 2)), (turned, (2, 2, 2)), (rows, (64, 2, 2))), (rows, (68, 2, 2)),
+        concat_dim=0,
+    )  # fmt: skip
+    check(moving.Case(move, lambda *x: np.concatenate(x)), "v4", bf16, 0)
+
+
 @pytest.mark.parametrize(("bits", "target"), [(32, "v4"), (8, "v5e"), (16, "v6e")])
 def test_rows_cut_anew(bits: int, target: str):
     layout = VectorLayout.native(2, bits)
