@@ -6,6 +6,7 @@ a module of its own or any earlier form (docs/internals.md, "Lowering").
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast
 
@@ -15,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
+from pallasite.dialects.locations import source_location
 from pallasite.targets.target import TARGETS
 
 STEPS: dict[str, tuple[str, ...]] = {
@@ -61,7 +63,7 @@ def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
 
 
 @dataclass(frozen=True)
-class _Lowering(ModulePass):
+class Lowering(ModulePass):
     """Runs the missing steps to `goal`."""
 
     goal: ClassVar[str]
@@ -69,24 +71,58 @@ class _Lowering(ModulePass):
     target: str = "v5e"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for leaves, step in self.steps(op):
+            step.apply(ctx, op)
+            set_form(op, leaves)
+
+    def steps(self, op: ModuleOp) -> list[tuple[str, ModulePass]]:
+        """The passes that `op` lacks, each with the form that it leaves."""
         if self.target not in TARGETS:
             raise UsageError(
                 "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
             )
-        form = form_of(op)
-        if form not in FORMS:
-            raise VerifyError("unknown-form", f"expected one of {', '.join(FORMS)}, got {form}")
-        if FORMS.index(form) > FORMS.index(self.goal):
-            raise UsageError(
-                "lowered-too-far", f"module is in form {form}, which is below form {self.goal}"
-            )
-        for leaves, step in steps(form, self.goal, self.target):
-            step.apply(ctx, op)
-            set_form(op, leaves)
+        return steps(check_form(op, self.goal), self.goal, self.target)
+
+
+def planned(
+    module: ModuleOp, passes: Sequence[ModulePass], goal: str, target: str
+) -> Iterator[tuple[str | None, ModulePass]]:
+    """`passes`, then what `module` still lacks to `goal`, judged when its turn comes.
+
+    With each the form that it leaves, None where that is its own business. Whole lowerings come
+    step by step.
+    """
+    for step in passes:
+        if isinstance(step, Lowering):
+            yield from step.steps(module)
+        else:
+            yield None, step
+    yield from steps(check_form(module, goal), goal, target)
+
+
+def check_form(module: ModuleOp, form: str) -> str:
+    """The form `module` is in; a `UsageError` if `form` is unknown or lies before it."""
+    if form not in FORMS:
+        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
+    present = form_of(module)
+    if present not in FORMS:
+        known = ", ".join(FORMS)
+        raise VerifyError(
+            "unknown-form",
+            f"the module records that it is in form {present!r}; expected one of {known}",
+            source_location(module),
+        )
+    if FORMS.index(form) < FORMS.index(present):
+        raise UsageError(
+            "form-passed",
+            f"the module is in form {present}, which is below form {form}",
+            source_location(module),
+        )
+    return present
 
 
 @dataclass(frozen=True)
-class LowerToDmaPass(_Lowering):
+class LowerToDmaPass(Lowering):
     """Lowers to explicit DMAs."""
 
     name = "lower-to-dma"
@@ -94,7 +130,7 @@ class LowerToDmaPass(_Lowering):
 
 
 @dataclass(frozen=True)
-class LowerToTilesPass(_Lowering):
+class LowerToTilesPass(Lowering):
     """Lowers to grids of registers."""
 
     name = "lower-to-tiles"
@@ -102,7 +138,7 @@ class LowerToTilesPass(_Lowering):
 
 
 @dataclass(frozen=True)
-class LowerToVregsPass(_Lowering):
+class LowerToVregsPass(Lowering):
     """Lowers to single registers."""
 
     name = "lower-to-vregs"

@@ -1,11 +1,13 @@
 """The spellings of `mlir-opt`, put into those of `xdsl-opt`.
 
 `--canonicalize --cse` and `--pass-pipeline='builtin.module(canonicalize,cse)'` are both
-`-p canonicalize,cse`; `--target` is a TPU generation or an output format.
+`-p canonicalize,cse`; `--target` is a TPU generation or an output format. And the options that
+several tools have: `-p PIPELINE`, and files of passes with `--load-pass-plugin`.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Collection, Sequence
 
@@ -17,7 +19,9 @@ _FLAGS = {
     "--mlir-print-ir-after-all": "--print-between-passes",
     "--mlir-timing": "--time-passes",
 }
-_PIPELINE = ("-p", "--passes", "--pass-pipeline")
+PLUGIN = "--load-pass-plugin"
+"""As `mlir-opt` spells it."""
+PIPELINE = ("-p", "--passes", "--pass-pipeline")
 _TARGET = ("-t", "--target")
 _ANCHOR = re.compile(r"\s*(?:any|[A-Za-z_][\w-]*(?:\.[\w-]+)+)\s*\(")
 
@@ -39,7 +43,7 @@ def translate(
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         flag = _dashes(flag, passes)
-        if flag in _PIPELINE:
+        if flag in PIPELINE:
             pipeline.append(flatten(value if equals else _next(flag, rest)))
         elif flag in _TARGET:
             result += _target(value if equals else _next(flag, rest), generations, formats)
@@ -60,7 +64,7 @@ def translate(
 def _dashes(flag: str, passes: Collection[str]) -> str:
     """MLIR takes one dash for two."""
     long = "-" + flag
-    known = long in _FLAGS or long in (*_PIPELINE, *_TARGET) or long[2:] in passes
+    known = long in _FLAGS or long in (*PIPELINE, *_TARGET) or long[2:] in passes
     return long if len(flag) > 2 and flag[1] != "-" and known else flag
 
 
@@ -108,3 +112,32 @@ def _at_start(written: Sequence[str]) -> bool:
     """Whether the next word begins a pass."""
     text = "".join(written).rstrip()
     return not text or text[-1] == ","
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """The option that makes the passes of a Python file available."""
+    parser.add_argument(
+        PLUGIN, action="append", default=[], metavar="FILE",
+        help="offer the passes that a Python file defines; may be repeated",
+    )  # fmt: skip
+
+
+def add_pass_options(parser: argparse.ArgumentParser) -> None:
+    """The options of tools that lower: passes to run first, and where they come from."""
+    parser.add_argument(
+        *PIPELINE, action="append", default=[], metavar="PIPELINE",
+        help="passes to run before what is still missing to the form, as tpu-opt takes them",
+    )  # fmt: skip
+    add_plugin_option(parser)
+
+
+def plugin_files(words: Sequence[str]) -> list[str]:
+    """The files that `words` name with `PLUGIN`, to be known before the words can be understood."""
+    files: list[str] = []
+    for word, following in zip(words, [*words[1:], None], strict=True):
+        flag, equals, value = word.partition("=")
+        if flag in (PLUGIN, PLUGIN[1:]):
+            if not equals and following is None:
+                raise UsageError("missing-value", f"{flag} expects a value")
+            files.append(value if equals else str(following))
+    return files

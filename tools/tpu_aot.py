@@ -1,6 +1,6 @@
 """`tpu-aot`: lowers a kernel to a form and asks the real TPU compiler whether it accepts it.
 
-    tpu-aot FILE [--form mosaic|dma|vreg] [--topology v5e:2x2] [--format text|json]
+    tpu-aot FILE [--form mosaic|dma|vreg] [-p PIPELINE] [--topology v5e:2x2] [--format text|json]
 
 Exit status: 0 accepted, 1 rejected (by us or by the compiler), 2 wrong usage.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.targets import TARGETS
+from pallasite.tools.command_line import add_pass_options
 from pallasite.tools.reporting import FAILED, OK, as_diagnostic, guarded, input_name, read_input
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
     p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile")
     p.add_argument("--topology", default="v5e:2x2", help="chips to compile for; selects the target")
+    add_pass_options(p)
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
     p.add_argument(
@@ -59,14 +61,17 @@ def judge(options: argparse.Namespace) -> Verdict:
     """Reads, lowers and compiles; what we cannot lower is rejected with our own message."""
     from pallasite import api
     from pallasite.frontend.aot import Verdict, compile_ahead_of_time
+    from pallasite.tools.pass_options import chosen_passes
 
     target, topology = target_of(options.topology)
+    passes = chosen_passes(options, target)
     module = read_module(options)
     try:
         lowered = api.lower(
             module,
             options.form,
             target,
+            passes=passes,
             allow_beyond_reference=options.allow_beyond_reference,
         )
     except UsageError:

@@ -8,18 +8,15 @@ pass with an option `target` that does not say otherwise, or one of xDSL's outpu
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import PassPipeline
 from xdsl.printer import Printer
-from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import (
-    ArgSpecParseError,
     DiagnosticException,
     ShrinkException,
     VerifyException,
@@ -27,8 +24,10 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
+from pallasite.passes.plugins import blamed
 from pallasite.targets import TARGETS
-from pallasite.tools.command_line import translate
+from pallasite.tools.command_line import add_plugin_option, plugin_files, translate
+from pallasite.tools.pass_options import available_passes, make_passes
 from pallasite.tools.reporting import (
     FAILED,
     OK,
@@ -53,9 +52,10 @@ class TpuOptMain(xDSLOptMain):
         from xdsl.targets import get_all_targets
 
         words = sys.argv[1:] if arguments is None else arguments
+        self._passes = available_passes(plugin_files(words))
         super().__init__(
             "Runs passes over TPU kernels: MLIR text, Mosaic bytecode, StableHLO or HLO programs.",
-            translate(words, tuple(_available_passes()), tuple(TARGETS), tuple(get_all_targets())),
+            translate(words, tuple(self._passes), tuple(TARGETS), tuple(get_all_targets())),
         )
 
     # What there is
@@ -71,7 +71,7 @@ class TpuOptMain(xDSLOptMain):
         self.available_frontends["mlir"] = lambda stream: self._parse(stream.read())
 
     def register_all_passes(self) -> None:
-        self.available_passes |= _available_passes()
+        self.available_passes |= self._passes
 
     def register_all_targets(self) -> None:
         from xdsl.targets import get_all_targets
@@ -93,30 +93,11 @@ class TpuOptMain(xDSLOptMain):
             default=0,
             help="which custom call of a StableHLO or HLO program to read (default: 0)",
         )
+        add_plugin_option(arg_parser)
 
     def setup_pipeline(self) -> None:
-        try:
-            specs = tuple(parse_pipeline(self.args.passes))
-        except ArgSpecParseError as error:
-            message = str(error).strip().splitlines()[-1].strip(" |^")
-            raise UsageError("invalid-pipeline", f"{message} in {self.args.passes}") from error
-        passes = tuple(self._make_pass(spec) for spec in specs)
+        passes = make_passes(self.args.passes or "", self.available_passes, self.args.tpu_target)
         self.pipeline = PassPipeline(passes, None)
-
-    def _make_pass(self, spec: ArgSpec) -> ModulePass:
-        factory = self.available_passes.get(spec.name)
-        if factory is None:
-            raise UsageError("unknown-pass", f"no pass is called {spec.name!r}")
-        kind = factory()
-        options = {f.name for f in dataclasses.fields(kind)}
-        if "target" in options and "target" not in spec.parameters:
-            parameters = {**spec.parameters, "target": (self.args.tpu_target,)}
-            spec = ArgSpec(spec.name, parameters)
-        try:
-            return kind.from_spec(spec)
-        except Exception as error:
-            # xDSL raises whatever the conversion of an option raises.
-            raise UsageError("invalid-pass-option", f"{spec.name}: {error}") from error
 
     # What happens
 
@@ -192,7 +173,8 @@ class TpuOptMain(xDSLOptMain):
 
         for number, step in enumerate(self.pipeline.passes):
             started = time.perf_counter()
-            step.apply(self.ctx, module)
+            with blamed(step):
+                step.apply(self.ctx, module)
             if self.args.time_passes:
                 seconds = time.perf_counter() - started
                 print(f"{step.name}: {seconds:.3f} s", file=sys.stderr)
@@ -206,14 +188,6 @@ class TpuOptMain(xDSLOptMain):
                 print(f"// IR after {step.name}:", file=sys.stderr)
                 Printer(stream=sys.stderr).print_op(module)
                 print(file=sys.stderr)
-
-
-def _available_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    from xdsl.transforms import get_all_passes as get_upstream_passes
-
-    from pallasite.passes.registry import get_all_passes
-
-    return {**get_upstream_passes(), **get_all_passes()}
 
 
 @guarded

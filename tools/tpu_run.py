@@ -1,7 +1,7 @@
 """`tpu-run`: lowers a kernel to a form and executes it on the modelled TPU.
 
     tpu-run FILE [--inputs in.npz] [--outputs out.npz] [--form tiles] [--target v5e] [--seed N]
-            [--devices N] [--check NAMES] [--verify-each] [--format text|json]
+            [-p PIPELINE] [--devices N] [--check NAMES] [--verify-each] [--format text|json]
 
 Exit status: 0 ok, 1 rejected or failed, 2 wrong usage, 3 a sanitizer finding.
 """
@@ -28,6 +28,7 @@ from pallasite.diagnostics import (  # noqa: E402
     UsageError,
 )
 from pallasite.interpreter.driver import DEFAULT_STEPS  # noqa: E402
+from pallasite.tools.command_line import add_pass_options  # noqa: E402
 from pallasite.tools.reporting import (  # noqa: E402
     FAILED,
     FINDING,
@@ -42,6 +43,7 @@ from pallasite.tools.reporting import (  # noqa: E402
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
 
     from pallasite.interpreter.run import Outcome
     from pallasite.tools.verify_each import Conditions
@@ -57,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
     p.add_argument("--form", choices=FORMS, default="tiles", help="form to execute")
     p.add_argument("--target", default="v5e", help="v4, v5e, v5p, v6e or v7x")
+    add_pass_options(p)
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
     p.add_argument(
@@ -116,6 +119,7 @@ class Session:
         self.profile: dict[str, Any] | None = None
         self.diagnostics: list[Diagnostic] = []
         self.log: list[str] = []
+        self.passes: tuple[ModulePass, ...] = ()
         self.booleans: list[int] = []
         """Results that the program turns into bools right behind the call."""
 
@@ -143,26 +147,29 @@ class Session:
     def _execute(self) -> Outcome:
         from pallasite import api
         from pallasite.dialects.kernel import call_of
+        from pallasite.lowering.pipelines import check_form
+        from pallasite.tools.pass_options import chosen_passes
 
         o = self.options
         api.target_named(o.target)
         api.checks_named(o.check)
+        self.passes = chosen_passes(o, o.target)
         began = time.perf_counter()
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
-        self.ops[api.check_form(module, o.form)] = count_ops(module)
+        self.ops[check_form(module, o.form)] = count_ops(module)
         if call_of(module) is None:
             module = api.with_call(module, self._inputs(module)[0])
         if o.verify_each:
             return self._finish(self._verify_each(module, self._inputs(module)))
         began = time.perf_counter()
 
-        def after(_: str, form: str, lowered: ModuleOp) -> None:
+        def after(_: ModulePass, form: str, lowered: ModuleOp) -> None:
             # The passes behind the first of a form prepare the next one.
             self.ops.setdefault(form, count_ops(lowered))
 
         lowered = api.lower(
-            module, o.form, o.target, after_pass=after,
+            module, o.form, o.target, passes=self.passes, after_pass=after,
             allow_beyond_reference=o.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
@@ -212,7 +219,7 @@ class Session:
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
         from pallasite.tools.verify_each import verify_each
 
-        def after(_: str, form: str, lowered: ModuleOp) -> None:
+        def after(_: ModulePass, form: str, lowered: ModuleOp) -> None:
             self.ops.setdefault(form, count_ops(lowered))
 
         def simulate(lowered: ModuleOp, conditions: Conditions) -> Outcome:
@@ -220,8 +227,8 @@ class Session:
 
         began = time.perf_counter()
         last = verify_each(
-            module, self.options.form, self.options.target, simulate, after_pass=after,
-            allow_beyond_reference=self.options.allow_beyond_reference,
+            module, self.options.form, self.options.target, simulate, passes=self.passes,
+            after_pass=after, allow_beyond_reference=self.options.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
         return last

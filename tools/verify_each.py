@@ -10,9 +10,9 @@ did not find before. Where a pass can stop after any of its rewrites, the rewrit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocati
 from pallasite.dialects import make_context
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.run import Array, Outcome
-from pallasite.passes.registry import get_all_passes
 from pallasite.tools.compare import difference
 
 
@@ -43,7 +42,6 @@ class Conditions:
 CONDITIONS = (Conditions(0, 0), Conditions(1, 1))
 
 Run = Callable[[ModuleOp, Conditions], Outcome]
-AfterPass = Callable[[str, str, ModuleOp], None]
 
 Admits = Callable[[str, Operation], bool]
 """Whether the rewrite of that name may be applied to that operation."""
@@ -56,20 +54,17 @@ class Stoppable(Protocol):
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits) -> None: ...
 
 
-class _Targeted(Protocol):
-    def __call__(self, *, target: str) -> ModulePass: ...
-
-
 def verify_each(
     module: ModuleOp,
     form: str,
     target: str,
     run: Run,
     *,
-    after_pass: AfterPass | None = None,
+    passes: Sequence[ModulePass] = (),
+    after_pass: api.AfterPass | None = None,
     allow_beyond_reference: bool = False,
 ) -> Outcome:
-    """Lowers `module` to `form`, running it before and after every pass.
+    """Lowers `module` to `form`, `passes` first, running it before and after every pass.
 
     Returns the last outcome under the first condition. Raises `ExecutionError` `answer-changed`,
     `no-longer-runs` or `new-finding`, or `VerifyError`, each of which names the pass.
@@ -78,14 +73,14 @@ def verify_each(
     last = answers.expected[0]
     before = module.clone()
 
-    def after(name: str, leaves: str, lowered: ModuleOp) -> None:
+    def after(step: ModulePass, leaves: str, lowered: ModuleOp) -> None:
         nonlocal last, before
         if after_pass is not None:
-            after_pass(name, leaves, lowered)
-        _verify(name, lowered)
-        last, problem = answers.check(name, lowered)
+            after_pass(step, leaves, lowered)
+        _verify(step.name, lowered)
+        last, problem = answers.check(step.name, lowered)
         if problem is not None:
-            rewrite = _first_wrong_rewrite(name, before, target, answers)
+            rewrite = _first_wrong_rewrite(step, before, answers)
             if rewrite is not None:
                 problem.location = rewrite.location
                 problem.notes.insert(0, rewrite)
@@ -93,9 +88,11 @@ def verify_each(
         before = lowered.clone()
 
     api.lower(
-        module, form, target, after_pass=after, allow_beyond_reference=allow_beyond_reference
-    )
+        module, form, target, passes=passes, after_pass=after,
+        allow_beyond_reference=allow_beyond_reference,
+    )  # fmt: skip
     return last
+
 
 
 def _verify(name: str, module: ModuleOp) -> None:
@@ -166,11 +163,8 @@ def same_bits(one: Array, other: Array) -> NDArray[np.bool_]:
     return np.all(left == right, axis=1).reshape(one.shape)
 
 
-def _first_wrong_rewrite(
-    name: str, before: ModuleOp, target: str, answers: _Answers
-) -> Note | None:
-    """The rewrite of pass `name` after which the answer is wrong, found by bisection."""
-    step = cast(_Targeted, get_all_passes()[name]())(target=target)
+def _first_wrong_rewrite(step: ModulePass, before: ModuleOp, answers: _Answers) -> Note | None:
+    """The rewrite of `step` after which the answer is wrong, found by bisection."""
     if not isinstance(step, Stoppable):
         return None
     context = make_context()
@@ -191,7 +185,7 @@ def _first_wrong_rewrite(
         return module
 
     def is_wrong(limit: int) -> bool:
-        return answers.check(name, rewritten(limit))[1] is not None
+        return answers.check(step.name, rewritten(limit))[1] is not None
 
     rewritten(-1)
     right, wrong = 0, len(applied)

@@ -23,11 +23,13 @@ from pallasite.diagnostics import (
     UsageError,
     VerifyError,
 )
-from pallasite.dialects.kernel import FORMS, form_of
+from pallasite.dialects.kernel import form_of
 from pallasite.dialects.locations import source_location
 from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
     from pallasite.dialects.kernel import Call
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.run import Driver, Outcome
@@ -60,8 +62,8 @@ def diagnosed(what: str) -> Generator[None, None, None]:
         raise Diagnostic("internal-error", message, notes=[note]) from error
 
 
-AfterPass = Callable[[str, str, ModuleOp], None]
-"""Called with the name of a pass that has run, the form it left, and the module."""
+AfterPass = Callable[["ModulePass", str, ModuleOp], None]
+"""Called with a pass that has run, the form it left, and the module."""
 
 
 def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
@@ -108,65 +110,68 @@ def check_devices(devices: int) -> None:
         raise UsageError("device-count", f"expected 1 to {MOST_DEVICES} devices, got {devices}")
 
 
-def check_form(module: ModuleOp, form: str) -> str:
-    """The form `module` is in; a `UsageError` if `form` is unknown or lies behind it."""
-    if form not in FORMS:
-        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
-    present = form_of(module)
-    if FORMS.index(form) < FORMS.index(present):
-        raise UsageError(
-            "form-passed",
-            f"the module is in form {present}, which is below form {form}",
-            source_location(module),
-        )
-    return present
-
-
 def lower(
     module: ModuleOp,
     form: str = "vreg",
     target: str = DEFAULT_TARGET,
     *,
+    passes: Sequence[ModulePass] = (),
     after_pass: AfterPass | None = None,
     allow_beyond_reference: bool = False,
 ) -> ModuleOp:
     """A copy of `module` in `form`; the module itself if it is in that form already.
 
-    `allow_beyond_reference` admits kernels that the TPU compiler refuses but we can lower. What is
-    odd about an accepted kernel is a `KernelWarning`.
+    `passes` run first, whichever forms they need and leave, then what is still missing to `form`.
+    Where one of them is a whole lowering, its steps run. `allow_beyond_reference` admits kernels
+    that the TPU compiler refuses but we can lower. What is odd about an accepted kernel is a
+    `KernelWarning`.
     """
+    from pallasite.dialects import make_context
+    from pallasite.dialects.kernel import set_form
+    from pallasite.lowering.pipelines import check_form, planned
+    from pallasite.passes.fold_kernel import FoldKernelPass
+    from pallasite.passes.plugins import blamed
+
     model = target_named(target)
     present = check_form(module, form)
     if present == "pallas":
         # The form's rules are its verifiers; the lowering relies on them.
         verify(module)
     checked = present in ("mosaic", "dma")
-    lowered = module.clone() if checked or present != form else module
+    changes = bool(passes) or present != form
+    lowered = module.clone() if checked or changes else module
     if present != "pallas":
         with diagnosed("check-kernel"):
             _check(lowered, model, allow_beyond_reference)
-        if checked and present != form and after_pass is not None:
-            after_pass("fold-kernel", present, lowered)
-    if present == form:
-        if present == "pallas":
-            # What the target or the compiler refuses shows in the next form.
-            lower(module, "mosaic", target, allow_beyond_reference=allow_beyond_reference)
-        return module
-    from pallasite.dialects import make_context
-    from pallasite.dialects.kernel import set_form
-    from pallasite.lowering.pipelines import steps
-
+        if checked and changes and after_pass is not None:
+            after_pass(FoldKernelPass(target), present, lowered)
     context = make_context()
-    for leaves, step in steps(present, form, target):
-        with diagnosed(step.name):
+    for leaves, step in planned(lowered, passes, form, target):
+        before = form_of(lowered)
+        with diagnosed(step.name), blamed(step):
             step.apply(context, lowered)
-        set_form(lowered, leaves)
-        if leaves == "mosaic":
+        if leaves is None:
+            _verify_after(step, lowered)
+        else:
+            set_form(lowered, leaves)
+        after = form_of(lowered)
+        if before == "pallas" != after:
             # A copy where it is the answer: what the kernel says stays in it, used or not.
-            _check(lowered.clone() if form == leaves else lowered, model, allow_beyond_reference)
+            _check(lowered.clone() if form == after else lowered, model, allow_beyond_reference)
         if after_pass is not None:
-            after_pass(step.name, leaves, lowered)
-    return lowered
+            after_pass(step, after, lowered)
+    if form == "pallas":
+        # What the target or the compiler refuses shows in the next form.
+        lower(lowered, "mosaic", target, allow_beyond_reference=allow_beyond_reference)
+    return lowered if changes else module
+
+
+def _verify_after(step: ModulePass, module: ModuleOp) -> None:
+    try:
+        verify(module)
+    except Diagnostic as error:
+        error.notes.append(Note(f"after pass {step.name}"))
+        raise
 
 
 def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
@@ -223,6 +228,7 @@ def run(
     driver: Literal["compiled", "reference"] = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
+    passes: Sequence[ModulePass] = (),
     allow_beyond_reference: bool = False,
     unordered: bool = False,
 ) -> Any:
@@ -230,13 +236,14 @@ def run(
 
     With `devices=N` greater than one, `inputs` and the answer hold one list of arrays per device.
     `results` and `aliases` describe the call of a bare module: (shape, dtype) pairs, and operand
-    index -> result index. A sanitizer's finding is raised. `unordered` lets transfers between the
-    same two cores overtake each other.
+    index -> result index; `passes` are those of `lower`. A sanitizer's finding is raised.
+    `unordered` lets transfers between the same two cores overtake each other.
     """
     outcome = simulate(
         module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,
         results=results, aliases=aliases, driver=driver, max_steps=max_steps,
-        max_memory=max_memory, allow_beyond_reference=allow_beyond_reference, unordered=unordered,
+        max_memory=max_memory, passes=passes, allow_beyond_reference=allow_beyond_reference,
+        unordered=unordered,
     )  # fmt: skip
     if outcome.findings:
         raise outcome.findings[0]
@@ -257,6 +264,7 @@ def simulate(
     driver: Driver = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
+    passes: Sequence[ModulePass] = (),
     allow_beyond_reference: bool = False,
     profile: bool = False,
     unordered: bool = False,
@@ -274,11 +282,14 @@ def simulate(
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
     check_devices(devices)
     from pallasite.interpreter.run import execute
+    from pallasite.lowering.pipelines import check_form
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(module, form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    lowered = lower(module, form, target, allow_beyond_reference=allow_beyond_reference)
+    lowered = lower(
+        module, form, target, passes=passes, allow_beyond_reference=allow_beyond_reference
+    )
     with diagnosed("executing the module"):
         return execute(
             lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,

@@ -46,7 +46,7 @@ class KernelCall:
         self.settings = settings
         self.name = name
         if traced is not None:
-            module, self.lowered = traced, lower(traced, settings.form, settings.target)
+            module, self.lowered = traced, _lowered(traced, settings)
         else:
             module, self.lowered = lowered_by_jax(text, name, settings)
         call = call_of(module)
@@ -191,9 +191,13 @@ def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, 
                 f"kernel {name} runs on the SparseCore, which is not modelled",
                 notes=[Note("use a TensorCoreMesh, or interpret=True")],
             )
-        known = module, lower(module, settings.form, settings.target)
+        known = module, _lowered(module, settings)
         settings.kernels.keep(text, known)
     return known
+
+
+def _lowered(module: ModuleOp, settings: Settings) -> ModuleOp:
+    return lower(module, settings.form, settings.target, passes=settings.passes)
 
 
 def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from pallasite.api import checks_named, target_named
 from pallasite.diagnostics import UsageError
@@ -63,6 +64,8 @@ class Settings:
     """Bytes that the memories and vectors of one call may take."""
     unordered: bool = False
     """Transfers between the same two cores may overtake each other."""
+    passes: tuple[ModulePass, ...] = ()
+    """Passes of the user's, to run before what is missing to the form."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
     spare: Spare = field(default_factory=Spare, compare=False, repr=False)
@@ -96,9 +99,18 @@ def settings_of(
     max_steps: int | None = None,
     max_memory: int | None = None,
     unordered: bool = False,
+    passes: Iterable[ModulePass] = (),
 ) -> Settings:
     """The settings of that names; a `UsageError` for names that nobody knows."""
     target_named(target)
     if form not in FORMS:
         raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
-    return Settings(target, form, checks_named(checks), seed, max_steps, max_memory, unordered)
+    chosen = tuple(passes)
+    try:
+        # Programs that JAX has compiled are found again by their settings.
+        hash(chosen)
+    except TypeError as error:
+        raise UsageError("unhashable-pass", f"expected hashable passes: {error}") from error
+    return Settings(
+        target, form, checks_named(checks), seed, max_steps, max_memory, unordered, chosen
+    )

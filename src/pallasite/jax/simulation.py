@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from pallasite.api import DEFAULT_TARGET, target_named
 from pallasite.diagnostics import Note, Unsupported, UsageError
@@ -38,9 +39,13 @@ class simulate:
         max_steps: int | None = None,
         max_memory: int | None = None,
         unordered: bool = False,
+        passes: Iterable[ModulePass] = (),
     ) -> None:
-        """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`."""
-        self.settings = settings_of(target, form, checks, seed, max_steps, max_memory, unordered)
+        """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`;
+        `passes` run on every kernel before what is missing to `form`."""
+        self.settings = settings_of(
+            target, form, checks, seed, max_steps, max_memory, unordered, passes
+        )
         self._entered = threading.local()
 
     def __enter__(self) -> simulate:

@@ -1,0 +1,112 @@
+"""Passes of others: of packages installed beside this one, and of single Python files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from pallasite.diagnostics import Diagnostic, SourceLocation, UsageError
+from pallasite.passes.registry import PassFactory
+
+GROUP = "xdsl.universe"
+"""Entry points by which packages offer dialects and passes to each other (xDSL, `universe.py`)."""
+_OURS = "pallasite.universe:"
+_KNOWN = ("pallasite", "xdsl")
+"""Packages whose passes are not those of others."""
+
+
+def installed_passes() -> dict[str, PassFactory]:
+    """The passes that other installed packages offer to `xdsl-opt`, and so to our tools."""
+    passes: dict[str, PassFactory] = {}
+    for entry in entry_points(group=GROUP):
+        if not entry.value.startswith(_OURS):
+            passes |= _universe(entry).all_passes
+    return passes
+
+
+def _universe(entry: EntryPoint) -> Universe:
+    known = f"{entry.value}, which an installed package offers as {GROUP}"
+    try:
+        universe = entry.load()
+    except Exception as error:
+        raise UsageError("pass-plugin", f"cannot load {known}: {error}") from error
+    if not isinstance(universe, Universe):
+        raise UsageError("pass-plugin", f"expected a Universe, got {universe!r} from {known}")
+    return universe
+
+
+def passes_of_file(path: str) -> dict[str, PassFactory]:
+    """The passes that the Python file at `path` defines, by name; at least one.
+
+    What it only imports does not count. The file is executed, as any program is.
+    """
+    module = _executed(path)
+    passes: dict[str, PassFactory] = {}
+    for found in vars(module).values():
+        if not isinstance(found, type) or not issubclass(found, ModulePass):
+            continue
+        if found.__module__ != module.__name__ or not isinstance(found.__dict__.get("name"), str):
+            continue
+        if found.name in passes:
+            raise UsageError("pass-plugin", f"{path} defines two passes called {found.name!r}")
+        passes[found.name] = partial(_same, found)
+    if not passes:
+        raise UsageError("pass-plugin", f"{path} defines no ModulePass with a name")
+    return passes
+
+
+def _executed(path: str) -> ModuleType:
+    name = f"pallasite_plugin_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError("pass-plugin", f"expected a Python file, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        told = f"cannot load {path}: {type(error).__name__}: {error}"
+        raise UsageError("pass-plugin", told, line_in(path, error)) from error
+    return module
+
+
+def line_in(path: str, error: BaseException) -> SourceLocation | None:
+    """The innermost line of the file at `path` on the way to `error`, if it was there."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return SourceLocation(path, error.lineno or 1, error.offset or 1)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+    return SourceLocation(path, frames[-1].lineno or 1, 1) if frames else None
+
+
+def _same(kind: type[ModulePass]) -> type[ModulePass]:
+    return kind
+
+
+@contextmanager
+def blamed(step: ModulePass) -> Generator[None, None, None]:
+    """What goes wrong in a pass of others is put down to its line, not called a defect of ours."""
+    try:
+        yield
+    except (Diagnostic, DiagnosticException, VerifyException, MemoryError):
+        raise
+    except Exception as error:
+        kind = type(step)
+        if kind.__module__.partition(".")[0] in _KNOWN:
+            raise
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        told = f"pass {step.name}: {type(error).__name__}: {error}"
+        where = line_in(file, error) if file else None
+        raise Diagnostic("pass-failed", told, where) from error

@@ -1,0 +1,67 @@
+"""The passes that a command line names, made from what is available."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from pallasite.diagnostics import UsageError
+from pallasite.passes.plugins import installed_passes, passes_of_file
+from pallasite.passes.registry import PassFactory, get_all_passes
+from pallasite.tools.command_line import flatten
+
+
+def available_passes(plugins: Sequence[str] = ()) -> dict[str, PassFactory]:
+    """Passes by name: xDSL's, those of installed packages, ours, and those of the files `plugins`.
+
+    A file that takes a name that is in use is refused: it would go unnoticed.
+    """
+    from xdsl.transforms import get_all_passes as get_upstream_passes
+
+    passes = {**get_upstream_passes(), **installed_passes(), **get_all_passes()}
+    for path in plugins:
+        for name, factory in passes_of_file(path).items():
+            if name in passes:
+                raise UsageError("pass-plugin", f"{path}: a pass is called {name!r} already")
+            passes[name] = factory
+    return passes
+
+
+def make_passes(
+    pipeline: str, available: Mapping[str, PassFactory], target: str
+) -> tuple[ModulePass, ...]:
+    """The passes of `pipeline`, for `target` where they take one and do not say otherwise."""
+    try:
+        specs = tuple(parse_pipeline(pipeline))
+    except ArgSpecParseError as error:
+        message = str(error).strip().splitlines()[-1].strip(" |^")
+        raise UsageError("invalid-pipeline", f"{message} in {pipeline}") from error
+    return tuple(_make_pass(spec, available, target) for spec in specs)
+
+
+def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str) -> ModulePass:
+    factory = available.get(spec.name)
+    if factory is None:
+        raise UsageError("unknown-pass", f"no pass is called {spec.name!r}")
+    kind = factory()
+    options = {f.name for f in dataclasses.fields(kind)}
+    if "target" in options and "target" not in spec.parameters:
+        spec = ArgSpec(spec.name, {**spec.parameters, "target": (target,)})
+    try:
+        return kind.from_spec(spec)
+    except Exception as error:
+        # xDSL raises whatever the conversion of an option raises.
+        raise UsageError("invalid-pass-option", f"{spec.name}: {error}") from error
+
+
+def chosen_passes(options: argparse.Namespace, target: str) -> tuple[ModulePass, ...]:
+    """The passes that options of `command_line.add_pass_options` name, in their order."""
+    if not options.passes and not options.load_pass_plugin:
+        return ()
+    available = available_passes(options.load_pass_plugin)
+    return make_passes(",".join(map(flatten, options.passes)), available, target)
