@@ -11,7 +11,7 @@ import pytest
 
 import pallasite
 from pallasite import api
-from pallasite.diagnostics import Diagnostic, ReadError, Unsupported, UsageError
+from pallasite.diagnostics import Diagnostic, ReadError, Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import call_of
 
 DATA = Path(__file__).parent / "data"
@@ -144,6 +144,12 @@ def test_a_form_that_has_passed_is_refused() -> None:
     module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
     lowered = pallasite.lower(module, form="tiles")
     refused(UsageError, "module is in form tiles, which is below form mosaic", lowered, [x, x])
+
+
+def test_a_form_that_does_not_exist_is_refused() -> None:
+    module = api.parse('module attributes {tpu.form = "registers"} {}')
+    with pytest.raises(VerifyError, match="records that it is in form 'registers'"):
+        api.lower(module, "vreg")
 
 
 def test_text_that_is_no_kernel_is_refused() -> None:
