@@ -36,7 +36,7 @@ from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.single_rows import slice_single_row, takes_single_row
+from pallasite.passes.parts_of_tiles import slice_part_of_tiles
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
@@ -162,8 +162,7 @@ class _Inference:
         if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
             _slice_rows(op, tiling)
             return
-        if isinstance(op, tpu.MemrefSliceOp) and takes_single_row(op, tiling):
-            slice_single_row(op, tiling)
+        if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
             return
         made = _viewed(op, source, result, tiling)
         if made is None:
@@ -188,7 +187,12 @@ def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Til
         return False
     rows = tiling.tile_of(len(shape) - 2)
     start = constant_of(op.base_idx[-2])
-    return start == 0 and 0 < shape[-2] < rows and source.get_shape()[-2] >= rows
+    return (
+        start is not None
+        and start % rows == 0
+        and 0 < shape[-2] < rows
+        and source.get_shape()[-2] >= rows
+    )
 
 
 def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
@@ -253,6 +257,8 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
         return True
     if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
         return True
+    if bits < 32 and _cut_for_transfer(buffer, _tile_rows(kind.get_shape()[-2], packing(bits))):
+        return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
 
@@ -262,6 +268,35 @@ def _begins_words(row: SSAValue | None, p: int) -> bool:
     if row is None or constant_of(row) is not None:
         return False
     return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
+
+
+def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
+    """Whether a transfer's part of packed `value` begins within one of its tiles of `tile` rows, or
+    ends in one that it does not begin."""
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, _VIEWS) or _memref(op.results[0]) is None:
+            continue
+        if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
+            shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+            start = constant_of(op.base_idx[-2]) if len(op.base_idx) > 1 else None
+            if start is not None and len(sizes) > 1 and len(shape) > 1:
+                rows = sizes[-2]
+                if start % tile or (rows > tile and rows % tile and start + rows < shape[-2]):
+                    return True
+        if not isinstance(op, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp):
+            if _cut_for_transfer(op.results[0], tile):
+                return True
+    return False
+
+
+def _is_transferred(view: SSAValue) -> bool:
+    """Whether a transfer reads or writes `view` or a view of it."""
+    return any(
+        isinstance(use.operation, tpu.EnqueueDmaOp)
+        or (isinstance(use.operation, _VIEWS) and _is_transferred(use.operation.results[0]))
+        for use in view.uses
+    )
 
 
 def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:

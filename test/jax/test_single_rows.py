@@ -13,7 +13,10 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.jax import simulate  # noqa: E402
+import pallasite  # noqa: E402
+from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.jax import simulate, trace  # noqa: E402
+from pallasite.targets import get_target  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -100,3 +103,51 @@ def test_rows_of_scalar_memory() -> None:
     expected[:128] = x[8, :128]
     expected[7] += x[5, 130]
     np.testing.assert_array_equal(result, expected)
+
+
+PARTS = [
+    ((40, 128), f32, (3, 16)),
+    ((40, 128), f32, (None, 12)),
+    ((37, 256), f32, (32, 5)),
+    ((40, 256), f32, (2, 4)),
+    ((40, 64), jnp.bfloat16, (None, 6)),
+    ((40, 256), jnp.bfloat16, (12, 4)),
+    ((64, 128), jnp.int8, (None, 20)),
+]
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("shape", "dtype", "part"), PARTS)
+def test_parts_of_tiles(shape: Any, dtype: Any, part: Any, compiler: Any) -> None:
+    """Between HBM and buffers, at places known or not; the TPU compiler takes our registers."""
+    (start, size), words = part, 4 // jnp.dtype(dtype).itemsize
+    first, columns = 2 * words if start is None else start, shape[1]
+
+    def body(at: Any, x: Any, o: Any, part: Any) -> None:
+        place = pl.multiple_of(at[0], words) if start is None else start
+        pltpu.sync_copy(x.at[pl.ds(place, size)], part.at[pl.ds(2 * words, size)])
+        part[...] = (part[...].astype(f32) * 2).astype(dtype)
+        pltpu.sync_copy(part.at[pl.ds(2 * words, size)], o.at[pl.ds(place, size)])
+
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(shape, dtype),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            in_specs=[HBM],
+            out_specs=HBM,
+            scratch_shapes=[pltpu.VMEM((-(-(size + 4 * words) // 32) * 32, columns), dtype)],
+        ),
+        input_output_aliases={1: 0},
+    )
+    x = (jnp.arange(shape[0] * columns).reshape(shape) % 60).astype(dtype)
+    arguments = jnp.array([first]), x
+    with simulate(form="vreg", checks="race"):
+        result = jax.jit(call)(*arguments)
+    rows = slice(first, first + size)
+    np.testing.assert_array_equal(result, x.at[rows].multiply(2))
+    lowered = pallasite.lower(trace(call, *arguments), "vreg")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message

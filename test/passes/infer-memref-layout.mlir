@@ -71,3 +71,54 @@ func.func @some_columns_of_some_rows_of_a_tile(%n: i32) {
   %0 = tpu.memref_slice %b[%c0, %c0] <%n> : memref<16x256xi16, #tpu.memory_space<vmem>> -> memref<2x?xi16, #tpu.memory_space<vmem>>
   func.return
 }
+
+// Tiles of one column follow each other: any rows of words are whole tiles of one row.
+// CHECK-LABEL: func.func @rows_of_one_column(
+// CHECK:       tpu.reinterpret_cast %a : {{.*}} -> memref<3x37x128xf32, #tpu.tiled<(1,128),[40,1,1]>
+// CHECK-NEXT:  tpu.memref_slice {{.*}} -> memref<1x12x128xf32, #tpu.tiled<(1,128),[40,1,1]>
+// CHECK:       tpu.reinterpret_cast %b : {{.*}} -> memref<40x64xbf16, #tpu.tiled<(2,128)(2,1),[1,1]>
+// CHECK-NEXT:  tpu.memref_slice {{.*}} -> memref<4x64xbf16, #tpu.tiled<(2,128)(2,1),[1,1]>
+func.func @rows_of_one_column(%a: memref<3x37x128xf32, #tpu.memory_space<any>>, %b: memref<40x64xbf16, #tpu.memory_space<any>>, %i: i32) {
+  %c0 = arith.constant 0 : i32
+  %c6 = arith.constant 6 : i32
+  %0 = tpu.memref_slice %a[%i, %i, %c0] : memref<3x37x128xf32, #tpu.memory_space<any>> -> memref<1x12x128xf32, #tpu.memory_space<any>>
+  %1 = tpu.memref_slice %b[%c6, %c0] : memref<40x64xbf16, #tpu.memory_space<any>> -> memref<4x64xbf16, #tpu.memory_space<any>>
+  func.return
+}
+
+// Rows within a tile of several columns are found among rows of words.
+// CHECK-LABEL: func.func @rows_within_a_tile(
+// CHECK:       tpu.reinterpret_cast %a : {{.*}} -> memref<5x8x256xbf16, #tpu.tiled<(2,128)(2,1),[8,1,4]>
+// CHECK:       tpu.memref_slice {{.*}} -> memref<1x4x256xbf16, #tpu.tiled<(2,128)(2,1),[8,1,4]>
+// CHECK-NEXT:  tpu.memref_squeeze {{.*}} -> memref<4x256xbf16, #tpu.tiled<(2,128)(2,1),[1,4]>
+func.func @rows_within_a_tile(%a: memref<40x256xbf16, #tpu.memory_space<any>>) {
+  %c0 = arith.constant 0 : i32
+  %c10 = arith.constant 10 : i32
+  %0 = tpu.memref_slice %a[%c10, %c0] : memref<40x256xbf16, #tpu.memory_space<any>> -> memref<4x256xbf16, #tpu.memory_space<any>>
+  func.return
+}
+
+// The end of an array is cut from its padding.
+// CHECK-LABEL: func.func @ends_of_arrays(
+// CHECK:       tpu.reinterpret_cast %a : {{.*}} -> memref<40x256xf32, #tpu.tiled<(8,128),[2,1]>
+// CHECK-NEXT:  tpu.memref_slice {{.*}} -> memref<16x128xf32, #tpu.tiled<(8,128),[2,1]>
+// CHECK-NEXT:  tpu.reinterpret_cast {{.*}} -> memref<13x72xf32, #tpu.tiled<(8,128),[2,1]>
+func.func @ends_of_arrays(%a: memref<37x200xf32, #tpu.memory_space<any>>) {
+  %c24 = arith.constant 24 : i32
+  %c128 = arith.constant 128 : i32
+  %0 = tpu.memref_slice %a[%c24, %c128] : memref<37x200xf32, #tpu.memory_space<any>> -> memref<13x72xf32, #tpu.memory_space<any>>
+  func.return
+}
+
+// A transfer of packed rows within a tile wants rows of words; loads shift them.
+// CHECK-LABEL: func.func @packed_rows_of_a_transfer(
+// CHECK:       memref.alloca() : memref<32x256xbf16, #tpu.tiled<(2,128)(2,1),[2,1]>
+// CHECK:       tpu.memref_slice {{.*}} -> memref<8x256xbf16, #tpu.tiled<(2,128)(2,1),[2,1]>
+func.func @packed_rows_of_a_transfer(%a: memref<8x256xbf16, #tpu.memory_space<any>>, %s: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>) {
+  %c0 = arith.constant 0 : i32
+  %c8 = arith.constant 8 : i32
+  %b = memref.alloca() : memref<32x256xbf16, #tpu.memory_space<vmem>>
+  %0 = tpu.memref_slice %b[%c8, %c0] : memref<32x256xbf16, #tpu.memory_space<vmem>> -> memref<8x256xbf16, #tpu.memory_space<vmem>>
+  tpu.enqueue_dma source(%a : memref<8x256xbf16, #tpu.memory_space<any>>) target(%0 : memref<8x256xbf16, #tpu.memory_space<vmem>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  func.return
+}
