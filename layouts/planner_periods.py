@@ -59,6 +59,7 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
     count = len(found.register)
     bounds = np.cumsum([0, *sources])
     relative, first = np.full_like(found.register, -1), np.zeros((len(sources), count), np.int64)
+    last = np.zeros_like(first)
     # By source: the same distance from another source is not the same place.
     origin = np.zeros_like(relative)
     for number, (start, end) in enumerate(pairwise(bounds.tolist())):
@@ -66,6 +67,7 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
         lowest = np.where(mine, found.register, end).min((1, 2))
         first[number] = np.where(lowest == end, start, lowest)
         np.subtract(found.register, first[number][:, None, None], out=relative, where=mine)
+        last[number] = end - 1 - np.where(mine, relative, 0).max((1, 2))
         origin[mine] = number
     fields = [origin] if len(sources) > 1 else []
     fields += [relative, found.row, found.lane]
@@ -76,7 +78,9 @@ def periods(found: Trace, grid: Sequence[int], sources: Sequence[int]) -> Period
         return None
     chosen = np.arange(count).reshape(tuple(grid))[np.ix_(*picked)].reshape(-1)
     # What is left out of one row of the grid may be more than there is before the next one.
-    nearer = np.maximum(first[:, chosen] - _left_out(picked, kind, first, grid), 0)
+    nearer = first[:, chosen] - _left_out(picked, kind, first, grid)
+    # Where the source begins anew, what follows a gap moves on; but never out of the source.
+    nearer = np.clip(nearer, bounds[:-1, None], last[:, chosen])
     order = np.argsort(kind[chosen], kind="stable")
     kinds = np.bincount(kind[chosen])
     model = order[np.cumsum(kinds) - kinds + kinds // 2]

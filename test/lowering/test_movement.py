@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import carrier, poison, quiet
-from pallasite.layouts.move import Move
+from pallasite.layouts.move import Move, Repeat
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
@@ -104,6 +104,14 @@ def test_transposed_pieces_of_which_a_check_looks_at_none():
         concat_dim=0,
     )  # fmt: skip
     check(moving.Case(move, lambda *x: np.concatenate(x)), "v4", bf16, 0)
+
+
+def test_copies_behind_which_the_source_begins_anew():
+    """What lies between two registers that are planned goes back in the source, not on."""
+    rows = VectorLayout(32, 1, 2, row=7)
+    step = Repeat((9, 100, 2), (18, 200, 2))
+    move = Move(((rows, (9, 100, 2)),), (rows, (18, 200, 2)), (step,))
+    check(moving.Case(move, lambda x: np.tile(x, (2, 2, 1))), "v4", f32, 0)
 
 
 @pytest.mark.parametrize(("bits", "target"), [(32, "v4"), (8, "v5e"), (16, "v6e")])
