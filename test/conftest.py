@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 FEATURES = Path(__file__).parent / "scoreboard" / "features.csv"
 TIER_ONE = "1"
@@ -22,6 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "feature(*ids): proves these rows of the feature list")
+    # The same examples in every run, unless others are asked for by a seed.
+    chosen = config.getoption("--hypothesis-seed", None)
+    settings.register_profile("fixed", derandomize=chosen is None, database=None)
+    settings.load_profile("fixed")
     path = config.getoption("--scoreboard")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Scoreboard(Path(path)))

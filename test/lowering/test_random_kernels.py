@@ -20,9 +20,9 @@ SEEDS = st.integers(0, (1 << 20) - 1)
 
 
 def few(examples: int) -> settings:
-    """The same examples in every run."""
+    """Hypothesis' usual settings, for kernels that take longer than most examples."""
     return settings(
-        derandomize=True, database=None, deadline=None, max_examples=examples * MORE,
+        deadline=None, max_examples=examples * MORE,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_integers_agree_with_python(meaning, name, bits):
     number = st.one_of(st.sampled_from([low, low + 1, -1, 0, 1, bits - 1, high]),
                        st.integers(low, high))  # fmt: skip
 
-    @settings(max_examples=8, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=8, deadline=None)
     @given(st.lists(st.tuples(number, number), min_size=64, max_size=64))
     def check(pairs):
         left, right = (np.array(x, DTYPES[bits]) for x in zip(*pairs, strict=True))

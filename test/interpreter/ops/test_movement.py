@@ -11,7 +11,7 @@ G = "vector<3x2x8x128xf32>"
 
 
 def test_dynamic_rotate(meaning):
-    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=20, deadline=None)
     @given(st.integers(-300, 300), st.integers(0, 1))
     def check(amount, dim):
         rotate = meaning(
