@@ -30,6 +30,7 @@ from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.strategies_packed import scattered
+from pallasite.layouts.strategies_pairs import is_paired
 from pallasite.layouts.strategies_transpose import (
     append,
     by_aligning,
@@ -99,7 +100,7 @@ def plan(move: Move, costs: Costs) -> Plan:
     if turned is None and not spread:
         turned = by_transposing(move, found, costs, plan)
     many = _registers(move) * costs.copies > _MANY
-    parted = many and scattered(move, found)
+    parted = many and scattered(move, found) and not is_paired(move, found, costs)
     if turned is None and (parted or _is_cut_finely(move, found)):
         made = by_widening(move, costs, plan)
         if made is not None and performs_at(made, move, corner_elements(move)):

@@ -326,6 +326,8 @@ class Program(Budget):
         return self.add(Unpack((value,), index, format), Value(grid, 1, "word"))
 
     def pack(self, values: Sequence[int], format: Format) -> int:
+        """The lowest elements of words."""
+        values = [self.words(v) for v in values]
         count = len(values)
         grid = self.values[values[0]].grid
         return self.add(Pack(tuple(values), format, count), Value(grid, count))

@@ -16,6 +16,7 @@ from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.strategies_flat import usual_cost
 from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
+from pallasite.layouts.strategies_pairs import by_packing, by_pairing, pairs_of, parts_of
 
 FEW_REGISTERS = 64
 """Destinations for which gathers are tried although transposes would do."""
@@ -87,8 +88,23 @@ class Search:
         # Words move once for every amount, which costs more than shifting them.
         likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
         ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
+        if "interleaved" in formats:
+            ways.extend(self._paired(packing, likely))
         for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
             self._try(how, build, floor * costs.copies)
+
+    def _paired(self, packing: int, likely: dict[str, int]) -> list[tuple[int, str, Build]]:
+        """Elements of a word that are packed together before or after they move."""
+        found, costs = self._found, self._costs
+        ways: list[tuple[int, str, Build]] = []
+        pairs = pairs_of(found, packing)
+        if pairs is not None:
+            floor, likely["pairs"] = len(pairs.registers), 0
+            ways.append((floor, "pairs", lambda p, x: by_pairing(p, x, pairs, costs)))
+        if parts_of(found, packing) is not None:
+            likely["pack"] = 1
+            ways.append((0, "pack", lambda p, x: by_packing(p, x, found, packing, costs)))
+        return ways
 
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
         """Runs a strategy, which costs at least `floor`, on the registers of all sources."""

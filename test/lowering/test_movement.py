@@ -136,6 +136,22 @@ def test_short_rows_cut_anew(source: tuple[int, ...], shape: tuple[int, ...], ta
     check(moving.Case(move, lambda x: x.reshape(shape)), target, f32, 0)
 
 
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize(
+    ("shape", "permutation"),
+    [((20, 17, 200), (1, 0, 2)), ((20, 32, 128), (2, 0, 1)), ((3, 5, 24, 64), (1, 2, 0, 3))],
+    ids=str,
+)
+def test_halves_of_words_from_two_registers(
+    shape: tuple[int, ...], permutation: tuple[int, ...], target: str
+):
+    """Also where the plan of few registers is repeated."""
+    layout = VectorLayout.native(len(shape), 16)
+    move = Move.transpose((layout, shape), layout, permutation)
+    assert "pairs" in plan(move, Costs.of(get_target(target))).how
+    check(moving.Case(move, lambda x: x.transpose(permutation)), target, bf16, 0)
+
+
 @pytest.mark.parametrize("bits", [32, 16])
 @pytest.mark.parametrize(
     ("move", "meaning"),
