@@ -100,7 +100,7 @@ def plan(move: Move, costs: Costs) -> Plan:
     if turned is None and not spread:
         turned = by_transposing(move, found, costs, plan)
     many = _registers(move) * costs.copies > _MANY
-    parted = many and scattered(move, found) and not is_paired(move, found, costs)
+    parted = many and scattered(move, found) and not is_paired(move, found)
     if turned is None and (parted or _is_cut_finely(move, found)):
         made = by_widening(move, costs, plan)
         if made is not None and performs_at(made, move, corner_elements(move)):

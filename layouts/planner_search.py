@@ -15,7 +15,13 @@ from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.strategies_flat import usual_cost
-from pallasite.layouts.strategies_packed import by_shifts, by_unpacking, floors, formats_of
+from pallasite.layouts.strategies_packed import (
+    by_shifts,
+    by_unpacking,
+    floors,
+    formats_of,
+    scattered,
+)
 from pallasite.layouts.strategies_pairs import by_packing, by_pairing, pairs_of, parts_of
 
 FEW_REGISTERS = 64
@@ -88,23 +94,18 @@ class Search:
         # Words move once for every amount, which costs more than shifting them.
         likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
         ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
-        if "interleaved" in formats:
-            ways.extend(self._paired(packing, likely))
-        for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
-            self._try(how, build, floor * costs.copies)
-
-    def _paired(self, packing: int, likely: dict[str, int]) -> list[tuple[int, str, Build]]:
-        """Elements of a word that are packed together before or after they move."""
-        found, costs = self._found, self._costs
-        ways: list[tuple[int, str, Build]] = []
+        # Elements of a word are packed together before or after they move.
         pairs = pairs_of(found, packing)
         if pairs is not None:
-            floor, likely["pairs"] = len(pairs.registers), 0
-            ways.append((floor, "pairs", lambda p, x: by_pairing(p, x, pairs, costs)))
+            floor = costs.copies * len(pairs.registers)
+            self._try("pairs", lambda p, x: by_pairing(p, x, pairs, costs), floor)
         if parts_of(found, packing) is not None:
-            likely["pack"] = 1
-            ways.append((0, "pack", lambda p, x: by_packing(p, x, found, packing, costs)))
-        return ways
+            self._try("pack", lambda p, x: by_packing(p, x, found, packing, costs))
+        if pairs is not None and self._plans and scattered(self._move, found):
+            # Whatever else there is moves elements one by one.
+            return
+        for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
+            self._try(how, build, floor * costs.copies)
 
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
         """Runs a strategy, which costs at least `floor`, on the registers of all sources."""

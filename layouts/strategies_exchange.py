@@ -243,26 +243,47 @@ def _network(bits: _Bits, exchanges: list[tuple[int, int]]) -> _Network:
     return _Network(bits, stages, index, _needs(bits, stages, index, 1 << register_bits))
 
 
+@dataclass(frozen=True)
+class _Subsets:
+    """What a shuffle of two registers is, for every set of sublanes that are wanted, bit by bit."""
+
+    kinds: tuple[Array, Array, Array]
+    """Whether it is computed, a copy of the first, or of the second."""
+    read: Array
+    """Which of the stacked rows it needs, bit by bit."""
+
+
+@lru_cache(maxsize=256)
+def _subsets(pattern: tuple[int, ...]) -> _Subsets:
+    wanted = (np.arange(1 << SUBLANES)[:, None] >> _ROW) & 1 == 1
+    first = ~(wanted & (np.array(pattern) != _ROW)).any(1)
+    second = ~(wanted & (np.array(pattern) != _ROW + SUBLANES)).any(1)
+    rows = (wanted[..., None] & (np.array(pattern)[:, None] == _STACKED)).any(1)
+    read = (rows << _STACKED).sum(1).astype(np.uint16)
+    return _Subsets((~first & ~second, first, second & ~first), read)
+
+
 def _needs(
     bits: _Bits, stages: list[_Stage], order: Array, size: int
 ) -> list[list[tuple[Array, Array, Array]]]:
     """Walks backwards: which outputs of each stage are wanted, and which are mere copies."""
     groups = len(bits.base)
-    needed = np.zeros((groups, size, SUBLANES), np.bool_)
-    needed[:, order] = bits.wanted.reshape(groups, -1, SUBLANES)
+    needed = np.zeros((groups, size), np.uint8)
+    rows = bits.wanted.reshape(groups, -1, SUBLANES)
+    needed[:, order] = np.packbits(rows, axis=-1, bitorder="little")[..., 0]
     result: list[list[tuple[Array, Array, Array]]] = []
     for stage in reversed(stages):
         halves = stage.pairs(needed)
-        read = np.zeros((*halves[0].shape[:-1], 2 * SUBLANES), np.bool_)
+        read = np.zeros(halves[0].shape, np.uint16)
         kinds: list[tuple[Array, Array, Array]] = []
         for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
-            first = ~(wanted & (pattern != _ROW)).any(-1)
-            second = ~(wanted & (pattern != _ROW + SUBLANES)).any(-1)
-            kinds.append((~first & ~second, first, second & ~first))
-            read |= wanted @ (pattern[:, None] == _STACKED)
+            known = _subsets(tuple(pattern.tolist()))
+            computed, first, second = known.kinds
+            kinds.append((computed[wanted], first[wanted], second[wanted]))
+            read |= known.read[wanted]
         result.insert(0, kinds)
-        joined = np.stack([read[..., :SUBLANES], read[..., SUBLANES:]], 2)
-        needed = joined.reshape(groups, size, SUBLANES)
+        joined = np.stack([read & 255, read >> SUBLANES], 2).astype(np.uint8)
+        needed = joined.reshape(groups, size)
     return result
 
 

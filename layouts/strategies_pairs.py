@@ -19,7 +19,8 @@ import numpy as np
 
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_fields import Field
+from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace
@@ -64,9 +65,9 @@ def pairs_of(found: Trace, packing: int) -> Pairs | None:
     return Pairs(table[:, :-1], table[:, -1], move, inverse)
 
 
-def is_paired(move: Move, found: Trace, costs: Costs) -> bool:
+def is_paired(move: Move, found: Trace) -> bool:
     """Whether `by_pairing` may move the elements."""
-    return move.bits >= costs.interleaved_bits and pairs_of(found, 32 // move.bits) is not None
+    return move.bits < 32 and pairs_of(found, 32 // move.bits) is not None
 
 
 def _completed(listed: Array) -> tuple[Array, Array]:
@@ -90,23 +91,9 @@ def _completed(listed: Array) -> tuple[Array, Array]:
 def by_pairing(program: Program, x: int, pairs: Pairs, costs: Costs) -> int | None:
     """Packs what will be one word, and moves words."""
     packing = pairs.registers.shape[1]
-    pieces: list[int] = []
-    numbers = np.empty(len(pairs.place), np.int64)
-    at = 0
-    for place in range(packing):
-        members = np.nonzero(pairs.place == place)[0]
-        if not members.size:
-            continue
-        chosen = pairs.registers[members]
-        chosen = np.where(chosen >= 0, chosen, chosen.max(1, keepdims=True))
-        words = [program.shift(program.take(x, column), -place) for column in chosen.T]
-        pieces.append(program.pack(words, "interleaved"))
-        numbers[members] = at + np.arange(members.size)
-        at += members.size
-    move = pairs.move
-    register = np.where(move.register >= 0, numbers[move.register], -1)
-    move = WordMove(move.starts, register, move.sublane, move.lane, move.slope)
-    made = solve(program, program.concat(pieces), move, costs)
+    places = np.where(pairs.registers >= 0, pairs.place[:, None], -1)
+    packed = _packed(program, x, pairs.registers, places, packing, costs)
+    made = None if packed is None else solve(program, packed, pairs.move, costs)
     return None if made is None else program.take(made, pairs.inverse)
 
 
@@ -128,33 +115,21 @@ def parts_of(found: Trace, packing: int) -> Array | None:
 def by_packing(program: Program, x: int, found: Trace, packing: int, costs: Costs) -> int | None:
     """Moves the words that hold each element of a register, and packs the elements."""
     found, inverse = distinct(found)
-    parts = parts_of(found, packing)
-    if parts is None:
+    places = parts_of(found, packing)
+    if places is None or not _packs(places, packing, costs):
         return None
-    n = len(parts)
-    register, row, lane = (_by_element(f, packing) for f in (found.register, found.row, found.lane))
-    sublane = np.where(register >= 0, row // packing, -1)
-    move = WordMove(found.starts, register, sublane, lane, found.slopes[2])
-    with program.reserve(costs.copies * n):
+    register, sublane, lane = (
+        _by_element(f, packing) for f in (found.register, found.row // packing, found.lane)
+    )
+    sublane = np.where(register >= 0, sublane, -1)
+    move, back = WordMove(found.starts, register, sublane, lane, found.slopes[2]).distinct()
+    with program.reserve(costs.copies * len(places)):
         made = solve(program, x, move, costs)
-    if made is None:
-        return None
-    # Elements that nobody wants are those of some word that is there.
-    holder = np.where(parts >= 0, np.arange(packing), parts.argmax(1)[:, None])
-    kinds, _, kind = unique_rows(parts)
-    pieces: list[int] = []
-    position = np.empty(n, np.int64)
-    at = 0
-    for number, places in enumerate(kinds.tolist()):
-        members = np.nonzero(kind == number)[0]
-        words = [
-            program.shift(program.take(made, members * packing + holder[members, e]), -max(part, 0))
-            for e, part in enumerate(places)
-        ]
-        pieces.append(program.pack(words, "interleaved"))
-        position[members] = at + np.arange(members.size)
-        at += members.size
-    return program.take(program.concat(pieces), position[inverse])
+    packed = None
+    if made is not None:
+        registers = np.where(places >= 0, back.reshape(places.shape), -1)
+        packed = _packed(program, made, registers, places, packing, costs)
+    return None if packed is None else program.take(packed, inverse)
 
 
 def _by_element(field: Array, packing: int) -> Array:
@@ -162,3 +137,76 @@ def _by_element(field: Array, packing: int) -> Array:
     n, rows, k = field.shape
     split = field.reshape(n, rows // packing, packing, k)
     return split.swapaxes(1, 2).reshape(n * packing, rows // packing, k)
+
+
+# Packing.
+
+
+def _packs(places: Array, packing: int, costs: Costs) -> bool:
+    """Whether `_packed` knows how."""
+    same = (places < 0) | (places == places.max(1, keepdims=True))
+    return 32 // packing >= costs.interleaved_bits or bool(same.all())
+
+
+def _packed(
+    program: Program, x: int, registers: Array, places: Array, packing: int, costs: Costs
+) -> int | None:
+    """Flat registers whose element e is the one at `places[:, e]` of `registers[:, e]` of `x`.
+
+    Negative ones do not matter.
+    """
+    if not _packs(places, packing, costs):
+        return None
+    registers = np.where(registers >= 0, registers, registers.max(1, keepdims=True))
+    position, pieces, at = np.empty(len(registers), np.int64), list[int](), 0
+    if 32 // packing >= costs.interleaved_bits:
+        kinds, _, kind = unique_rows(np.maximum(places, 0))
+        for number, parts in enumerate(kinds.tolist()):
+            members = np.nonzero(kind == number)[0]
+            taken = [program.take(x, column) for column in registers[members].T]
+            words = [program.shift(w, -part) for w, part in zip(taken, parts, strict=True)]
+            pieces.append(program.pack(words, "interleaved"))
+            position[members] = at + np.arange(members.size)
+            at += members.size
+        return program.take(program.concat(pieces), position)
+    different, _, which = unique_rows(registers)
+    words = [program.take(x, column) for column in different.T]
+    place = places.max(1)
+    exchanged = _exchanged(program, words, distinct_values(place).tolist())
+    for part, value in exchanged.items():
+        members = place == part
+        position[members] = at + which[members]
+        pieces.append(value)
+        at += program.size(value)
+    return program.take(program.concat(pieces), position)
+
+
+def _exchanged(program: Program, words: list[int], wanted: list[int]) -> dict[int, int]:
+    """Element e of value number p is element p of `words[e]`, for the numbers that are `wanted`."""
+    packing = len(words)
+    bits = 32 // packing
+    ones = (1 << bits) - 1
+    numbers = np.arange(packing)
+    values = [program.words(w) for w in words]
+    distance = 1
+    while distance < packing:
+        kept = int((ones << numbers[(numbers & distance) == 0] * bits).sum())
+        lower, upper = (Field((mask, 0, 0, 0)) for mask in (kept, kept << distance * bits))
+        # What is shifted out of the word needs no mask.
+        last = 2 * distance == packing
+        # The numbers have bits of places already, from the lowest to this one.
+        reached = 2 * distance - 1
+        some = {part & reached for part in wanted}
+        after = list(values)
+        for low in numbers[(numbers & distance) == 0].tolist():
+            high = low + distance
+            a, b = values[low], values[high]
+            if low & reached in some:
+                up = b if last else program.keep(b, lower)
+                after[low] = program.either(program.keep(a, lower), program.shift(up, distance))
+            if high & reached in some:
+                down = program.shift(a, -distance)
+                down = down if last else program.keep(down, lower)
+                after[high] = program.either(down, program.keep(b, upper))
+        values, distance = after, 2 * distance
+    return {part: values[part] for part in wanted}

@@ -36,6 +36,7 @@ V6E = Costs.of(get_target("v6e"))
 # The note lets a shuffle of two registers take any pattern.
 NOTE = Costs(any_shuffle=True)
 
+
 @pytest.mark.parametrize(("name", "move", "ceiling"), CASES, ids=[c[0] for c in CASES])
 def test_counts(name: str, move: Move, ceiling: int):
     made = plan(move, NOTE)
