@@ -103,14 +103,14 @@ class Case:
         module = api.with_call(api.parse(self.text(steps)), one, [result])
         lowered = api.lower(module, form, self.target)
         model = api.target_named(self.target)
-        program = prepare(lowered, target=model)
+        prepared = prepare(lowered, target=model)
         best = [float("inf"), float("inf")]
         for _ in range(REPEATS if self.devices < 100 else LONG_REPEATS):
             for n, checks in enumerate(((), api.CHECKS)):
                 gc.collect()
                 began = time.process_time()
                 outcome = execute(
-                    lowered, inputs, target=model, program=program, checks=checks,
+                    lowered, inputs, target=model, prepared=prepared, checks=checks,
                     devices=self.devices, max_steps=1 << 40,
                 )  # fmt: skip
                 best[n] = min(best[n], (time.process_time() - began) * 1e3)

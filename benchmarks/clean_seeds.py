@@ -29,11 +29,11 @@ def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
     inputs = device_inputs(module, str(path) if path.exists() else None, kernel.entry["devices"])
     lowered = api.lower(module, form, target)
     model = api.target_named(target)
-    program = prepare(lowered, target=model)
+    prepared = prepare(lowered, target=model)
     expected: list[Any] = []
     for seed in range(seeds):
         outcome = execute(
-            lowered, inputs, target=model, seed=seed, checks=api.CHECKS, program=program,
+            lowered, inputs, target=model, seed=seed, checks=api.CHECKS, prepared=prepared,
             devices=len(inputs),
         )  # fmt: skip
         outputs = [array.tobytes() for array in outcome.all()]

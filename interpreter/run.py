@@ -16,14 +16,13 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
     KernelWarning,
     Note,
-    SourceLocation,
     UsageError,
     VerifyError,
 )
@@ -84,6 +83,30 @@ class Outcome:
         return [array for outputs in self.outputs for array in outputs]
 
 
+@dataclass(frozen=True)
+class Described:
+    """A kernel in a form that the drivers run, and what is said about it."""
+
+    module: ModuleOp
+    kernel: Kernel
+    call: Call | None
+    """The call that the module records."""
+
+    @staticmethod
+    def of(module: ModuleOp) -> Described:
+        """Of the kernel of `module`, which may be in any form."""
+        module = _executable(module)
+        return Described(module, find_kernel(module), call_of(module))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel made executable, for any number of runs one after another."""
+
+    described: Described
+    program: Program
+
+
 def execute(
     module: ModuleOp,
     inputs: Sequence[Sequence[Any]],
@@ -98,7 +121,7 @@ def execute(
     max_steps: int | None = None,
     max_memory: int | None = None,
     poison: int = 0,
-    program: Program | None = None,
+    prepared: Prepared | None = None,
     profile: bool = False,
     unordered: bool = False,
     grid_walk: GridWalk | None = None,
@@ -110,19 +133,21 @@ def execute(
     transfers land as late as their waits allow; any other seed makes their order random, by seed.
     Those from one core to another keep the order in which they were started, unless `unordered`.
     `poison` (0 or 1) picks the pattern that memory and registers hold before they are written.
-    `program` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
+    `prepared` is what `prepare` made of the same arguments, and is not running. `profile` keeps the
     modelled time of a kernel in form `tiles` or `vreg`. `grid_walk` is for kernels that still have
     their grid, in form `pallas` or `mosaic`. `spare` is memory that earlier runs have left.
     """
-    module = _executable(module)
-    kernel = find_kernel(module)
+    described = Described.of(module) if prepared is None else prepared.described
+    module, kernel = described.module, described.kernel
     if len(inputs) != devices:
         raise UsageError(
             "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
         )
-    call = call_for(module, kernel, inputs[0] if inputs else (), results, aliases)
+    call = described.call
+    if call is None or results is not None:
+        call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
-    check_arrays(call, devices, max_memory, source_location(kernel.func))
+    check_arrays(call, devices, max_memory, kernel.func)
     split = _split(module, kernel, call, target)
     machine = Machine(
         target,
@@ -144,11 +169,9 @@ def execute(
     machine.grid_walk = grid_walk
     unchecked = call.settings.get(CONFIG, {}).get("disable_bounds_checks", False)
     machine.reads_outside = bool(unchecked) and "bounds" not in machine.checks
-    if program is None:
-        program = prepare(
-            module, target=target, driver=driver, max_memory=max_memory, poison=poison,
-            profile=profile,
-        )  # fmt: skip
+    if prepared is None:
+        prepared = _prepare(described, target, driver, max_memory, poison, profile)
+    program = prepared.program
     clock = Clock.start(machine) if profile else None
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
@@ -161,7 +184,7 @@ def execute(
             machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
             outputs = [b.outputs(call) for b in bound]
         machine.close()
-        if not machine.findings:
+        if "init" in machine.checks and not machine.findings:
             begins = position_of(first_location(kernel.func))
             for odd in (d for b in bound for d in b.unwritten(begins)):
                 warnings.warn(KernelWarning(odd), stacklevel=2)
@@ -195,9 +218,20 @@ def prepare(
     max_memory: int | None = None,
     poison: int = 0,
     profile: bool = False,
-) -> Program:
-    """The kernel of `module` made executable, for any number of runs one after another."""
-    module = _executable(module)
+) -> Prepared:
+    """The kernel of `module` made executable."""
+    return _prepare(Described.of(module), target, driver, max_memory, poison, profile)
+
+
+def _prepare(
+    described: Described,
+    target: Target,
+    driver: Driver,
+    max_memory: int | None,
+    poison: int,
+    profile: bool,
+) -> Prepared:
+    module = described.module
     if profile and (driver != "compiled" or form_of(module) not in ("tiles", "vreg")):
         raise UsageError(
             "profile-form",
@@ -206,8 +240,8 @@ def prepare(
         )
     program = _program(driver, module, Facts(target, poison, profile), Budget())
     limit = default_memory() if max_memory is None else max_memory
-    check_functions(program.functions, find_kernel(module).func.sym_name.data, limit)
-    return program
+    check_functions(program.functions, described.kernel.func.sym_name.data, limit)
+    return Prepared(described, program)
 
 
 def _executable(module: ModuleOp) -> ModuleOp:
@@ -246,16 +280,12 @@ def find_kernel(module: ModuleOp) -> Kernel:
 
 
 def call_for(
-    module: ModuleOp,
     kernel: Kernel,
     inputs: Sequence[Any],
     results: Sequence[tuple[Sequence[int], Any]] | None,
     aliases: Mapping[int, int] | None,
 ) -> Call:
-    """The call that `module` records, or the one that the arguments describe."""
-    recorded = call_of(module)
-    if recorded is not None and results is None:
-        return recorded
+    """The call that the arguments describe, for modules that record none."""
     bounds = dynamic_bounds(kernel)
     arguments = (*kernel.prefetch, *kernel.operands)
     if not bounds <= len(inputs) <= bounds + len(arguments):
@@ -313,7 +343,7 @@ def _checked_inputs(call: Call, inputs: Sequence[Any]) -> list[Array]:
 
 
 def check_arrays(
-    call: Call, devices: int, max_memory: int | None, location: SourceLocation | None
+    call: Call, devices: int, max_memory: int | None, kernel: Operation
 ) -> None:
     """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
     devices."""
@@ -326,6 +356,6 @@ def check_arrays(
         raise ExecutionError(
             "memory-limit",
             f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
-            location,
+            source_location(kernel),
             [MEMORY_NOTE],
         )

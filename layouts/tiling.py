@@ -45,13 +45,7 @@ class Tiling:
 
     def elements(self, shape: Sequence[int]) -> int:
         """Elements that an array of `shape` spans in memory, padding included."""
-        if any(n == 0 for n in shape):
-            return 0
-        last = sum(
-            (-(-n // self.tile_of(d)) - 1) * s
-            for d, (n, s) in enumerate(zip(shape, self.strides, strict=True))
-        )
-        return (last + 1) * math.prod(self.first)
+        return _span(self, tuple(shape))
 
     def factors(self, dim: int) -> list[tuple[int, int]]:
         """Dimension `dim` as digits: (extent, stride in elements), slowest digit first.
@@ -73,6 +67,17 @@ class Tiling:
             index, digit = divmod(index, extent)
             total += digit * stride
         return total + index * digits[0][1]
+
+
+@lru_cache(maxsize=4096)
+def _span(tiling: Tiling, shape: tuple[int, ...]) -> int:
+    if any(n == 0 for n in shape):
+        return 0
+    last = sum(
+        (-(-n // tiling.tile_of(d)) - 1) * s
+        for d, (n, s) in enumerate(zip(shape, tiling.strides, strict=True))
+    )
+    return (last + 1) * math.prod(tiling.first)
 
 
 @lru_cache(maxsize=4096)

@@ -24,7 +24,6 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.kernel import form_of
-from pallasite.dialects.locations import source_location
 from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def with_call(
         return module
     if form_of(module) == "pallas":
         return module
-    call = call_for(module, find_kernel(module), inputs, results, aliases)
+    call = call_for(find_kernel(module), inputs, results, aliases)
     described = module.clone()
     set_call(described, call)
     return described
@@ -317,7 +316,7 @@ def random_inputs(
             "unknown-operands", "the module does not record its operands; give inputs, or --like"
         )
     with diagnosed("making inputs"):
-        check_arrays(call, devices, max_memory, source_location(module))
+        check_arrays(call, devices, max_memory, module)
         return _random_arrays(call, seed)
 
 

@@ -22,8 +22,7 @@ from pallasite.dialects.kernel import CONFIG, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.interpreter.arrays import dtype_of
-from pallasite.interpreter.driver import Program
-from pallasite.interpreter.run import execute, find_kernel, prepare
+from pallasite.interpreter.run import Prepared, execute, find_kernel, prepare
 from pallasite.jax.settings import Settings
 
 Array = NDArray[Any]
@@ -63,7 +62,7 @@ class KernelCall:
         talks = bool(config.get("has_communication")) or config.get("collective_id") is not None
         self.collective = devices > 1 and (talks or _knows_its_device(module))
         self.devices = devices
-        self.programs: list[Program] = []
+        self.prepared: list[Prepared] = []
         """Executable copies of the kernel that no thread is running."""
         self.meeting = Meeting(self)
         self.executing = threading.Lock()
@@ -80,9 +79,9 @@ class KernelCall:
         settings = self.settings
         target = target_named(settings.target)
         try:
-            program = self.programs.pop()
+            prepared = self.prepared.pop()
         except IndexError:
-            program = prepare(self.lowered, target=target, max_memory=settings.max_memory)
+            prepared = prepare(self.lowered, target=target, max_memory=settings.max_memory)
         outcome = execute(
             self.lowered,
             inputs,
@@ -90,13 +89,13 @@ class KernelCall:
             seed=settings.seed,
             checks=settings.checks,
             devices=len(inputs),
-            program=program,
+            prepared=prepared,
             max_steps=settings.max_steps,
             max_memory=settings.max_memory,
             unordered=settings.unordered,
             spare=settings.spare,
         )
-        self.programs.append(program)
+        self.prepared.append(prepared)
         for line in outcome.log:
             print(line, file=sys.stderr, flush=True)
         if outcome.findings:
