@@ -9,6 +9,7 @@ from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES
 from pallasite.passes.check_slices import Array, array_of
 from pallasite.passes.check_vectors import Rule, refusal
+from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
 
 _MOST_STRIDES = 3
@@ -49,6 +50,39 @@ def _one_transfer(op: tpu.EnqueueDmaOp, target: Target) -> None:
             "use a DMA semaphore (pltpu.SemaphoreType.DMA) and wait for the copy, or copy in a "
             "loop over the first dimension",
         )  # fmt: skip
+
+
+def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
+    """The last row of an odd number of them lies in a pair with padding, as the compiler sees it:
+    known by its number, it cannot lose its dimension (asked of libtpu 0.0.51 for up to 20 rows)."""
+    for view in (op.source, op.target):
+        part = view.owner.operands[0].owner if isinstance(view.owner, tpu.MemrefSqueezeOp) else None
+        if not isinstance(part, tpu.MemrefSliceOp):
+            continue
+        array = array_of(part.mem_ref, target)
+        if array is None or array.type.get_shape()[-1] <= LANES or bit_width(array.type) < 32:
+            continue
+        rank, whole = len(part.base_idx), array.type.get_shape()
+        dim = rank - 2
+        if dim < 0 or array.dims[dim:] != (len(whole) - 2, len(whole) - 1):
+            continue
+        rows, kept = part.mem_ref.type.get_shape()[dim], len(view.type.get_shape())
+        last = rows > 1 and rows % 2 and constant_of(part.base_idx[dim]) == rows - 1
+        if last and _drops(part.result.type.get_shape(), view.type.get_shape()):
+            raise refusal(
+                op, "last-row",
+                f"the TPU compiler cannot copy row {rows - 1}, the last of {rows}, as an array of "
+                f"{kept} dimensions",
+                "it sees the last row of an odd number with a row of padding, and drops no "
+                "dimension that is padded",
+                f"keep the dimension on both sides, ref.at[pl.ds({rows - 1}, 1)], or make the "
+                "number of rows even",
+            )  # fmt: skip
+
+
+def _drops(part: tuple[int, ...], view: tuple[int, ...]) -> bool:
+    """Whether the rows of `part`, the dimension before the last, are not in `view`."""
+    return len(view) < len(part) and (len(view) < 2 or view[-2] != 1)
 
 
 def _signals_regular(op: tpu.EnqueueDmaOp) -> bool:
@@ -121,5 +155,5 @@ def _merged(levels: list[_Level], piece: int) -> list[_Level]:
 
 TRANSFER_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.EnqueueDmaOp: (_counts_transfers,)}
 TRANSFER_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    tpu.EnqueueDmaOp: (_one_transfer,)
+    tpu.EnqueueDmaOp: (_one_transfer, _last_odd_rows)
 }

@@ -36,7 +36,7 @@ from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.parts_of_tiles import slice_part_of_tiles
+from pallasite.passes.parts_of_tiles import laid_out, see_operand, slice_part_of_tiles
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
@@ -179,20 +179,15 @@ class _Inference:
 
 
 def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:
-    """Whether `op` takes the first rows of a tile of VMEM but not all, for a transfer to or from
-    an array that has no more; slices must consist of whole tiles."""
+    """Whether `op` takes the first rows of a tile of VMEM but not all that the array has of it;
+    slices must consist of whole tiles."""
     result = cast(MemRefType[Attribute], op.results[0].type)
     shape = result.get_shape()
     if memory_space(source) not in ("vmem", None) or len(tiling.first) != 2 or len(shape) < 2:
         return False
-    rows = tiling.tile_of(len(shape) - 2)
+    rows, held = tiling.tile_of(len(shape) - 2), source.get_shape()[-2]
     start = constant_of(op.base_idx[-2])
-    return (
-        start is not None
-        and start % rows == 0
-        and 0 < shape[-2] < rows
-        and source.get_shape()[-2] >= rows
-    )
+    return start is not None and start % rows == 0 and 0 < shape[-2] < min(rows, held)
 
 
 def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
@@ -202,6 +197,10 @@ def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
     small = p
     while small < shape[-2]:
         small *= 2
+    source = op.mem_ref.type
+    *outer, held, columns = source.get_shape()
+    if held % rows:
+        see_operand(op, laid_out(source, (*outer, held + -held % rows, columns), tiling))
     whole = memref_of(
         kind.element_type, (*shape[:-2], rows, shape[-1]), kind.memory_space,
         TiledLayoutAttr.of(tiling),

@@ -37,7 +37,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.layouts.tiling import Tiling
+from pallasite.layouts.tiling import Tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
 
 MemRef = MemRefType[Attribute]
@@ -82,11 +82,12 @@ def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
     tile, per_word = tiling.first[0], packing(bit_width(source.element_type))
     *outer, of_tiles, of_columns = (stride * (tile // per_word) for stride in tiling.strides)
     split = Tiling(((per_word, LANES), *tiling.tiles[1:]), (*outer, of_tiles, 1, of_columns))
-    view = _laid_out(source, (*leading, -(-rows // tile), tile, columns), split)
+    view = laid_out(source, (*leading, -(-rows // tile), tile, columns), split)
     *sizes, size, wanted = result.get_shape()
-    part = _laid_out(result, (*sizes, 1, size, wanted), split)
-    kept = Tiling(split.tiles, (*outer, 1, of_columns))
-    rows_type = _laid_out(result, (*sizes, size, wanted), kept)
+    part = laid_out(result, (*sizes, 1, size, wanted), split)
+    kept = squeezed(split, (*sizes, 1, size, wanted), (*sizes, size, wanted))
+    assert kept is not None
+    rows_type = laid_out(result, (*sizes, size, wanted), kept)
 
     made: list[Operation] = []
 
@@ -143,8 +144,8 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
     fine = Tiling(
         ((per_word, LANES), *tiling.tiles[1:]), (*(s * factor for s in outer), rows, columns)
     )
-    _see_operand(op, _laid_out(source, source.get_shape(), fine))
-    Rewriter.replace_value_with_new_type(op.result, _laid_out(result, result.get_shape(), fine))
+    see_operand(op, laid_out(source, source.get_shape(), fine))
+    Rewriter.replace_value_with_new_type(op.result, laid_out(result, result.get_shape(), fine))
 
 
 def _cut_ends(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
@@ -166,12 +167,12 @@ def _slice_padded(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
         tile = tiling.tile_of(dim)
         whole[dim] += -whole[dim] % tile
         part[dim] += -part[dim] % tile
-    _see_operand(op, _laid_out(source, whole, tiling))
+    see_operand(op, laid_out(source, whole, tiling))
     uses = list(op.result.uses)
-    sliced = Rewriter.replace_value_with_new_type(op.result, _laid_out(result, part, tiling))
+    sliced = Rewriter.replace_value_with_new_type(op.result, laid_out(result, part, tiling))
     view = tpu.ReinterpretCastOp(
         operands=[sliced, [], list(op.dynamic_sizes)],
-        result_types=[_laid_out(result, result.get_shape(), tiling)],
+        result_types=[laid_out(result, result.get_shape(), tiling)],
     )
     view.location = op.location
     Rewriter.insert_op(view, InsertPoint.after(op))
@@ -179,7 +180,7 @@ def _slice_padded(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
         use.operation.operands[use.index] = view.result
 
 
-def _see_operand(op: tpu.MemrefSliceOp, kind: MemRef) -> None:
+def see_operand(op: tpu.MemrefSliceOp, kind: MemRef) -> None:
     """Makes `op` slice its array seen as `kind`."""
     view = tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[kind])
     view.location = op.location
@@ -193,6 +194,6 @@ def _rows(op: tpu.MemrefSliceOp) -> int:
     return shape[-2] if len(shape) > 1 else 0
 
 
-def _laid_out(kind: MemRef, shape: Iterable[int], tiling: Tiling) -> MemRef:
+def laid_out(kind: MemRef, shape: Iterable[int], tiling: Tiling) -> MemRef:
     """`shape` of the elements of `kind` and where they are, laid out by `tiling`."""
     return memref_of(kind.element_type, tuple(shape), kind.memory_space, TiledLayoutAttr.of(tiling))

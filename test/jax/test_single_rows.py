@@ -105,6 +105,39 @@ def test_rows_of_scalar_memory() -> None:
     np.testing.assert_array_equal(result, expected)
 
 
+ROWS = [((3, 256), 0), ((12, 256), 0), ((12, 256), 9), ((2, 5, 384), 0), ((2, 12, 256), 11)]
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("shape", "row"), ROWS)
+def test_rows_of_arrays_that_end_within_a_tile(shape: Any, row: int, compiler: Any) -> None:
+    """Into a buffer and out of HBM; the TPU compiler takes our registers, too."""
+    planes, columns = shape[:-2], shape[-1]
+    place = (*(extent - 1 for extent in planes), row)
+
+    def body(x: Any, y: Any, o: Any, rows: Any, one: Any) -> None:
+        rows[...] = jnp.zeros(shape, f32)
+        pltpu.sync_copy(x, rows.at[place])
+        pltpu.sync_copy(y.at[place], one)
+        o[...] = rows[...] + one[...][None]
+
+    call = pl.pallas_call(
+        body,
+        in_specs=[HBM, HBM],
+        out_shape=jax.ShapeDtypeStruct(shape, f32),
+        scratch_shapes=[pltpu.VMEM(shape, f32), pltpu.VMEM((columns,), f32)],
+    )
+    x, y = ramp(columns), ramp(*shape)
+    with simulate(form="vreg", checks="race"):
+        result = jax.jit(call)(x, y)
+    np.testing.assert_array_equal(result, jnp.zeros(shape).at[place].set(x) + y[place])
+    lowered = pallasite.lower(trace(call, x, y), "vreg")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message
+
+
 PARTS = [
     ((40, 128), f32, (3, 16)),
     ((40, 128), f32, (None, 12)),

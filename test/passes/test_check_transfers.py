@@ -1,4 +1,4 @@
-"""Copies that regular semaphores count, as libtpu 0.0.51 takes and refuses them; it was asked."""
+"""Copies as libtpu 0.0.51 takes and refuses them; it was asked."""
 
 from __future__ import annotations
 
@@ -110,3 +110,37 @@ def test_strides_of_packed_types(element: str, rows: int) -> None:
 @pytest.mark.parametrize("target", ["v4", "v5e", "v5p"])
 def test_older_engines_signal_no_regular_semaphore(target: str) -> None:
     refused(copy((8, 128), (8, 128), (8, 128)), "transfer-semaphore", target)
+
+
+def row(shape: Sequence[int], number: int, kept: Sequence[int], element: str = "f32") -> str:
+    """Copies a row of an array of VMEM to one of HBM with the dimensions `kept` of the row."""
+
+    def text(dims: Sequence[int], space: str = VMEM) -> str:
+        return memref("x".join(map(str, [*dims, element])), space)
+
+    part = (*[1] * (len(shape) - 1), shape[-1])
+    outer = "%zero, " * (len(shape) - 2)
+    body = f"""
+      %zero = arith.constant 0 : i32
+      %row = arith.constant {number} : i32
+      %a = tpu.memref_slice %x[{outer}%row, %zero] : {text(shape)} -> {text(part)}
+      %b = tpu.memref_squeeze %a : {text(part)} -> {text(kept)}
+      tpu.enqueue_dma source(%b : {text(kept)}) target(%y : {text(kept, ANY)}) """
+    arguments = f"%x: {text(shape)}, %y: {text(kept, ANY)}, %s: {BYTES}"
+    return kernel(arguments, body + f"target_semaphore(%s : {BYTES})", scratch=2)
+
+
+@pytest.mark.parametrize("element", ["f32", "i32"])
+@pytest.mark.parametrize("shape", [(3, 256), (5, 200), (9, 256), (17, 384), (2, 3, 256)])
+def test_the_last_of_an_odd_number_of_rows_keeps_its_dimension(
+    shape: Sequence[int], element: str
+) -> None:
+    last, columns = shape[-2] - 1, shape[-1]
+    beyond(row(shape, last, (columns,), element), "last-row")
+    check(row(shape, last - 1, (columns,), element))
+    check(row((*shape[:-2], last + 2, columns), last, (columns,), element))
+    check(row((*shape[:-1], 128), last, (128,), element))
+
+
+def test_the_last_row_as_a_matrix() -> None:
+    check(row((2, 3, 256), 2, (1, 256)))
