@@ -18,13 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is imported: a benchmark should not depend on how many BLAS threads there are.
-for _library in ("OPENBLAS", "OMP", "MKL"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+from xdsl.dialects.builtin import ModuleOp, VectorType
 
-from xdsl.dialects.builtin import ModuleOp, VectorType  # noqa: E402
-
-from pallasite import api  # noqa: E402
+from pallasite import api
 
 DOCS = Path(__file__).parent.parent / "docs"
 GENERATIONS = {"v4": "gen4", "v5e": "gen5", "v5p": "gen5", "v6e": "gen6", "v7x": "gen7"}

@@ -1,10 +1,10 @@
 """Settings of this process under which NumPy runs kernels fast.
 
-Both are optional: without them, or where they do not apply, results are the same.
+Without them, or where they do not apply, results are the same.
 
 * The C library gives large freed blocks back to the system and gets them again, page by page, for
   the next intermediate result. Keeping them makes element-wise ops on values of a megabyte 2 to 20
-  times faster.
+  times faster. It concerns the whole process, so its owner decides.
 * Matrix products are cut into small groups (`pallasite.interpreter.ops.matmul`). On a busy machine
   two BLAS threads that wait for each other take up to 20 times as long as one.
 """
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from contextlib import AbstractContextManager
 from functools import cache
-from pathlib import Path
+from importlib import import_module
 
-import numpy as np
+from threadpoolctl import ThreadpoolController
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP_BYTES = 1 << 30
@@ -24,12 +25,7 @@ _KEEP_BYTES = 1 << 30
 
 @cache
 def tune() -> None:
-    """Keeps freed memory and runs BLAS on one thread; does nothing the second time."""
-    _keep_freed_memory()
-    _use_one_blas_thread()
-
-
-def _keep_freed_memory() -> None:
+    """Keeps freed memory; does nothing the second time, or where the C library is not glibc."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -38,12 +34,16 @@ def _keep_freed_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, _KEEP_BYTES)
 
 
-def _use_one_blas_thread() -> None:
-    """NumPy's wheels bring OpenBLAS beside the package and name its functions with a prefix."""
-    for path in Path(np.__file__).parents[1].glob("numpy.libs/*openblas*"):
-        library = ctypes.CDLL(str(path))
-        for name in ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_"):
-            function = getattr(library, name, None)
-            if function is not None:
-                function(1)
-                return
+@cache
+def _libraries() -> ThreadpoolController:
+    # Libraries are found once they are loaded, and NumPy loads its own.
+    import_module("numpy")
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """NumPy's matrix products run on one thread within, and on as many as before afterwards.
+
+    Of several Python threads at once the first one decides, which is threadpoolctl's rule.
+    """
+    return _libraries().limit(limits=1, user_api="blas")

@@ -54,6 +54,7 @@ from pallasite.interpreter.machine.core import Machine
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.process import one_blas_thread
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
 
@@ -176,7 +177,7 @@ def execute(
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
-        with values.quiet():
+        with values.quiet(), one_blas_thread():
             bound = [
                 bind(device, program, kernel, split, call, arrays)
                 for device, arrays in zip(machine.devices, checked, strict=True)

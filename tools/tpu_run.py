@@ -10,26 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-# Before NumPy is imported: kernels are many small operations, which BLAS threads only slow down,
-# and results must not depend on how many there are.
-for _library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM", "NUMEXPR"):
-    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
-
-from pallasite.diagnostics import (  # noqa: E402
-    Diagnostic,
-    ExecutionError,
-    SourceLocation,
-    UsageError,
-)
-from pallasite.interpreter.driver import DEFAULT_STEPS  # noqa: E402
-from pallasite.tools.command_line import add_pass_options  # noqa: E402
-from pallasite.tools.reporting import (  # noqa: E402
+from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError
+from pallasite.interpreter.driver import DEFAULT_STEPS
+from pallasite.tools.command_line import add_pass_options
+from pallasite.tools.reporting import (
     FAILED,
     FINDING,
     OK,
