@@ -201,6 +201,17 @@ def _byte_masks(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
+def _adds_to_memory(op: Operation, target: Target) -> None:
+    """Stores of the TensorCore replace what is there (libtpu: "not implemented: add to vmem")."""
+    assert isinstance(op, tpu.VectorStoreOp)
+    if op.add.value.data:
+        raise refusal(
+            op, "store-add", "a store that adds to what is in memory is not for TensorCores",
+            "only stores of the SparseCore add",
+            "load, add and store",
+        )  # fmt: skip
+
+
 def _alignment(op: Operation, target: Target) -> None:
     """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
     for dim, index, divisor in _dynamic_indices(op, large_halves=False):
@@ -334,6 +345,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     ),
     (_vector_access, _alignment),
 )
+_ACCESSES[tpu.VectorStoreOp] = (_adds_to_memory, *_ACCESSES[tpu.VectorStoreOp])
 _RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **UNIT_RULES, **_ACCESSES, **TRANSFER_RULES}
 
 

@@ -293,3 +293,16 @@ def test_scalars_are_words(shape: str, position: str, code: str) -> None:
         refused(text, code)
     else:
         check(text)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
+def test_stores_do_not_add(element: str) -> None:
+    """libtpu: "not implemented: add to vmem" (it was asked on v5e)."""
+    shape = f"16x128x{element}"
+    text = load("x", "a", shape) + (
+        f"tpu.vector_store %a[%c0, %c0], %x {{strides = array<i32>, add = ADD}} : {memref(shape)}, "
+        f"vector<{shape}>,"
+    )
+    text = kernel(f"%a: {memref(shape)}", text)
+    check(text.replace("ADD", "false"))
+    refused(text.replace("ADD", "true"), "store-add")
