@@ -82,6 +82,8 @@ class _Memory(IRDLOperation):
             raise VerifyException(
                 f"expected {ref.get_num_dims()} indices for {ref}, got {len(indices)}"
             )
+        if ref.element_type != type and type.get_num_dims() > ref.get_num_dims():
+            raise VerifyException(f"expected a vector of at most the rank of {ref}, got {type}")
         if ref.element_type not in (type.element_type, type):
             raise VerifyException(f"element types of {ref} and {type} differ")
 

@@ -7,8 +7,10 @@ user's source line, at a cost that grows with the size of the module and no fast
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, Region, SSAValue
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
@@ -16,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.func import CallOp, symbols_in
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 
 
 def verify(module: ModuleOp) -> None:
@@ -25,8 +28,44 @@ def verify(module: ModuleOp) -> None:
     except Exception as error:
         # Some of upstream's verifiers assert or index where they should refuse.
         raise _located(module, error) from error
+    _check_types(module)
     _check_calls(module)
     _check_region(module.body, set())
+
+
+def _check_types(module: ModuleOp) -> None:
+    """The types of values keep the rules that concern several of their parts."""
+    # By identity: hashing a type takes longer than looking at it, and few types are made anew.
+    seen: set[int] = set()
+    for op in module.walk():
+        values = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+        for value in values:
+            if id(value.type) in seen:
+                continue
+            seen.add(id(value.type))
+            rule = broken_type_rule(value.type)
+            if rule is not None:
+                raise _broken(op, rule)
+
+
+def broken_type_rule(type: Attribute) -> str | None:
+    """What is wrong with a shaped type, None if nothing is."""
+    if isinstance(type, VectorType):
+        vector = cast("VectorType[Attribute]", type)
+        if any(size < 1 for size in vector.get_shape()):
+            return f"vectors have positive sizes, got {vector}"
+    if isinstance(type, MemRefType):
+        memref = cast("MemRefType[Attribute]", type)
+        if isinstance(memref.layout, TiledLayoutAttr):
+            tiling = memref.layout.tiling
+            if len(tiling.strides) != memref.get_num_dims():
+                return (
+                    f"a layout has one stride per dimension, expected {memref.get_num_dims()} "
+                    f"strides in {memref}, got {len(tiling.strides)}"
+                )
+            if any(size < 1 for tile in tiling.tiles for size in tile):
+                return f"tiles have positive sizes, got {memref}"
+    return None
 
 
 def _check_calls(module: ModuleOp) -> None:

@@ -60,6 +60,7 @@ class RegionOp(TpuOp):
         for type in self.outputs.types:
             if not (is_float(type) or isinstance(type, IntegerType | IndexType | VectorType)):
                 raise VerifyException(f"a region yields scalars and vectors, got {type}")
+        check_yielded(self)
 
 
 @irdl_op_definition
@@ -74,6 +75,21 @@ class TraceOp(TpuOp):
     body = region_def()
 
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+    def verify_(self) -> None:
+        check_yielded(self)
+
+
+def check_yielded(op: RegionOp | TraceOp) -> None:
+    """What the body yields are the results."""
+    # A body without a block, or without its end, is complete: it yields nothing.
+    last = op.body.blocks[-1].last_op if op.body.blocks else None
+    yielded = last.operand_types if isinstance(last, YieldOp) else ()
+    if tuple(yielded) != tuple(op.outputs.types):
+        given, expected = (
+            f"({', '.join(map(str, types))})" for types in (yielded, op.outputs.types)
+        )
+        raise VerifyException(f"expected the body to yield {expected}, got {given}")
 
 
 @irdl_op_definition

@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import (
     IntegerType,
     NoneAttr,
     i1,
+    i64,
 )
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -37,6 +38,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.registers import STEPS
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
@@ -57,7 +59,7 @@ from pallasite.dialects.tpu.base import (
     sublane_counts,
 )
 from pallasite.dialects.tpu.cores import in_space
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, split_grid
 
 ONE = IntegerAttr(1, 32)
 
@@ -103,6 +105,7 @@ class VectorLoadOp(TpuOp):
         check_indices(self.indices, base)
         check_no_strides(self.strides, base)
         check_vmem(base)
+        check_rank(base, result)
         check_element_types(base, result)
         if (mask := self.mask) is None:
             return
@@ -136,6 +139,7 @@ class VectorStoreOp(TpuOp):
         check_no_strides(self.strides, base)
         check_indices(self.indices, base)
         check_vmem(base)
+        check_rank(base, value)
         check_element_types(base, value)
         check_store_mask(self.mask, value)
 
@@ -198,6 +202,9 @@ class LoadOp(TpuOp):
         " (`sublane_stride` $sublane_stride^)? attr-dict `:` type($base) `,` type($result)"
     )
 
+    def verify_(self) -> None:
+        check_registers(self, self.base.type, self.indices, self.result.type)
+
 
 @irdl_op_definition
 class StoreOp(TpuOp):
@@ -222,6 +229,9 @@ class StoreOp(TpuOp):
         " attr-dict `:` type($base) `,` type($value) `,` ` ` `` type($mask)"
     )
 
+    def verify_(self) -> None:
+        check_registers(self, self.base.type, self.indices, self.value.type)
+
 
 @irdl_op_definition
 class ShuffledLoadOp(TpuOp):
@@ -240,7 +250,7 @@ class ShuffledLoadOp(TpuOp):
     assembly_format = "$base `[` $indices `]` attr-dict `:` type($base) `,` type($result)"
 
     def verify_(self) -> None:
-        check_indices(self.indices, self.base.type)
+        check_registers(self, self.base.type, self.indices, self.result.type)
         check_shuffle(self.sublane_mask, self.sublane_offsets, self.result.type)
 
 
@@ -261,7 +271,7 @@ class ShuffledStoreOp(TpuOp):
     assembly_format = "$base `[` $indices `]` `,` $value attr-dict `:` type($base) `,` type($value)"
 
     def verify_(self) -> None:
-        check_indices(self.indices, self.base.type)
+        check_registers(self, self.base.type, self.indices, self.value.type)
         check_shuffle(self.sublane_mask, self.sublane_offsets, self.value.type)
         if self.value.type.get_num_dims() != len(self.indices):
             raise VerifyException(
@@ -274,6 +284,28 @@ def check_indices(indices: Sequence[SSAValue], base: AnyMemRef) -> None:
     if len(indices) != base.get_num_dims():
         raise VerifyException(
             f"expected {base.get_num_dims()} indices for {base}, got {len(indices)}"
+        )
+
+
+def check_registers(
+    op: Operation, base: AnyMemRef, indices: Sequence[SSAValue], vector: AnyVector
+) -> None:
+    """One index per dimension of the memref, and one of `grid.steps`, if there are any.
+
+    Without steps any vector is taken, as by the C++ dialect; only a register has a meaning.
+    """
+    check_indices(indices, base)
+    steps = op.attributes.get(STEPS)
+    if steps is None:
+        return
+    split = split_grid(vector)
+    grid = split[0] if split else ()
+    if not isinstance(steps, DenseArrayBase) or steps.elt_type != i64:
+        raise VerifyException(f"expected {STEPS} as array<i64>, got {steps}")
+    if grid and not len(steps) == len(grid) == len(indices):
+        raise VerifyException(
+            f"expected grid dimensions in {vector} and {STEPS} for {base}, {len(indices)} of "
+            f"each, got {len(grid)} and {len(steps)}"
         )
 
 
@@ -292,6 +324,12 @@ def check_vmem(base: AnyMemRef) -> None:
     """The memref is in VMEM or does not say where it is."""
     if not isinstance(base.memory_space, NoneAttr) and not in_space(base, "vmem"):
         raise VerifyException(f"expected a memref in vmem, got {base}")
+
+
+def check_rank(base: AnyMemRef, vector: AnyVector) -> None:
+    """A vector is a box of the memref, of its trailing dimensions."""
+    if vector.get_num_dims() > base.get_num_dims():
+        raise VerifyException(f"expected a vector of at most the rank of {base}, got {vector}")
 
 
 def check_element_types(base: AnyMemRef, vector: AnyVector) -> None:

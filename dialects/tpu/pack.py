@@ -144,6 +144,10 @@ class UnpackSubelementsOp(TpuOp):
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
+        if bit_width(source) >= bit_width(result):
+            raise VerifyException(
+                f"expected a source of narrower elements than {result}, got {source}"
+            )
         check_part(self.index.value.data, bit_width(result) // bit_width(source))
         if self.unsigned_integers.value.data and not is_signless(source.element_type):
             raise VerifyException(f"unsigned_integers is for signless integers, got {source}")

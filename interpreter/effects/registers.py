@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import DenseArrayBase, VectorType
-from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
-from pallasite.diagnostics import Unsupported, VerifyError
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, register_type, shape_of, split_grid
+from pallasite.dialects.registers import grid_steps
+from pallasite.dialects.types import bit_width, shape_of
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Rows
 from pallasite.interpreter.machine.core import Core
@@ -24,28 +23,6 @@ from pallasite.interpreter.meanings import Facts, effect
 from pallasite.layouts.registers import LANES, SUBLANES
 
 Array = NDArray[Any]
-
-
-def grid_steps(op: Operation, type: VectorType[Attribute]) -> tuple[int, ...]:
-    """The `grid.steps` of a load or store of type `type`; () for a single register."""
-    split = split_grid(type)
-    if split is None:
-        register = " x ".join(map(str, register_type(type.element_type).get_shape()))
-        raise VerifyError(
-            "not-registers",
-            f"expected registers of {register} elements, got {type}",
-            source_location(op),
-        )
-    grid = len(split[0])
-    attribute = op.attributes.get("grid.steps")
-    steps = tuple(attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
-    if grid and len(steps) != grid:
-        raise VerifyError(
-            "grid-steps",
-            f"a load or store of {type} needs grid.steps of {grid} entries, got {len(steps)}",
-            source_location(op),
-        )
-    return tuple(int(s) for s in steps[:grid])
 
 
 def _flags(mask: Sequence[Any]) -> tuple[bool, ...]:

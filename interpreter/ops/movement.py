@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
+from pallasite.dialects.registers import check_mask, check_registers_of
 from pallasite.dialects.types import grid_shape, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.shape import box_mask
@@ -202,7 +203,8 @@ def _register_bounds(type: _Vector, bounds: int) -> int:
 
 @meaning(tpu.CreateMaskOp)
 def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
-    type = cast(_Vector, op.result.type)
+    # The C++ dialect takes any type.
+    type = check_mask(op, op.result.type, len(op.low))
     shape, count = type.get_shape(), len(op.low)
     first = _register_bounds(type, count)
     inner = shape[first:]
@@ -281,6 +283,7 @@ def _rows(packed: Array, grid: tuple[int, ...]) -> Array:
 
 @meaning(tpu.RollVectorsOp)
 def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
+    check_registers_of(op, op.input.types, op.output.type)
     register = op.input[0].type
     rank = register_rank(register)
     shape = shape_of(op.output.type)
@@ -294,6 +297,7 @@ def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
 
 @meaning(tpu.UnrollVectorsOp)
 def unroll_vectors(op: tpu.UnrollVectorsOp, facts: Facts) -> Function:
+    check_registers_of(op, op.output.types, op.input.type)
     register = op.output[0].type
     rank, count = register_rank(register), len(op.output)
     shape = shape_of(op.input.type)

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
+from pallasite.dialects.registers import grid_and_register
 from pallasite.dialects.tpu.attrs import PackFormat
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
@@ -97,6 +98,7 @@ def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     """Integers that are not extended keep undefined high bits; here they are sign bits."""
     source, result = op.source.type, op.result.type
     before, after = _packing(source), _packing(result)
+    grid_and_register(op, source)
     parts, index = before // after, op.index.value.data
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
     if op.pack_format.data is PackFormat.INTERLEAVED:

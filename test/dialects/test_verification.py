@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from xdsl.ir import Operation
 from xdsl.traits import SymbolTable
 
 import pallasite
+from pallasite.diagnostics import VerifyError
 from pallasite.dialects import verification
 
 
@@ -27,3 +30,65 @@ def test_callees_are_found_by_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = "\n".join(f"func.call @f{n}() : () -> ()" for n in range(20))
     module = pallasite.parse(f"{functions} func.func @main() {{ {calls} func.return }}")
     assert walks == [module]
+
+
+VMEM = "#tpu.memory_space<vmem>"
+REF = f"memref<8x128xf32, {VMEM}>"
+LOAD = f"tpu.load %m[%i, %i] sublanes [true] {{steps}} : {REF}, vector<2x1x8x128xf32>"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("vector<32x0xi32>", "vectors have positive sizes, got vector<32x0xi32>"),
+        (f"memref<2x8x128xf32, #tpu.tiled<(128),[1]>, {VMEM}>", "expected 3 strides in"),
+        ("memref<2x!tpu.semaphore, #tpu.tiled<,[]>>", "expected 1 strides in"),
+        (f"memref<8x128xf32, #tpu.tiled<(0,128),[1,1]>, {VMEM}>", "tiles have positive sizes"),
+        (f"memref<8x128xf32, #tpu.tiled<(8,-128),[1,1]>, {VMEM}>", "tiles have positive sizes"),
+    ],
+)
+def test_types_of_values(argument: str, message: str) -> None:
+    with pytest.raises(VerifyError, match=re.escape(message)) as caught:
+        pallasite.parse(f"func.func @f(%a: {argument}) {{ func.return }}")
+    assert caught.value.location is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('%r = "tpu.region"() ({ "tpu.yield"(%i) : (index) -> () }) : () -> i32', "to yield (i32)"),
+        ('"tpu.region"() ({ "tpu.yield"(%i) : (index) -> () }) : () -> ()', "got (index)"),
+        ('%r = "tpu.region"() ({}) : () -> i32', "to yield (i32), got ()"),
+        (
+            '"tpu.trace"() <{message = "a", level = 1 : i32}> ({ "tpu.yield"(%i) : (index) -> () })'
+            " : () -> ()",
+            "to yield (), got (index)",
+        ),
+        (f"%r = tpu.load %m[%i] sublanes [true] : {REF}, vector<8x128xf32>", "expected 2 indices"),
+        (
+            f"tpu.store %m[%i], %v sublanes [true] : {REF}, vector<8x128xf32>,",
+            "expected 2 indices",
+        ),
+        (f"%r = {LOAD.format(steps='{grid.steps = 8 : i64}')}", "expected grid.steps as array"),
+        (
+            f"%r = {LOAD.format(steps='{grid.steps = array<i64: 8>}')}",
+            "2 of each, got 2 and 1",
+        ),
+        (f"%r = vector.load %m[%i, %i] : {REF}, vector<2x8x128xf32>", "at most the rank"),
+        (f"vector.store %w, %m[%i, %i] : {REF}, vector<2x8x128xf32>", "at most the rank"),
+        (
+            f"tpu.vector_store %m[%i, %i], %w {{strides = array<i32>}} : {REF}, "
+            "vector<2x8x128xf32>,",
+            "at most the rank",
+        ),
+        (
+            "%r = tpu.unpack_subelements %v, 0 {pack_format = #tpu.pack_format<compressed>}"
+            " : vector<8x128xf32> -> vector<8x128xf32>",
+            "expected a source of narrower elements",
+        ),
+    ],
+)
+def test_what_would_have_no_meaning(body: str, message: str) -> None:
+    arguments = f"%m: {REF}, %v: vector<8x128xf32>, %w: vector<2x8x128xf32>, %i: index"
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        pallasite.parse(f"func.func @f({arguments}) {{\n{body}\nfunc.return }}")

@@ -225,3 +225,43 @@ def test_the_default_limit_is_met_soon(name: str, form: str) -> None:
         )  # fmt: skip
     assert caught.value.code == "step-limit"
     assert time.process_time() - began < 60 / 100 * 2 + 2  # and the time to lower it, at first
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("%r = tpu.unroll_vectors %w : vector<16x128xf32> -> vector<8x128xf32>", "register-count"),
+        ("%r:2 = tpu.unroll_vectors %u : vector<12x128xf32> -> vector<8x128xf32>, vector<8x128xf32>", "register-count"),
+        ("%r = tpu.roll_vectors %v, %v, %v : vector<8x128xf32>, vector<8x128xf32>, vector<8x128xf32> -> vector<16x128xf32>", "register-count"),
+        ("%r = tpu.roll_vectors %v, %w : vector<8x128xf32>, vector<16x128xf32> -> vector<16x128xf32>", "register-count"),
+        (f"%r = tpu.create_mask [%c0, %c0] [%c0, %c0] : {BLOCK}", "not-registers"),
+        ("%r = tpu.create_mask [%c0, %c0] [%c0, %c0] : vector<128xi1>", "not-registers"),
+        ("%r = tpu.unpack_subelements %n, 0 {pack_format = #tpu.pack_format<compressed>} : vector<8x128xbf16> -> vector<8x128xf32>", "not-registers"),
+        (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<2x1x8x128xf32>", "grid-steps"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["tiles", "vreg"])
+def test_operations_on_no_registers(form: str, body: str, code: str) -> None:
+    """The C++ dialect takes them, they have no meaning."""
+    vectors = "".join(
+        f"%{name} = arith.constant dense<0.0> : vector<{shape}>\n"
+        for name, shape in {
+            "v": "8x128xf32",
+            "w": "16x128xf32",
+            "u": "12x128xf32",
+            "n": "8x128xbf16",
+        }.items()
+    )
+    parsed = pallasite.parse(
+        module(vectors + body).replace(
+            "module {", f'module attributes {{tpu.form = "{form}"}} {{', 1
+        )
+    )
+    if code == "grid-steps" and form == "tiles":
+        with pytest.raises(Diagnostic) as caught:
+            pallasite.lower(parsed, "vreg")
+        assert caught.value.code == code and caught.value.location is not None
+    x = np.zeros((8, 128), np.float32)
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.run(parsed, [x], form=form)
+    assert caught.value.code == code and caught.value.location is not None

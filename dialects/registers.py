@@ -1,0 +1,82 @@
+"""What operations on registers ask of their vectors before they are executed or unrolled.
+
+The C++ dialect takes any vector in them, so these are no rules of verifiers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i1
+from xdsl.ir import Attribute, Operation
+
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import register_type, split_grid
+
+STEPS = "grid.steps"
+"""Of a load or store of a grid of registers, the elements between them in each dimension."""
+
+
+def grid_and_register(
+    op: Operation, type: VectorType[Attribute]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The grid and the shape of the registers of a vector; a `VerifyError` if it has none."""
+    split = split_grid(type)
+    if split is None:
+        register = " x ".join(map(str, register_type(type.element_type).get_shape()))
+        raise VerifyError(
+            "not-registers",
+            f"expected registers of {register} elements, got {type}",
+            source_location(op),
+        )
+    return split
+
+
+def grid_steps(op: Operation, type: VectorType[Attribute]) -> tuple[int, ...]:
+    """The `grid.steps` of a load or store of type `type`; () for a single register."""
+    grid, _ = grid_and_register(op, type)
+    attribute = op.attributes.get(STEPS)
+    steps = tuple(attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
+    if grid and len(steps) != len(grid):
+        raise VerifyError(
+            "grid-steps",
+            f"a load or store of {type} needs {STEPS} of {len(grid)} entries, got {len(steps)}",
+            source_location(op),
+        )
+    return tuple(int(s) for s in steps[: len(grid)])
+
+
+def check_registers_of(
+    op: Operation, registers: Sequence[Attribute], matrix: VectorType[Attribute]
+) -> None:
+    """A matrix is taken apart into, or made of, all of its native tiles, row by row."""
+    kind = register_type(matrix.element_type)
+    sublanes, lanes, *packed = kind.get_shape()
+    *lead, height, width = (1, *matrix.get_shape())[-max(matrix.get_num_dims(), 2) :]
+    rows = sublanes * prod(packed)
+    expected = prod(lead) * (height // rows) * (width // lanes)
+    whole = height % rows == 0 and width % lanes == 0
+    if not whole or len(registers) != expected or any(r != kind for r in registers):
+        given = ", ".join(dict.fromkeys(map(str, registers))) or "nothing"
+        raise VerifyError(
+            "register-count",
+            f"'{op.name}': expected {matrix} to be whole registers {kind}, "
+            f"{expected} of them, got {len(registers)} of {given}",
+            source_location(op),
+        )
+
+
+def check_mask(op: Operation, type: Attribute, bounds: int) -> VectorType[Attribute]:
+    """The type of a mask of which so many pairs of bounds describe dimensions."""
+    if isinstance(type, VectorType):
+        mask = cast("VectorType[Attribute]", type)
+        if mask.element_type == i1 and bounds <= mask.get_num_dims():
+            return mask
+    raise VerifyError(
+        "not-registers",
+        f"'{op.name}': expected a vector of i1 of rank {bounds} or more, got {type}",
+        source_location(op),
+    )
