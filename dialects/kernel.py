@@ -53,6 +53,8 @@ CONFIG = "custom_call_config"
 """Setting: what the compiler is told about the kernel."""
 BOOLEANS = "boolean_results"
 """Setting: the results that the program turns into bools, which are i32 in the call."""
+BOOLEAN_OPERANDS = "boolean_operands"
+"""Setting: the operands that are bools in the program, and 0 or 1 of i32 in the call."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
 

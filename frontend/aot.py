@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
-from pallasite.dialects.kernel import BOOLEANS, CALL, CONFIG, FORM, Call, call_of
+from pallasite.dialects.kernel import BOOLEAN_OPERANDS, BOOLEANS, CALL, CONFIG, FORM, Call, call_of
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.frontend.bytecode_writer import write_bytecode
 from pallasite.frontend.calls import BODY
@@ -46,7 +46,7 @@ SINGLE_BUFFERING = 9
 """Modules of older versions mean single buffers where newer ones ask for them."""
 WINDOW_SETTINGS = ("allow_input_fusion",)
 """Settings that speak of the windows of a kernel, which the lower forms do not have."""
-_OURS = (CONFIG, BOOLEANS, "kernel_name", "has_side_effect", "metadata")
+_OURS = (CONFIG, BOOLEANS, BOOLEAN_OPERANDS, "kernel_name", "has_side_effect", "metadata")
 """Settings that the compiler does not read from beside the kernel's configuration."""
 
 _ENVIRONMENT = {

@@ -101,6 +101,8 @@ def type_text(type: TensorType[Attribute]) -> str:
 def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     """`array` with the dtype of `type`; a `UsageError` if its shape or dtype is another one."""
     array = np.asarray(array)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     expected = dtype_of(type.element_type)
     if array.dtype == np.bool_ and expected == np.int32:
         # JAX programs convert before the call; bool is what their author passes.

@@ -128,6 +128,37 @@ def test_wrong_inputs_say_what_was_expected() -> None:
     refused(UsageError, "got float64", module, [good, good.astype(np.float64)])
 
 
+def test_byte_order_of_inputs_is_not_the_kernels_business() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    x = np.arange(2048, dtype=np.float32).reshape(16, 128)
+    (here,) = pallasite.run(module, [x, x])
+    (there,) = pallasite.run(module, [x.astype(">f4"), x])
+    np.testing.assert_array_equal(here, there)
+
+
+def test_seeds_are_not_negative() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    refused(UsageError, "expected a seed of at least 0, got -1", module, [], seed=-1)
+    with pytest.raises(UsageError, match="at least 0"):
+        api.random_inputs(module, -1)
+
+
+def test_random_booleans_of_a_kernel_are_zero_and_one() -> None:
+    """Its call has them as i32, of which later forms see every bit."""
+    text = """
+    pallas.kernel @copy
+      input %m: tensor<8x128xi1> in vmem
+      output %o: tensor<8x128xi1> in vmem
+    {
+      %x = pallas.load %m[...] : memref<8x128xi1, #tpu.memory_space<vmem>>
+      pallas.store %x, %o[...] : memref<8x128xi1, #tpu.memory_space<vmem>>
+    }"""
+    module = pallasite.parse(text)
+    for form in ("pallas", "mosaic"):
+        (mask,) = api.random_inputs(api.lower(module, form))
+        assert set(np.unique(mask)) == {0, 1}
+
+
 def test_wrong_names_say_what_there_is() -> None:
     x = noise(np.float32)
     refused(UsageError, "expected a target of v4, .* got 'v9'", bare(), [x, x], target="v9")

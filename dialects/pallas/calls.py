@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.dialects.kernel import BOOLEANS, CONFIG, DYNAMIC, Call
+from pallasite.dialects.kernel import BOOLEAN_OPERANDS, BOOLEANS, CONFIG, DYNAMIC, Call
 from pallasite.dialects.pallas.attrs import Role
 from pallasite.dialects.pallas.kernel import KernelOp
 
@@ -45,6 +45,9 @@ def call_for(kernel: KernelOp) -> Call:
         settings["scoped_memory_configs"] = [{"memory_space": 1, "offset": 0, "size": limit}]
     if booleans:
         settings[BOOLEANS] = booleans
+    masks = [dynamic + n for n, array in enumerate(arrays) if array.element_type == i1]
+    if masks:
+        settings[BOOLEAN_OPERANDS] = masks
     if _plain(kernel.param("has_side_effects")):
         settings["has_side_effect"] = True
     return Call(

@@ -109,6 +109,12 @@ def check_devices(devices: int) -> None:
         raise UsageError("device-count", f"expected 1 to {MOST_DEVICES} devices, got {devices}")
 
 
+def check_seed(seed: int) -> None:
+    """Raises a `UsageError` unless random numbers can start from that seed."""
+    if seed < 0:
+        raise UsageError("negative-seed", f"expected a seed of at least 0, got {seed}")
+
+
 def lower(
     module: ModuleOp,
     form: str = "vreg",
@@ -280,6 +286,7 @@ def simulate(
     if driver not in ("compiled", "reference"):
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
     check_devices(devices)
+    check_seed(seed)
     from pallasite.interpreter.run import execute
     from pallasite.lowering.pipelines import check_form
 
@@ -310,6 +317,7 @@ def random_inputs(
     from pallasite.dialects.kernel import call_of
     from pallasite.interpreter.run import check_arrays
 
+    check_seed(seed)
     call = call_of(module)
     if call is None:
         raise UsageError(
@@ -321,14 +329,18 @@ def random_inputs(
 
 
 def _random_arrays(call: Call, seed: int) -> list[Array]:
+    from pallasite.dialects.kernel import BOOLEAN_OPERANDS
     from pallasite.interpreter.arrays import dtype_of
 
     generator = np.random.default_rng(seed)
+    booleans = call.settings.get(BOOLEAN_OPERANDS, ())
     inputs: list[Array] = []
-    for type in call.operands:
+    for position, type in enumerate(call.operands):
         dtype = dtype_of(type.element_type)
         shape = type.get_shape()
-        if dtype.kind == "b" or dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
+        if position in booleans:
+            inputs.append(generator.integers(0, 2, shape).astype(dtype))
+        elif dtype.kind == "b" or dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
             low = 0 if dtype.kind in "bu" or dtype.name.startswith("uint") else -4
             inputs.append(
                 generator.integers(low, 2 if dtype.kind == "b" else 4, shape).astype(dtype)
