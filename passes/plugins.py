@@ -14,7 +14,7 @@ from types import ModuleType
 
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
-from xdsl.utils.exceptions import DiagnosticException, VerifyException
+from xdsl.utils.exceptions import DiagnosticException, ShrinkException, VerifyException
 
 from pallasite.diagnostics import Diagnostic, SourceLocation, UsageError
 from pallasite.passes.registry import PassFactory
@@ -96,8 +96,30 @@ def _same(kind: type[ModulePass]) -> type[ModulePass]:
 
 
 @contextmanager
+def upstream(what: str) -> Generator[None, None, None]:
+    """What goes wrong in a pass or an output format of xDSL is no defect of ours.
+
+    They may assert what no kernel holds, or want programs that are not here.
+    """
+    try:
+        yield
+    except (Diagnostic, DiagnosticException, VerifyException, ShrinkException):
+        raise
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        sentence = (str(error).strip().splitlines() or [""])[0]
+        told = f"{what} of xDSL failed: {type(error).__name__}: {sentence}"
+        raise Diagnostic("pass-failed", told) from error
+
+
+@contextmanager
 def blamed(step: ModulePass) -> Generator[None, None, None]:
     """What goes wrong in a pass of others is put down to its line, not called a defect of ours."""
+    if type(step).__module__.partition(".")[0] == "xdsl":
+        with upstream(f"pass {step.name}"):
+            yield
+        return
     try:
         yield
     except (Diagnostic, DiagnosticException, VerifyException, MemoryError):

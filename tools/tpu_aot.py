@@ -63,6 +63,8 @@ def judge(options: argparse.Namespace) -> Verdict:
     from pallasite.frontend.aot import Verdict, compile_ahead_of_time
     from pallasite.tools.pass_options import chosen_passes
 
+    if not 0 <= options.timeout < float("inf"):
+        raise UsageError("timeout", f"expected seconds to wait, got {options.timeout}")
     target, topology = target_of(options.topology)
     passes = chosen_passes(options, target)
     module = read_module(options)

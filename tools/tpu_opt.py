@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
-from pallasite.passes.plugins import blamed
+from pallasite.passes.plugins import blamed, upstream
 from pallasite.targets import TARGETS
 from pallasite.tools.command_line import add_plugin_option, plugin_files, translate
 from pallasite.tools.pass_options import available_passes, make_passes
@@ -109,7 +109,7 @@ class TpuOptMain(xDSLOptMain):
             try:
                 module = self._parse(chunk)
                 self._apply(module)
-                outputs.append(self.output_resulting_program(module))
+                outputs.append(self._print(module))
             except ShrinkException:
                 if self.args.shrink:
                     print("success, can shrink", file=sys.stderr)
@@ -125,6 +125,10 @@ class TpuOptMain(xDSLOptMain):
         if outputs or status == OK:
             write_output(self.args.output_file, "// -----\n".join(outputs))
         return FAILED if self.args.shrink else status
+
+    def _print(self, module: ModuleOp) -> str:
+        with upstream(f"target {self.args.target}"):
+            return self.output_resulting_program(module)
 
     def _is_expected(self, error: Exception) -> bool:
         """Whether a flag asks for this error to be printed as if it were the result."""

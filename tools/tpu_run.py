@@ -143,6 +143,7 @@ class Session:
         api.target_named(o.target)
         api.checks_named(o.check)
         self.passes = chosen_passes(o, o.target)
+        api.check_seed(o.seed)
         began = time.perf_counter()
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
@@ -281,7 +282,8 @@ def foreseen(error: Exception) -> Diagnostic:
     if isinstance(error, MemoryError):
         return ExecutionError("host-memory", "this computer has not enough memory")
     if isinstance(error, OSError):
-        return UsageError("file", f"{error.strerror or error}: {error.filename}")
+        place = f": {error.filename}" if error.filename else ""
+        return UsageError("file", f"{error.strerror or error}{place}")
     return as_diagnostic(error)
 
 
@@ -298,9 +300,15 @@ def load_arrays(path: str) -> list[Any]:
     import numpy as np
 
     try:
-        with np.load(path) as archive:
+        with open(path, "rb") as file:
+            archive = np.load(file)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds one array; save it with numpy.savez")
             return [archive[f"arr_{n}"] for n in range(len(archive.files))]
-    except (KeyError, ValueError) as error:
+    except OSError:
+        raise
+    except Exception as error:
+        # What is no archive, or a broken one, raises what zipfile, zlib or the header's parser do.
         raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
 
 

@@ -111,6 +111,22 @@ def test_wrong_usage_is_status_2(words: list[str], capsys: pytest.CaptureFixture
     assert captured.out == "" and captured.err.startswith("error: ")
 
 
+@pytest.mark.parametrize("words", [["-t", "riscv-asm"], ["-p", "mlir-opt"]])
+def test_what_fails_of_xdsl_is_no_defect_of_ours(
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    source = tmp_path / "in.mlir"
+    source.write_text("func.func @f(%a: memref<8x128xf32>) { func.return }")
+    assert main([str(source), *words]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and "of xDSL failed" in captured.err
+    assert "internal" not in captured.err
+
+
 def test_unknown_pass_option_names_the_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-p", "lower-to-tiles{colour=red}"]) == 2
     assert "lower-to-tiles: " in capsys.readouterr().err

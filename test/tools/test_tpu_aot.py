@@ -84,6 +84,12 @@ def test_unreadable_kernels_are_rejected(
     assert main([str(tmp_path / "missing.mlir")]) == 2
 
 
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf"])
+def test_seconds_to_wait(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([KERNEL, "--timeout", seconds]) == 2
+    assert "expected seconds to wait" in capsys.readouterr().err
+
+
 @pytest.mark.aot
 @pytest.mark.parametrize("form", ["mosaic", "dma", "vreg"])
 def test_real_compiler(form: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,7 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--form", "fun"], "invalid choice"),
         ([ALIAS, "--inputs", "missing.npz"], "missing.npz"),
         ([ALIAS, "--inputs", ALIAS], "npz"),
+        ([ALIAS, "--seed", "-1"], "expected a seed of at least 0, got -1"),
         ([ALIAS, "--devices", "0"], "expected 1 to 16384 devices, got 0"),
         ([ALIAS, "--devices", "1000000"], "expected 1 to 16384 devices"),
         ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
@@ -266,6 +268,35 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
 def test_wrong_usage_exits_2(run: Any, arguments: list[str], message: str) -> None:
     code, _, err = run(*arguments)
     assert code == 2 and message in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "damage", ["empty", "one array", "cut", "bit", "no numbers", "objects", "no arrays"]
+)
+def test_broken_archives_are_wrong_usage(run: Any, tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "in.npz"
+    x = np.arange(4096, dtype=np.float32)
+    np.savez(path, x, x)
+    data = bytearray(path.read_bytes())
+    if damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "one array":
+        with open(path, "wb") as file:
+            np.save(file, x)
+    elif damage == "cut":
+        path.write_bytes(data[:3000])
+    elif damage == "bit":
+        data[3000] ^= 1
+        path.write_bytes(data)
+    elif damage == "no numbers":
+        np.savez(path, x=x)
+    elif damage == "objects":
+        np.savez(path, np.array([1, None], dtype=object))
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("arr_0.npy", b"none")
+    code, _, err = run(ALIAS, "--inputs", str(path))
+    assert code == 2 and "internal" not in err
 
 
 def test_standard_input_and_help_of_the_script() -> None:
