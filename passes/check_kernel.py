@@ -43,12 +43,14 @@ from pallasite.passes.check_slices import (
     slice_rule,
     stride_rule,
 )
+from pallasite.passes.check_stores import no_addition, rank_rule
 from pallasite.passes.check_transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
 from pallasite.passes.check_units import UNIT_RULES
 from pallasite.passes.check_vectors import (
     COMPUTE_RULES,
     REFERENCE_RULES,
     Rule,
+    accessed_shape,
     check_element,
     refusal,
 )
@@ -201,17 +203,6 @@ def _byte_masks(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
-def _adds_to_memory(op: Operation, target: Target) -> None:
-    """Stores of the TensorCore replace what is there (libtpu: "not implemented: add to vmem")."""
-    assert isinstance(op, tpu.VectorStoreOp)
-    if op.add.value.data:
-        raise refusal(
-            op, "store-add", "a store that adds to what is in memory is not for TensorCores",
-            "only stores of the SparseCore add",
-            "load, add and store",
-        )  # fmt: skip
-
-
 def _alignment(op: Operation, target: Target) -> None:
     """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
     for dim, index, divisor in _dynamic_indices(op, large_halves=False):
@@ -238,8 +229,7 @@ def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int
     shape = memref.get_shape()
     if not shape or len(indices) != len(shape) or -1 in shape:
         return
-    vector_type = op.operands[0].type if op.name.endswith("store") else op.results[0].type
-    loaded = cast("VectorType[Attribute]", vector_type).get_shape()
+    loaded = accessed_shape(op)
     for dim, index in enumerate(indices):
         divisor = _divisor(memref, dim, loaded, large_halves)
         if shape[dim] > 1 and divisor > 1:
@@ -263,8 +253,7 @@ def _short_rows(op: Operation, target: Target) -> None:
     """
     memref = cast(_MEMREF, _base_of(op).type)
     shape, index = memref.get_shape(), cast(Any, op).indices
-    value = op.operands[0].type if op.name.endswith("store") else op.results[0].type
-    accessed = cast("VectorType[Attribute]", value).get_shape()
+    accessed = accessed_shape(op)
     if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
         return
     rows = tile_rows(shape[-2], 32)
@@ -345,7 +334,7 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     ),
     (_vector_access, _alignment),
 )
-_ACCESSES[tpu.VectorStoreOp] = (_adds_to_memory, *_ACCESSES[tpu.VectorStoreOp])
+_ACCESSES[tpu.VectorStoreOp] = (no_addition, *_ACCESSES[tpu.VectorStoreOp])
 _RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **UNIT_RULES, **_ACCESSES, **TRANSFER_RULES}
 
 
@@ -378,7 +367,9 @@ _REFERENCE = _merged(
         tpu.MemrefSliceOp: (slice_rule,),
         tpu.VectorLoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
         vector.LoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
-        tpu.VectorStoreOp: (_byte_masks, _short_rows, part_of_tile_rule, _whole_alignment),
+        tpu.VectorStoreOp: (
+            rank_rule, _byte_masks, _short_rows, part_of_tile_rule, _whole_alignment,
+        ),
         vector.StoreOp: (_byte_masks, _short_rows, part_of_tile_rule, _whole_alignment),
     },
 )

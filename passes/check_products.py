@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu
+from pallasite.dialects.registers import check_product
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
@@ -61,6 +62,11 @@ def _sums(op: tpu.MatmulOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _shapes(op: tpu.MatmulOp, target: Target) -> None:
+    """libtpu aborts, or takes what has no meaning."""
+    check_product(op)
+
+
 def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
     """A matrix unit that multiplies integers sums them as integers."""
     left, right, total = _elements(op)
@@ -87,7 +93,7 @@ def _precision(op: tpu.MatmulOp, target: Target) -> None:
         )  # fmt: skip
 
 
-PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_factors, _sums)}
+PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_shapes, _factors, _sums)}
 PRODUCT_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     tpu.MatmulOp: (_integer_sums, _precision)
 }

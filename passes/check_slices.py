@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
@@ -21,7 +21,7 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_vectors import refusal
+from pallasite.passes.check_vectors import accessed_shape, refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import Target
@@ -92,8 +92,8 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
     """
     view = op.base
     array, shape = array_of(view, target), cast(MemRef, view.type).get_shape()
-    loaded = cast("VectorType[Attribute]", op.results[0].type).get_shape()
-    if array is None or len(shape) < 2 or len(loaded) != len(shape):
+    loaded = accessed_shape(op)
+    if array is None or len(shape) < 2:
         return
     whole = array.type.get_shape()
     dropped = array.dims[-2] != len(whole) - 2 and array.dims[-1] == len(whole) - 1
@@ -115,7 +115,7 @@ def part_of_tile_rule(
 
     The columns of such a view do not follow each other in memory; of words, single rows are found.
     """
-    view, value = op.base, op.operands[0] if op.name.endswith("store") else op.results[0]
+    view = op.base
     owner = view.owner
     while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
         source = owner.operands[0]
@@ -128,7 +128,7 @@ def part_of_tile_rule(
     if array is None or len(shape) < 2 or array.dims[-2:] != _last_two(array.type):
         return
     held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
-    accessed = cast("VectorType[Attribute]", value.type).get_shape()
+    accessed = accessed_shape(op)
     columns = cast(MemRef, view.type).get_shape()[-1]
     if rows in (held, DYNAMIC_INDEX) or rows >= array.tile or columns <= LANES:
         return

@@ -24,7 +24,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.targets import Target
 
@@ -35,6 +35,14 @@ Vector = VectorType[Attribute]
 def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
     """The diagnostic at the source line of `op`."""
     return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
+
+
+def accessed_shape(op: Operation) -> tuple[int, ...]:
+    """The box of memory that a load or store accesses: vectors of lower rank lack leading 1s."""
+    stores = op.name.endswith("store")
+    base, value = (op.operands[1], op.operands[0]) if stores else (op.operands[0], op.results[0])
+    shape = shape_of(value.type)
+    return (*[1] * (len(shape_of(base.type)) - len(shape)), *shape)
 
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})

@@ -44,7 +44,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     """A grid of registers from rows of memory; sublanes that are masked off are poison."""
     at = source_location(op)
     shape = shape_of(op.result.type)
-    steps = grid_steps(op, op.result.type)
+    steps = grid_steps(op, op.base.type, op.result.type)
     wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
     watched = is_read(op, op.base)
 
@@ -59,7 +59,7 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     """Writes a grid of registers to rows of memory, where the word mask is set."""
     at = source_location(op)
     rank = len(op.indices)
-    steps = grid_steps(op, op.value.type)
+    steps = grid_steps(op, op.base.type, op.value.type)
     shape = shape_of(op.value.type)
     wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.registers import check_product
 from pallasite.dialects.tpu.attrs import ContractPrecision, ContractPrecisionAttr
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
@@ -192,6 +193,8 @@ def _rest(rank: int, *used: Sequence[int]) -> tuple[int, ...]:
 
 @meaning(tpu.MatmulOp)
 def matmul(op: tpu.MatmulOp, facts: Facts) -> Function:
+    # The C++ dialect takes accumulators of any shape.
+    check_product(op)
     left, right = op.lhs.type, op.rhs.type
     numbers = op.dimension_numbers
     if numbers is None:

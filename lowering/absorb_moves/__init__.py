@@ -8,10 +8,10 @@ becomes
     %z = arith.addf %x, %one : vector<8x128xf32>
 
 Runs before memory is tiled, because an access at any row asks for tiles of single rows
-(`infer-memref-layout`). Slices move up through elementwise operations into loads, concatenations
-and rolls of rows that are only stored become stores of their parts, stores of single rows become
-one, and reshapes of rows become views of memory. Registers are touched only where they are wanted,
-and nothing moves between them.
+(`infer-memref-layout`). First every access gets the rank of its memref. Slices move up through
+elementwise operations into loads, concatenations and rolls of rows that are only stored become
+stores of their parts, stores of single rows become one, and reshapes of rows become views of
+memory. Registers are touched only where they are wanted, and nothing moves between them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
+from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
 from pallasite.lowering.absorb_moves.rows import merge_rows
@@ -49,6 +50,11 @@ class AbsorbMovesPass(ModulePass):
         for function in op.body.block.ops:
             if not isinstance(function, func.FuncOp) or not function.body.blocks:
                 continue
+            for found in list(function.walk()):
+                if isinstance(found, vector.LoadOp):
+                    load_in_full_rank(found)
+                elif isinstance(found, vector.StoreOp | tpu.VectorStoreOp):
+                    store_in_full_rank(found)
             for block in _blocks(function):
                 merge_rows(block)
             for found in list(function.walk()):

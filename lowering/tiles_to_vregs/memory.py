@@ -10,18 +10,15 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.registers import STEPS, grid_steps
+from pallasite.dialects.registers import grid_steps
 from pallasite.lowering.creation import Model
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, is_vector
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
-def _steps(op: Operation, type: Attribute, rank: int, u: Unroller) -> tuple[int, ...]:
-    steps = op.attributes.get(STEPS)
-    if steps is None:
-        # None are needed for one register.
-        return grid_steps(op, cast("VectorType[Attribute]", type)) or (0,) * rank
-    return u.integers(steps)
+def _steps(op: Operation, base: SSAValue, type: Attribute, rank: int) -> tuple[int, ...]:
+    # None are needed for one register.
+    return grid_steps(op, base.type, cast("VectorType[Attribute]", type)) or (0,) * rank
 
 
 def _places(
@@ -40,7 +37,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     split, kind = u.split(result.type)
     grid = split or ()
     held, *base = op.operands  # `op.indices` counts operands anew each time
-    steps = _steps(op, result.type, len(base), u)
+    steps = _steps(op, held, result.type, len(base))
     memory, out = u.scalar(held), u.out
     model = Model(type(op), (kind,), op.properties, location=op.location)
     rows = [(memory, *indices) for indices in _places(base, steps, grid, u)]
@@ -54,7 +51,7 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     # A mask, if there is one, comes last.
     masks = u.registers(base.pop()) if is_vector(base[-1].type) else None
     values = u.registers(stored)
-    steps = _steps(op, stored.type, len(base), u)
+    steps = _steps(op, held, stored.type, len(base))
     memory, out = u.scalar(held), u.out
     model = Model(type(op), (), op.properties, location=op.location)
     places = zip(values.flat, _places(base, steps, values.shape, u), strict=True)

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.registers import check_product
 from pallasite.dialects.types import bit_width, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import (
     TOWARDS_ZERO,
@@ -51,6 +52,7 @@ def numbers_of(op: tpu.MatmulOp) -> tuple[tuple[int, ...], ...]:
 @rule(tpu.MatmulOp)
 def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     """Shapes first, then types."""
+    check_product(op)
     numbers = numbers_of(op)
     plain = numbers in _tuples(PLAIN, TRANSPOSED_RHS) and op.dimension_numbers is not None
     if plain and _ranks(op) == (2, 2, 2):

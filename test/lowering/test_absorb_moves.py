@@ -191,6 +191,50 @@ CASES = [
 ]  # fmt: skip
 
 
+LOWER_RANKS = [
+    Case(
+        "row_of_a_matrix", ["16x128xELEMENT", "128xELEMENT"],
+        """%i = arith.constant 5 : index
+        %x = vector.load %a[%i, %z] : A, vector<128xELEMENT>
+        tpu.vector_store %b[%z], %x {strides = array<i32>} : B, vector<128xELEMENT>,""",
+        "a[5]",
+    ),
+    Case(
+        "matrix_of_many", ["3x2x16x256xELEMENT", "16x256xELEMENT"],
+        """%i = arith.constant 1 : index
+        %j = arith.constant 2 : index
+        %x = vector.load %a[%j, %i, %z, %z] : A, vector<16x256xELEMENT>
+        tpu.vector_store %b[%z, %z], %x {strides = array<i32>} : B, vector<16x256xELEMENT>,""",
+        "a[2, 1]",
+    ),
+    Case(
+        "stored_twice", ["40x128xELEMENT", "2x40x128xELEMENT"],
+        """%i = arith.constant 1 : index
+        %x = vector.load %a[%z, %z] : A, vector<40x128xELEMENT>
+        vector.store %x, %b[%z, %z, %z] : B, vector<40x128xELEMENT>
+        vector.store %x, %b[%i, %z, %z] : B, vector<40x128xELEMENT>""",
+        "stack([a, a])",
+    ),
+    Case(
+        "rows_stored", ["128xELEMENT", "2x128xELEMENT"],
+        """%i = arith.constant 1 : index
+        %x = vector.load %a[%z] : A, vector<128xELEMENT>
+        vector.store %x, %b[%z, %z] : B, vector<128xELEMENT>
+        vector.store %x, %b[%i, %z] : B, vector<128xELEMENT>""",
+        "stack([a, a])",
+    ),
+]  # fmt: skip
+"""The TPU compiler was asked about these (v5e): it takes them."""
+
+
+@pytest.mark.parametrize("element", ["f32", "i32"])
+@pytest.mark.parametrize("case", LOWER_RANKS, ids=lambda case: case.name)
+def test_vectors_of_lower_rank_than_memory(case: Case, element: str) -> None:
+    operands = [text.replace("ELEMENT", element) for text in case.operands]
+    body = case.body.replace("ELEMENT", element)
+    test_memory_moves(Case(case.name, operands, body, case.answer, ()))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_memory_moves(case: Case) -> None:
     module = kernel(case.operands, case.body)

@@ -363,3 +363,12 @@ def test_floats_are_unpacked_from_words_by_an_instruction(index: int) -> None:
     beyond(unpack("bf16", "f32"), "narrow-cast", "v4")
     check(unpack("bf16", "f32"), "v5e")
     check(unpack("i16", "i32"), "v4")
+
+
+def test_stored_vectors_have_the_rank_of_memory() -> None:
+    """libtpu: "memref and vector rank mismatch" (it was asked on v5e); `vector.store` it takes."""
+    a, b, stored = memref("16x128xf32"), memref("2x16x128xf32"), "vector<16x128xf32>"
+    text = load("x", "a", "16x128xf32")
+    ours = f"tpu.vector_store %b[%c0, %c0, %c0], %x {{strides = array<i32>}} : {b}, {stored},"
+    beyond(kernel(f"%a: {a}, %b: {b}", text + ours), "store-rank")
+    check(kernel(f"%a: {a}, %b: {b}", text + f"vector.store %x, %b[%c0, %c0, %c0] : {b}, {stored}"))

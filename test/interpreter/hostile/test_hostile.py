@@ -238,6 +238,10 @@ def test_the_default_limit_is_met_soon(name: str, form: str) -> None:
         ("%r = tpu.create_mask [%c0, %c0] [%c0, %c0] : vector<128xi1>", "not-registers"),
         ("%r = tpu.unpack_subelements %n, 0 {pack_format = #tpu.pack_format<compressed>} : vector<8x128xbf16> -> vector<8x128xf32>", "not-registers"),
         (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<2x1x8x128xf32>", "grid-steps"),
+        (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<8x128xi32>", "register-elements"),
+        (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<8x128x2xbf16>", "register-elements"),
+        ("%r = tpu.matmul %w, %v, %v {transpose_lhs_hint = false} : vector<16x128xf32>, vector<8x128xf32>, vector<8x128xf32> -> vector<8x128xf32>", "product-shape"),
+        ("%r = tpu.matmul %w, %v, %v {transpose_rhs = true, transpose_lhs_hint = false} : vector<16x128xf32>, vector<8x128xf32>, vector<8x128xf32> -> vector<8x128xf32>", "product-shape"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["tiles", "vreg"])

@@ -1,6 +1,10 @@
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
+
+from pallasite.diagnostics import VerifyError
 
 SEED = np.random.default_rng(0)
 NUMBERS = {
@@ -156,3 +160,27 @@ def test_contract(meaning):
     types = {"a": "vector<8x40xf32>", "b": "vector<24x40xf32>", "c": "vector<24x8xf32>"}
     result = meaning(text, **types)(a, b, acc)
     np.testing.assert_allclose(result, acc + bf16(b) @ bf16(a).T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "numbers", "message"),
+    [
+        (((16, 128), (128, 256), (16, 128)), "plain", "accumulator of shape [16, 256]"),
+        (((8, 128), (128, 128), (16, 128)), "plain", "accumulator of shape [8, 128]"),
+        (((3, 8, 4), (3, 4, 5), (24, 5)), "batched", "accumulator of shape [3, 8, 5]"),
+        (((8, 16), (128, 128), (8, 128)), None, "contracting dimensions of one size"),
+        (((1, 8, 16), (16, 128), (8, 128)), None, "matrices"),
+    ],
+)
+def test_products_have_a_shape(meaning, shapes, numbers, message):
+    """The C++ dialect does not look at it."""
+    a, b, acc = (np.zeros(shape, np.float32) for shape in shapes)
+    types = [vector(x.shape, "f32") for x in (a, b, acc)]
+    lists = ""
+    if numbers is not None:
+        lists = f"dimension_numbers = #tpu.dot_dimension_numbers<{NUMBERS[numbers][0]}>, "
+    text = f"%r = tpu.matmul %a, %b, %c {{{lists}transpose_lhs_hint = false}} : "
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        meaning(text + f"{', '.join(types)} -> {types[2]}", a=types[0], b=types[1], c=types[2])(
+            a, b, acc
+        )

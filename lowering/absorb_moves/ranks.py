@@ -1,0 +1,42 @@
+"""Accesses of vectors that have fewer dimensions than their memref."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import element_type, shape_of
+from pallasite.lowering.absorb_moves.memory import insert_before
+
+
+def load_in_full_rank(op: vector.LoadOp) -> None:
+    """`vector.load %a[%i, %j] : memref<16x128xf32>, vector<128xf32>` is a load of 1x128."""
+    box = _box(op.base, op.result)
+    if box is None:
+        return
+    loaded = insert_before(vector.LoadOp(op.base, list(op.indices), box), op)
+    Rewriter.replace_op(op, vector.ShapeCastOp(loaded, op.result.type))
+
+
+def store_in_full_rank(op: vector.StoreOp | tpu.VectorStoreOp) -> None:
+    """The vector, and its mask, get leading dimensions of 1."""
+    value = op.vector if isinstance(op, vector.StoreOp) else op.value
+    if _box(op.base, value) is None:
+        return
+    for place, operand in enumerate(op.operands):
+        box = _box(op.base, operand) if isinstance(operand.type, VectorType) else None
+        if box is not None:
+            op.operands[place] = insert_before(vector.ShapeCastOp(operand, box), op)
+
+
+def _box(base: SSAValue, value: SSAValue) -> VectorType[Attribute] | None:
+    """The type of `value` as a box of `base`, None if it has as many dimensions."""
+    kind = cast("VectorType[Attribute]", value.type)
+    missing = len(shape_of(base.type)) - len(shape_of(kind))
+    if missing <= 0 or element_type(base.type) == kind:
+        return None
+    return VectorType(kind.element_type, (*[1] * missing, *kind.get_shape()))
