@@ -5,6 +5,12 @@ from __future__ import annotations
 _REFS = "keep the array in a ref and read a part of it: ref[pl.ds(start, size)]"
 _OUTSIDE = "compute it outside of the kernel"
 _SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones"
+_EXTREMES = "go through the rows with lax.fori_loop and {}"
+_WINDOWS = "write it as shifted slices of a ref"
+_SOLVERS = (
+    "cholesky", "eig", "eigh", "householder_product", "linear_solve", "lu", "qr", "schur", "svd",
+    "triangular_solve", "tridiagonal_solve",
+)  # fmt: skip
 _SPECIAL_FUNCTIONS = (
     "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "igamma_grad_a",
     "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e",
@@ -19,10 +25,10 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
     "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),
     "cumsum": (_SCAN,),
-    "cumprod": (_SCAN,),
-    "cummax": (_SCAN,),
-    "cummin": (_SCAN,),
-    "cumlogsumexp": (_SCAN,),
+    "cumprod": ("go through the rows with lax.fori_loop",),
+    "cummax": (_EXTREMES.format("jnp.maximum"),),
+    "cummin": (_EXTREMES.format("jnp.minimum"),),
+    "cumlogsumexp": (_EXTREMES.format("jnp.logaddexp"),),
     "reduce_prod": ("reduce the logarithms with jnp.sum, or multiply in a loop",),
     "reduce_xor": ("reduce in a loop over rows with ^",),
     "reduce": ("use jnp.sum, jnp.max, jnp.min, jnp.any or jnp.all",),
@@ -31,7 +37,10 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "imag": ("keep real and imaginary parts in arrays of their own",),
     "complex": ("keep real and imaginary parts in arrays of their own",),
     "conv_general_dilated": ("write it as a sum of shifted products with jnp.dot",),
-    "reduce_window": ("write it as shifted slices of a ref",),
+    **dict.fromkeys(
+        ("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum"),
+        (_WINDOWS,),
+    ),
     "expm1": ("use jnp.exp(x) - 1",),
     "cbrt": ("use x ** (1 / 3) of absolute values",),
     "asin": ("use jnp.arctan2(x, jnp.sqrt(1 - x * x))",),
@@ -54,6 +63,5 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "pure_callback": ("use pl.debug_print to print",),
     "io_callback": ("use pl.debug_print to print",),
     "random_split": ("use jax.random.fold_in",),
-    "linear_solve": (_OUTSIDE,),
-    "cholesky": (_OUTSIDE,),
+    **dict.fromkeys(_SOLVERS, (_OUTSIDE,)),
 }

@@ -224,6 +224,8 @@ class Tracer:
             message = f"JAX primitive '{equation.name}' has no meaning in a TPU kernel"
             raise self.unsupported(message, *ADVICE.get(equation.name, ()))
         try:
+            for aval in equation.outputs:
+                types.check_elements(aval)
             results = found(equation)
         except types.UnsupportedType as error:
             raise self.unsupported(error.message, error.advice, code="unsupported-type") from None

@@ -95,6 +95,16 @@ def type_of(aval: Any) -> Attribute:
     return value_type(aval.shape, element_type(aval.dtype))
 
 
+def check_elements(aval: Any) -> None:
+    """Raises `UnsupportedType` for a vector without elements."""
+    shape = getattr(aval, "shape", ())
+    if 0 in shape and not isinstance(aval, state_types.AbstractRef):
+        raise UnsupportedType(
+            f"a vector of shape {tuple(shape)} has no elements, and registers do",
+            "leave it out; jnp.roll makes one when it rolls by a multiple of the size",
+        )
+
+
 def ref_type(shape: Sequence[Any], element: Attribute, space: str) -> MemRefType[Attribute]:
     """A memref in memory `space`; sizes that are no integers are dynamic."""
     sizes = [size if isinstance(size, int) else DYNAMIC_INDEX for size in shape]

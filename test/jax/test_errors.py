@@ -156,6 +156,37 @@ def test_what_only_jax_lowers_wrong_is_taken_in_form_pallas() -> None:
         np.testing.assert_array_equal(call(x)[0], np.arange(128))
 
 
+def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jax.checkpoint(jnp.tanh)(x[...])
+
+    x = jnp.ones((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with simulate(), pytest.raises(NotImplementedError, match="remat") as caught:
+        call(x)
+    assert any("simulate(form='pallas')" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x: jnp.roll(x, 0, 0), "a vector of shape (0, 128) has no elements"),
+        (lambda x: jax.lax.cummax(x, axis=0), "jnp.maximum"),
+        (lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (3, 1), (1, 1), "SAME"), "slices"),
+        (lambda x: jnp.linalg.solve(x[:, :8], x), "outside of the kernel"),
+    ],
+)
+def test_advice(function: Any, told: str) -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = function(x[...])
+
+    x = jnp.ones((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    with simulate(form="pallas"), pytest.raises(Unsupported) as caught:
+        call(x)
+    assert told in str(caught.value)
+
+
 def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jnp.sort(x[...], axis=-1)

@@ -82,6 +82,13 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
     lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
 
 
+_FAULTS: dict[type[Exception], str] = {
+    VerificationError: "what JAX lowers the kernel to breaks a rule",
+    NotImplementedError: "JAX does not lower the kernel",
+}
+"""What JAX's lowering lacks where our tracing takes the kernel, by the error that it raises."""
+
+
 @contextmanager
 def _explaining(
     current: Callable[[], Settings | None], take: Callable[[tracing.Traced], str]
@@ -99,9 +106,9 @@ def _explaining(
                 assert traced.module is not None
                 _check_products(traced.module)
                 lower(traced.module, "mosaic", settings.target)
-                if isinstance(error, VerificationError):
+                if (why := _FAULTS.get(type(error))) is not None:
                     error.add_note(
-                        "note: what JAX lowers the kernel to breaks a rule; traced from its jaxpr "
+                        f"note: {why}; traced from its jaxpr "
                         "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                     )
             except Diagnostic as explanation:
