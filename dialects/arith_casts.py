@@ -32,7 +32,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
-from pallasite.dialects.directives import RoundingMode
+from pallasite.dialects.directives import ROUNDING_MODES, RoundingMode
 from pallasite.dialects.types import bit_width
 
 KINDS: dict[str, tuple[Any, ...]] = {
@@ -60,6 +60,22 @@ def verify_kind(type: Attribute, kind: str) -> None:
         raise VerifyException(f"expected a {kind}-like type, got {type}")
 
 
+def verify_width(source: Attribute, target: Attribute, widens: bool) -> None:
+    """The elements of `target` are wider than those of `source`, or narrower."""
+    before, after = bit_width(source), bit_width(target)
+    if (after <= before) if widens else (after >= before):
+        order = "wider" if widens else "narrower"
+        raise VerifyException(f"expected a result {order} than {source}, got {target}")
+
+
+def rounding_of(op: TruncFOp | ConvertFOp | ScalingTruncFOp) -> str:
+    """How `op` rounds, by MLIR's name of the mode; raises a `VerifyException` if there is none."""
+    number = 0 if op.roundingmode is None else op.roundingmode.value.data
+    if not 0 <= number < len(ROUNDING_MODES):
+        raise VerifyException(f"expected a rounding mode below {len(ROUNDING_MODES)}, got {number}")
+    return ROUNDING_MODES[number]
+
+
 class Cast(IRDLOperation, ABC):
     """One value of one kind made into another kind, elementwise."""
 
@@ -82,13 +98,8 @@ class Cast(IRDLOperation, ABC):
         verify_same_shape(source, target)
         verify_kind(source, self.FROM_KIND)
         verify_kind(target, self.TO_KIND)
-        widens = self.WIDENS
-        if widens is None:
-            return
-        before, after = bit_width(source), bit_width(target)
-        if (after <= before) if widens else (after >= before):
-            order = "wider" if widens else "narrower"
-            raise VerifyException(f"expected a result {order} than {source}, got {target}")
+        if self.WIDENS is not None:
+            verify_width(source, target, self.WIDENS)
 
 
 class IntegerCast(Cast, HasFolderInterface, ABC):
@@ -255,6 +266,10 @@ class TruncFOp(Cast):
             properties={"roundingmode": roundingmode},
         )
 
+    def verify_(self) -> None:
+        super().verify_()
+        rounding_of(self)
+
 
 @irdl_op_definition
 class ConvertFOp(Cast):
@@ -271,6 +286,10 @@ class ConvertFOp(Cast):
         " `:` type($input) `to` type($result)"
     )
 
+    def verify_(self) -> None:
+        super().verify_()
+        rounding_of(self)
+
 
 class _ScalingCast(IRDLOperation, ABC):
     """A conversion of block-scaled numbers: the scale has a power of two per element."""
@@ -281,11 +300,14 @@ class _ScalingCast(IRDLOperation, ABC):
 
     traits = traits_def(Pure())
 
+    WIDENS: ClassVar[bool]
+
     def verify_(self) -> None:
         for type in (self.input.type, self.scale.type, self.result.type):
             verify_kind(type, "float")
         verify_same_shape(self.input.type, self.result.type)
         verify_same_shape(self.input.type, self.scale.type)
+        verify_width(self.input.type, self.result.type, self.WIDENS)
 
 
 @irdl_op_definition
@@ -293,6 +315,7 @@ class ScalingExtFOp(_ScalingCast):
     """Widens a float and multiplies it by its scale."""
 
     name = "arith.scaling_extf"
+    WIDENS: ClassVar[bool] = True
     fastmath = opt_prop_def(FastMathFlagsAttr)
     assembly_format = (
         "$input `,` $scale (`fastmath` `` $fastmath^)? attr-dict"
@@ -305,6 +328,7 @@ class ScalingTruncFOp(_ScalingCast):
     """Divides a float by its scale and narrows it."""
 
     name = "arith.scaling_truncf"
+    WIDENS: ClassVar[bool] = False
     roundingmode = opt_prop_def(IntegerAttr[I32])
     fastmath = opt_prop_def(FastMathFlagsAttr)
     custom_directives = (RoundingMode,)
@@ -312,6 +336,10 @@ class ScalingTruncFOp(_ScalingCast):
         "$input `,` $scale custom<RoundingMode>($roundingmode) (`fastmath` `` $fastmath^)?"
         " attr-dict `:` type($input) `,` type($scale) `to` type($result)"
     )
+
+    def verify_(self) -> None:
+        super().verify_()
+        rounding_of(self)
 
 
 CASTS = (

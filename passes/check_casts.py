@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, VectorType
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.types import bit_width
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
 
@@ -55,15 +57,59 @@ def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _rounding_of_float(op: arith.TruncFOp | tpu.TruncfOp, target: Target) -> None:
+    """Packing rounds to the nearest even number; only for bfloat16 are bits cut off before."""
+    if isinstance(op, arith.TruncFOp):
+        mode = rounding_of(op)
+    else:
+        mode = op.rounding_mode.data.value
+    kind = op.result.type
+    cut = isinstance(kind, VectorType) and isinstance(kind.element_type, BFloat16Type)
+    if mode == "to_nearest_even" or (cut and mode in ("toward_zero", "towards_zero")):
+        return
+    raise refusal(
+        op, "rounding-mode", f"{op.name} to {kind} with rounding {mode} is not supported",
+        "registers are packed with rounding to the nearest even number",
+        "round to the nearest, or cut the bits off yourself: of a float32 x, "
+        "pltpu.bitcast(pltpu.bitcast(x, jnp.int32) & -65536, jnp.float32) is a bfloat16 towards "
+        "zero",
+    )  # fmt: skip
+
+
+def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> None:
+    """Floats that are made of integers are the nearest ones."""
+    if op.rounding_mode.data is not tpu.RoundingMode.TO_NEAREST_EVEN:
+        raise refusal(
+            op, "rounding-mode", f"{op.name} rounds to the nearest even number only",
+            "its instruction has no other mode",
+            "use rounding_mode = #tpu.rounding_mode<to_nearest_even>",
+        )  # fmt: skip
+
+
+def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
+    """Unsigned words are made by cutting the fraction off; narrower numbers are made as signed."""
+    kind = op.result.type
+    if bit_width(kind) == 32 and op.rounding_mode.data is not tpu.RoundingMode.TOWARDS_ZERO:
+        raise refusal(
+            op, "rounding-mode", f"{op.name} to {kind} rounds towards zero only",
+            "its instruction has no other mode", "write jnp.round(x).astype(jnp.uint32)",
+        )  # fmt: skip
+
+
+ROUNDING_RULES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
+    (arith.TruncFOp, tpu.TruncfOp), (_rounding_of_float,)
+)
+"""Rules of conversions that the lowering needs as well."""
 CAST_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(
         (
             arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
-            arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.SitofpOp,
-            tpu.UitofpOp, tpu.FptosiOp, tpu.FptouiOp,
+            arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.FptosiOp,
         ),
         (_conversion,),
     ),
+    **dict.fromkeys((tpu.SitofpOp, tpu.UitofpOp), (_conversion, _rounding_of_integer)),
+    tpu.FptouiOp: (_conversion, _unsigned_fraction),
     **dict.fromkeys((arith.TruncFOp, tpu.TruncfOp), (_conversion, _scale)),
     tpu.UnpackElementwiseOp: (_unpacked_floats,),
 }  # fmt: skip

@@ -25,9 +25,10 @@ from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.check_absent import ABSENT_RULES
 from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_carried_splats import check_carried_splats
-from pallasite.passes.check_casts import CAST_RULES
+from pallasite.passes.check_casts import CAST_RULES, ROUNDING_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_index_reductions import index_reduction
 from pallasite.passes.check_loops import signed_counter
@@ -335,7 +336,6 @@ _ACCESSES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
     (_vector_access, _alignment),
 )
 _ACCESSES[tpu.VectorStoreOp] = (no_addition, *_ACCESSES[tpu.VectorStoreOp])
-_RULES = {**COMPUTE_RULES, **PRODUCT_RULES, **UNIT_RULES, **_ACCESSES, **TRANSFER_RULES}
 
 
 def _merged(*tables: _Rules) -> _Rules:
@@ -347,9 +347,13 @@ def _merged(*tables: _Rules) -> _Rules:
     return merged
 
 
+_RULES = _merged(
+    COMPUTE_RULES, PRODUCT_RULES, UNIT_RULES, _ACCESSES, TRANSFER_RULES, ROUNDING_RULES
+)
 _REFERENCE = _merged(
     REFERENCE_RULES,
     MASK_RULES,
+    ABSENT_RULES,
     SCALAR_RULES,
     CAST_RULES,
     PRODUCT_REFERENCE_RULES,

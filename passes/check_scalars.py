@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, math, memref, scf, tpu
 from pallasite.dialects.directives import CMPI_PREDICATES
 from pallasite.dialects.tpu.attrs import RoundingMode
+from pallasite.passes.check_absent import ABSENT_SCALARS
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
 
@@ -62,17 +63,6 @@ def _carried_scalars(op: Operation, target: Target) -> None:
             op, "scalar-type", f"a scalar of {narrow} that {op.name} carries is not supported",
             "the scalar unit has no registers for narrow floats",
             "cast it to float32 inside, and the result back",
-        )  # fmt: skip
-
-
-def _absent(op: Operation, target: Target) -> None:
-    """The scalar unit has no such operation, whatever it works on."""
-    if not isinstance(op.results[0].type, VectorType):
-        raise refusal(
-            op, "scalar-operation", f"{op.name} of scalars is not supported",
-            "the scalar unit does not have it, and the compiler makes none of other operations",
-            _INSTEAD.get(type(op), "take it of a vector, or outside of the kernel"),
-            f"the TPU compiler says: failed to legalize operation '{op.name}'",
         )  # fmt: skip
 
 
@@ -161,23 +151,6 @@ _CONVERSIONS = (
     arith.TruncIOp, arith.UIToFPOp, arith.ConvertFOp, arith.ScalingExtFOp, arith.ScalingTruncFOp,
 )  # fmt: skip
 """Operations that narrow scalars are made for: they only change the type."""
-_ABSENT = (
-    arith.CeilDivSIOp, arith.FloorDivSIOp, arith.MaxnumfOp, arith.MinnumfOp, math.AcosOp,
-    math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.CbrtOp, math.ClampFOp,
-    math.CopySignOp, math.CoshOp, math.CountTrailingZerosOp, math.CtPopOp, math.ErfcOp,
-    math.ExpM1Op, math.FPowIOp, math.FmaOp, math.IPowIOp, math.IsFiniteOp, math.IsInfOp,
-    math.IsNaNOp, math.IsNormalOp, math.Log10Op, math.PowFOp, math.SinhOp, math.TruncOp,
-)  # fmt: skip
-_INSTEAD: dict[type[Operation], str] = {
-    arith.FloorDivSIOp: "write jnp.floor_divide(x, y), which selects between quotients",
-    arith.MaxnumfOp: "write jnp.maximum(x, y)",
-    arith.MinnumfOp: "write jnp.minimum(x, y)",
-    math.FmaOp: "write x * y + z",
-    math.ExpM1Op: "write jnp.exp(x) - 1",
-    math.IPowIOp: "multiply in a loop",
-    math.IsNaNOp: "write x != x",
-    math.PowFOp: "write jnp.exp(y * jnp.log(x)), or take the power of a vector",
-}
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp)
 """What predicates are combined by."""
 _UNREAD = ("f16", "f4E2M1FN", "f8E8M0FNU")
@@ -197,10 +170,9 @@ _ON_BITS = [
 ]  # fmt: skip
 
 SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    **dict.fromkeys(_COMPUTING, (_scalars,)),
+    **dict.fromkeys([kind for kind in _COMPUTING if kind not in ABSENT_SCALARS], (_scalars,)),
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
-    **dict.fromkeys(_ABSENT, (_absent,)),
-    **dict.fromkeys([kind for kind in _ON_BITS if kind not in _ABSENT], (_scalars, _bits)),
+    **dict.fromkeys([kind for kind in _ON_BITS if kind not in ABSENT_SCALARS], (_scalars, _bits)),
     **dict.fromkeys((arith.ExtSIOp, arith.SIToFPOp, tpu.SitofpOp), (_bit_conversion,)),
     **dict.fromkeys(
         (arith.ExtFOp, arith.TruncFOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.TruncfOp),

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.arith_casts import rounding_of
 from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
@@ -26,8 +27,6 @@ from pallasite.interpreter.ops.convert import (
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.values import bits_of, is_float, rounder, values_of, width
 
-_ARITH_TO_NEAREST, _ARITH_TOWARD_ZERO = 0, 3
-
 
 def _towards_zero(mode: RoundingModeAttr) -> bool:
     return mode.data is RoundingMode.TOWARDS_ZERO
@@ -41,10 +40,10 @@ def extf(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.TruncFOp, arith.ConvertFOp)
 def truncf(op: arith.TruncFOp | arith.ConvertFOp, facts: Facts) -> Function:
-    mode = _ARITH_TO_NEAREST if op.roundingmode is None else op.roundingmode.value.data
-    if mode not in (_ARITH_TO_NEAREST, _ARITH_TOWARD_ZERO):
-        raise unsupported(op, f"rounding mode {op.roundingmode}")
-    return float_to_float(op.result.type, towards_zero=mode == _ARITH_TOWARD_ZERO)
+    mode = rounding_of(op)
+    if mode not in ("to_nearest_even", "toward_zero"):
+        raise unsupported(op, f"rounding {mode}")
+    return float_to_float(op.result.type, towards_zero=mode == "toward_zero")
 
 
 @meaning(tpu.TruncfOp)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.arith_casts import rounding_of
 from pallasite.dialects.types import bit_width, splat
 from pallasite.passes.canonicalize_mosaic import scalars
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -33,6 +34,9 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     like,
     rule,
 )
+
+_UPPER_HALF = -(1 << 16)
+"""The bits of an f32 that a bf16 keeps."""
 
 
 @rule(arith.ExtFOp, tpu.ExtfOp)
@@ -57,9 +61,42 @@ def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
         alike = is_bf16(op.results[0].type) and op.operands[0].type == f32
         return scalars.rounded(op.operands[0], r) if alike and folded is None else folded
     source, target = op.operands[0], element_of(op.results[0])
-    if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp):
+    mode = _mode_of(op)
+    if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp) and mode == NEAREST:
         return None
-    return r.to_float(r.to_f32(source), target)
+    return _narrowed(r.to_f32(source), target, mode, r)
+
+
+def _mode_of(op: Operation) -> tpu.RoundingModeAttr:
+    """How a conversion rounds; those of `arith` that have no mode do what it says of them."""
+    if isinstance(op, tpu.TruncfOp | tpu.SitofpOp | tpu.UitofpOp | tpu.FptosiOp | tpu.FptouiOp):
+        return op.rounding_mode
+    if isinstance(op, arith.FPToSIOp | arith.FPToUIOp):
+        return TOWARDS_ZERO
+    zero = isinstance(op, arith.TruncFOp) and rounding_of(op) == "toward_zero"
+    return TOWARDS_ZERO if zero else NEAREST
+
+
+def _narrowed(
+    value: SSAValue, element: Attribute, mode: tpu.RoundingModeAttr, r: Legalizer
+) -> SSAValue:
+    """An f32 value as `element`; packing rounds to the nearest, so what that drops goes first."""
+    if mode == TOWARDS_ZERO and element_of(value) != element:
+        assert is_bf16(element)  # check-kernel admits no other
+        word = r.emit(_made(arith.BitcastOp, value, like(value, i32)))
+        kept = splat(cast(VectorType[Attribute], word.type), _UPPER_HALF)
+        cut = r.emit(arith.AndIOp(word, r.emit(arith.ConstantOp(kept))))
+        shorter = r.emit(_made(arith.BitcastOp, cut, value.type))
+        # Cutting could make an infinity of a NaN.
+        ordered = r.emit(arith.CmpfOp(value, value, "oeq"))
+        value = r.emit(arith.SelectOp(ordered, shorter, value))
+    return r.to_float(value, element)
+
+
+def _made(
+    kind: type[Operation], value: SSAValue, result: Attribute, **properties: Attribute
+) -> Operation:
+    return kind.create(operands=[value], result_types=[result], properties=properties)
 
 
 def _rounded_constant(op: Operation, r: Legalizer) -> SSAValue | None:
@@ -102,56 +139,50 @@ def legalize_trunci(op: arith.TruncIOp, r: Legalizer) -> SSAValue | None:
     return r.to_int(r.to_i32(source), element_of(result))
 
 
-@rule(arith.SIToFPOp, arith.UIToFPOp)
+@rule(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
 def legalize_to_float(op: Operation, r: Legalizer) -> SSAValue | None:
     """Through i32 and f32, scalars too; 32-bit unsigned numbers are converted as such."""
-    if not is_vector(op.results[0]) and isinstance(op, arith.SIToFPOp):
+    source, result = op.operands[0], op.results[0]
+    as_it_is = isinstance(op, tpu.SitofpOp | tpu.UitofpOp)
+    pair = (str(element_of(source)), str(element_of(result)))
+    if as_it_is and (not is_vector(result) or pair == ("i32", "f32")):
+        return None
+    if not is_vector(result) and isinstance(op, arith.SIToFPOp):
         folded = _rounded_constant(op, r)
         if folded is not None:
             return folded
-    source, result = op.operands[0], op.results[0]
-    signed = isinstance(op, arith.SIToFPOp)
-    pair = (str(element_of(source)), str(element_of(result)))
-    if signed and is_vector(result) and pair in r.target.direct_casts:
-        return r.emit(
-            tpu.SitofpOp.create(
-                operands=[source],
-                result_types=[result.type],
-                properties={"rounding_mode": NEAREST},
-            )
-        )
+    signed, mode = isinstance(op, arith.SIToFPOp | tpu.SitofpOp), _mode_of(op)
+    if signed and mode == NEAREST and is_vector(result) and pair in r.target.direct_casts:
+        if as_it_is:
+            return None
+        return r.emit(_made(tpu.SitofpOp, source, result.type, rounding_mode=NEAREST))
     narrow = bit_width(element_of(source)) < 32
     wide = r.to_i32(source, signed)
     kind = tpu.SitofpOp if signed or narrow else tpu.UitofpOp
-    value = r.emit(
-        kind.create(
-            operands=[wide],
-            result_types=[like(wide, f32)],
-            properties={"rounding_mode": NEAREST},
-        )
-    )
-    return r.to_float(value, element_of(result))
+    value = r.emit(_made(kind, wide, like(wide, f32), rounding_mode=mode))
+    return _narrowed(value, element_of(result), mode, r)
 
 
-@rule(arith.FPToSIOp, arith.FPToUIOp)
+@rule(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
 def legalize_to_integer(op: Operation, r: Legalizer) -> SSAValue | None:
     """Through f32 and i32, clamped to the range of a narrower integer."""
     source, result = op.operands[0], op.results[0]
     target = cast(IntegerType, element_of(result))
+    if isinstance(op, tpu.FptosiOp | tpu.FptouiOp):
+        words = bit_width(element_of(source)) == target.bitwidth == 32
+        if words or not is_vector(result):
+            return None
     value = r.to_f32(source)
-    signed = isinstance(op, arith.FPToSIOp)
+    signed = isinstance(op, arith.FPToSIOp | tpu.FptosiOp)
     if target.bitwidth < 32:
         low = -(1 << target.bitwidth - 1) if signed else 0
         high = (1 << target.bitwidth - 1) - 1 if signed else (1 << target.bitwidth) - 1
         value = r.emit(arith.MaximumfOp(value, _constant_like(value, float(low), r)))
         value = r.emit(arith.MinimumfOp(value, _constant_like(value, float(high), r)))
         signed = True
-    made = (tpu.FptosiOp if signed else tpu.FptouiOp).create(
-        operands=[value],
-        result_types=[like(value, i32)],
-        properties={"rounding_mode": TOWARDS_ZERO},
-    )
-    return r.to_int(r.emit(made), target)
+    made = tpu.FptosiOp if signed else tpu.FptouiOp
+    number = r.emit(_made(made, value, like(value, i32), rounding_mode=_mode_of(op)))
+    return r.to_int(number, target)
 
 
 def _constant_like(value: SSAValue, number: float, r: Legalizer) -> SSAValue:
