@@ -20,7 +20,7 @@ import numpy as np
 from corpus import machine, publish, table
 from devices import gather
 
-from pallasite import api
+from pallasite import api, arguments
 from pallasite.interpreter.run import execute, prepare
 
 STEPS = (64, 512, 4096)
@@ -106,7 +106,7 @@ class Case:
         prepared = prepare(lowered, target=model)
         best = [float("inf"), float("inf")]
         for _ in range(REPEATS if self.devices < 100 else LONG_REPEATS):
-            for n, checks in enumerate(((), api.CHECKS)):
+            for n, checks in enumerate(((), arguments.CHECKS)):
                 gc.collect()
                 began = time.process_time()
                 outcome = execute(

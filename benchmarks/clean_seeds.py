@@ -18,6 +18,7 @@ import numpy as np
 from corpus import Kernel, arguments, kernels, machine
 
 from pallasite import Diagnostic, api
+from pallasite.arguments import CHECKS
 from pallasite.interpreter.run import execute, prepare
 from pallasite.tools.tpu_run import device_inputs
 
@@ -33,7 +34,7 @@ def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
     expected: list[Any] = []
     for seed in range(seeds):
         outcome = execute(
-            lowered, inputs, target=model, seed=seed, checks=api.CHECKS, prepared=prepared,
+            lowered, inputs, target=model, seed=seed, checks=CHECKS, prepared=prepared,
             devices=len(inputs),
         )  # fmt: skip
         outputs = [array.tobytes() for array in outcome.all()]

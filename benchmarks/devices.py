@@ -19,7 +19,7 @@ import time
 import numpy as np
 from corpus import machine
 
-from pallasite import api
+from pallasite import api, arguments
 from pallasite.interpreter.run import execute
 
 BLOCK = "memref<8x128xf32, #tpu.memory_space<any>>"
@@ -123,7 +123,7 @@ def main() -> None:
     p.add_argument("--check", default="", help="sanitizers")
     p.add_argument("--profile", action="store_true")
     o = p.parse_args()
-    checks = api.checks_named(o.check)
+    checks = arguments.checks(o.check)
     profile = cProfile.Profile()
     if o.profile:
         profile.enable()

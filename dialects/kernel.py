@@ -85,6 +85,8 @@ def call_of(module: ModuleOp) -> Call | None:
     aliases = tuple(zip(numbers[::2], numbers[1::2], strict=True))
     if not all(0 <= i < len(operands) and 0 <= o < len(results) for i, o in aliases):
         raise _no_call(module, f"{len(operands)} operands, {len(results)} results", flat)
+    if any(len(set(side)) < len(aliases) for side in zip(*aliases, strict=True)):
+        raise _no_call(module, "no operand and no result is aliased twice", flat)
     text = entry.data.get("settings")
     try:
         settings = json.loads(text.data) if isinstance(text, StringAttr) else None

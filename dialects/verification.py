@@ -12,6 +12,7 @@ from typing import cast
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
+from xdsl.parser import ForwardDeclaredValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
@@ -85,11 +86,31 @@ def _check_calls(module: ModuleOp) -> None:
 
 
 def _located(module: ModuleOp, error: Exception) -> VerifyError:
+    undefined = _undefined(module)
+    if undefined is not None:
+        return undefined
     culprit = _named_culprit(error) or _culprit(module)
     rule = _rule(error)
     if culprit is None:
         return VerifyError("invalid-module", rule, source_location(module))
     return _broken(culprit, rule)
+
+
+def _undefined(module: ModuleOp) -> VerifyError | None:
+    """A name that the text uses and defines out of its sight only, on which verifiers stumble."""
+    for op in module.walk():
+        for number, operand in enumerate(op.operands):
+            if isinstance(operand, ForwardDeclaredValue):
+                return _unseen(op, number)
+    return None
+
+
+def _unseen(op: Operation, number: int) -> VerifyError:
+    return VerifyError(
+        "use-before-definition",
+        f"'{op.name}': operand {number} is used before it is defined",
+        source_location(op),
+    )
 
 
 def _broken(op: Operation, rule: str) -> VerifyError:
@@ -152,11 +173,7 @@ def _check_region(region: Region, visible: set[SSAValue]) -> None:
         for op in block.ops:
             for number, operand in enumerate(op.operands):
                 if operand not in visible:
-                    raise VerifyError(
-                        "use-before-definition",
-                        f"'{op.name}': operand {number} is used before it is defined",
-                        source_location(op),
-                    )
+                    raise _unseen(op, number)
             for inner in op.regions:
                 _check_region(inner, visible)
             visible.update(op.results)

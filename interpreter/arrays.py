@@ -98,9 +98,17 @@ def type_text(type: TensorType[Attribute]) -> str:
     return f"{dtype_of(type.element_type).name}{list(type.get_shape())}"
 
 
+def as_array(value: Any, what: str) -> Array:
+    """`value` as NumPy sees it; a `UsageError` if it has no shape."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise UsageError("array-mismatch", f"expected an array for {what}: {error}") from error
+
+
 def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     """`array` with the dtype of `type`; a `UsageError` if its shape or dtype is another one."""
-    array = np.asarray(array)
+    array = as_array(array, what)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     expected = dtype_of(type.element_type)

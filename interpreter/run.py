@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Literal, cast
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation
 
+from pallasite import arguments
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
@@ -287,25 +287,27 @@ def call_for(
     aliases: Mapping[int, int] | None,
 ) -> Call:
     """The call that the arguments describe, for modules that record none."""
+    inputs = arguments.array_list(inputs, "inputs")
     bounds = dynamic_bounds(kernel)
-    arguments = (*kernel.prefetch, *kernel.operands)
-    if not bounds <= len(inputs) <= bounds + len(arguments):
+    refs = (*kernel.prefetch, *kernel.operands)
+    if not bounds <= len(inputs) <= bounds + len(refs):
         raise UsageError(
             "input-count",
-            f"expected at most {bounds + len(arguments)} inputs, got {len(inputs)}",
+            f"expected at most {bounds + len(refs)} inputs, got {len(inputs)}",
             source_location(kernel.func),
         )
     operands = [arrays.tensor_of((), arrays.element_named("int32"))] * bounds
-    for array, argument in zip(inputs[bounds:], arguments, strict=False):
-        operands.append(_operand_type(np.asarray(array), argument))
-    outputs = arguments[len(operands) - bounds :]
+    for array, argument in zip(inputs[bounds:], refs, strict=False):
+        operands.append(_operand_type(arrays.as_array(array, "an input"), argument))
+    outputs = refs[len(operands) - bounds :]
     if results is None:
         types = [_whole_type(argument, kernel) for argument in outputs]
     else:
         types = [
-            arrays.tensor_of(tuple(shape), arrays.element_named(dtype)) for shape, dtype in results
+            arrays.tensor_of(shape, arrays.element_named(dtype))
+            for shape, dtype in arguments.result_types(results)
         ]
-    return Call(tuple(operands), tuple(types), tuple((aliases or {}).items()))
+    return Call(tuple(operands), tuple(types), arguments.alias_pairs(aliases))
 
 
 def _operand_type(array: Array, argument: BlockArgument) -> TensorType[Attribute]:
@@ -331,7 +333,8 @@ def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute
     return arrays.tensor_of(memref.get_shape(), memref.element_type)
 
 
-def _checked_inputs(call: Call, inputs: Sequence[Any]) -> list[Array]:
+def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
+    inputs = arguments.array_list(inputs, "inputs")
     if len(inputs) != len(call.operands):
         raise UsageError(
             "input-count", f"expected {len(call.operands)} inputs, got {len(inputs)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import pallasite
-from pallasite import api
+from pallasite import api, arguments
 from pallasite.diagnostics import Diagnostic, ReadError, Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import call_of
 
@@ -128,6 +129,66 @@ def test_wrong_inputs_say_what_was_expected() -> None:
     refused(UsageError, "got float64", module, [good, good.astype(np.float64)])
 
 
+X = np.zeros((16, 256), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("expected a module, as pallasite.parse gives, got 'text'", {"module": "text"}),
+        ("expected a module, as pallasite.parse gives, got None", {"module": None}),
+        ("expected a list of inputs, got None", {"inputs": None}),
+        ("expected a list of inputs, got ", {"inputs": (x for x in [X] * 1000)}),
+        ("expected an array for an input", {"inputs": [[[1], [1, 2]], X]}),
+        ("expected a list of inputs for each device, got 3", {"inputs": 3, "devices": 2}),
+        ("expected a list of inputs, got None", {"inputs": [[X, X], None], "devices": 2}),
+        ("expected checks of race, init, bounds, sync, all, got 3", {"checks": 3}),
+        ("expected a whole number for the seed, got 1.5", {"seed": 1.5}),
+        ("expected a whole number for devices, got '2'", {"devices": "2"}),
+        ("expected max_steps of at least 1, got 0", {"max_steps": 0}),
+        ("expected a whole number for max_memory, got 'all'", {"max_memory": "all"}),
+        ("expected a list of passes, got 'lower-to-dma'", {"passes": "lower-to-dma"}),
+        ("expected passes, which are objects and not names", {"passes": ["lower-to-dma"]}),
+        ("expected results as a list of (shape, dtype), got 3", {"results": 3}),
+        ("expected results as a list of (shape, dtype), got ((16,", {"results": [(X.shape,)]}),
+        ("expected a shape, got 256", {"results": [(256, "float32")]}),
+        ("expected a whole number for a size, got 2.5", {"results": [((2.5, 2), "float32")]}),
+        ("expected sizes of at least 0, got -1", {"results": [((-1, 2), "float32")]}),
+        ("expected aliases as a dict from operands to results, got 3", {"aliases": 3}),
+        ("expected a whole number for an aliased operand, got 'a'", {"aliases": {"a": 0}}),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_say_what_was_expected(message: str, options: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"module": bare(), "inputs": [X, X], **options}
+    with pytest.raises(UsageError, match=re.escape(message)):
+        pallasite.run(**given)
+
+
+def test_sources_are_text_or_bytes() -> None:
+    data = (DATA / "io_alias.stablehlo.mlir").read_bytes()
+    assert str(pallasite.parse(bytearray(data))) == str(pallasite.parse(data))
+    for source in (None, 3, DATA):
+        with pytest.raises(UsageError, match="expected the text or bytes of a module"):
+            pallasite.parse(source)  # pyright: ignore
+    with pytest.raises(UsageError, match="expected a whole number for the call"):
+        pallasite.parse(data, call="first")  # pyright: ignore
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    y = X[:, :128]
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    here = pallasite.run(module, [y, y], seed=3)
+    there = pallasite.run(
+        module, [y, y], seed=np.int64(3), devices=np.int32(1), max_steps=np.int64(10**6)
+    )  # pyright: ignore
+    np.testing.assert_array_equal(here, there)
+
+
+def test_no_result_is_aliased_twice() -> None:
+    with pytest.raises(VerifyError, match="aliased twice"):
+        pallasite.run(bare(), [X, X], results=[(X.shape, "float32")], aliases={0: 0, 1: 0})
+
+
 def test_byte_order_of_inputs_is_not_the_kernels_business() -> None:
     module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
     x = np.arange(2048, dtype=np.float32).reshape(16, 128)
@@ -207,9 +268,9 @@ def test_unsupported_kernels_are_refused_at_their_line() -> None:
 
 
 def test_checks_by_name() -> None:
-    assert api.checks_named("all") == api.CHECKS
-    assert api.checks_named("race, init") == ("race", "init")
-    assert api.checks_named(()) == ()
+    assert arguments.checks("all") == arguments.CHECKS
+    assert arguments.checks("race, init") == ("race", "init")
+    assert arguments.checks(()) == ()
 
 
 def test_random_inputs_depend_on_the_seed_only() -> None:

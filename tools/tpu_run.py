@@ -134,16 +134,18 @@ class Session:
         return ("finding", FINDING) if outcome.findings else ("ok", OK)
 
     def _execute(self) -> Outcome:
-        from pallasite import api
+        from pallasite import api, arguments
         from pallasite.dialects.kernel import call_of
         from pallasite.lowering.pipelines import check_form
         from pallasite.tools.pass_options import chosen_passes
 
         o = self.options
         api.target_named(o.target)
-        api.checks_named(o.check)
+        o.check = arguments.checks(o.check)
         self.passes = chosen_passes(o, o.target)
-        api.check_seed(o.seed)
+        arguments.seed(o.seed)
+        arguments.limit(o.max_steps, "--max-steps")
+        arguments.limit(o.max_memory, "--max-memory")
         began = time.perf_counter()
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
@@ -183,10 +185,10 @@ class Session:
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:
         """The operands of each device."""
-        from pallasite import api
+        from pallasite import arguments
 
         o = self.options
-        api.check_devices(o.devices)
+        arguments.devices(o.devices)
         return device_inputs(module, o.inputs, o.devices, o.seed, o.max_memory)
 
     def _simulate(
@@ -200,7 +202,7 @@ class Session:
             module, inputs, target=api.target_named(o.target),
             # A seed of the user's picks other random orders, not the order as late as possible.
             seed=conditions.seed and (o.seed or conditions.seed) if conditions else o.seed,
-            checks=api.checks_named(o.check), devices=o.devices, driver=o.driver,
+            checks=o.check, devices=o.devices, driver=o.driver,
             max_steps=o.max_steps, max_memory=o.max_memory,
             poison=conditions.poison if conditions else 0, profile=o.profile,
             unordered=o.unordered,

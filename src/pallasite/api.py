@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite import arguments
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from pallasite.interpreter.run import Driver, Outcome
 
 DEFAULT_TARGET = "v5e"
-CHECKS = ("race", "init", "bounds", "sync")
-MOST_DEVICES = 1 << 14
-"""More than any slice of TPUs has."""
 
 
 @contextmanager
@@ -70,6 +68,7 @@ def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> Modul
     or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
     from pallasite.frontend import read
 
+    source, call = arguments.source_of(source), arguments.whole_number(call, "the call")
     with diagnosed("reading the module"):
         module = read(source, name, call)
         verify(module)
@@ -80,7 +79,7 @@ def verify(module: ModuleOp) -> None:
     """Raises `VerifyError` if `module` breaks a rule of its operations, or of SSA dominance."""
     from pallasite.dialects import verification
 
-    verification.verify(module)
+    verification.verify(arguments.module_of(module))
 
 
 def target_named(name: str) -> Target:
@@ -89,30 +88,6 @@ def target_named(name: str) -> Target:
         known = ", ".join(TARGETS)
         raise UsageError("unknown-target", f"expected a target of {known}, got {name!r}")
     return TARGETS[name]
-
-
-def checks_named(names: Iterable[str]) -> tuple[str, ...]:
-    """The sanitizers of those names; `all` means every one."""
-    if isinstance(names, str):
-        names = [name.strip() for name in names.split(",") if name.strip()]
-    wanted = list(names)
-    for name in wanted:
-        if name not in (*CHECKS, "all"):
-            known = ", ".join((*CHECKS, "all"))
-            raise UsageError("unknown-check", f"expected checks of {known}, got {name!r}")
-    return CHECKS if "all" in wanted else tuple(dict.fromkeys(wanted))
-
-
-def check_devices(devices: int) -> None:
-    """Raises a `UsageError` unless that many devices can be modelled."""
-    if not 1 <= devices <= MOST_DEVICES:
-        raise UsageError("device-count", f"expected 1 to {MOST_DEVICES} devices, got {devices}")
-
-
-def check_seed(seed: int) -> None:
-    """Raises a `UsageError` unless random numbers can start from that seed."""
-    if seed < 0:
-        raise UsageError("negative-seed", f"expected a seed of at least 0, got {seed}")
 
 
 def lower(
@@ -138,7 +113,9 @@ def lower(
     from pallasite.passes.plugins import blamed
 
     model = target_named(target)
-    present = check_form(module, form)
+    passes = arguments.passes(passes)
+    arguments.called(after_pass, "after_pass")
+    present = check_form(arguments.module_of(module), form)
     if present == "pallas":
         # The form's rules are its verifiers; the lowering relies on them.
         verify(module)
@@ -252,7 +229,7 @@ def run(
     )  # fmt: skip
     if outcome.findings:
         raise outcome.findings[0]
-    return outcome.outputs if devices > 1 else outcome.outputs[0]
+    return outcome.outputs if len(outcome.outputs) > 1 else outcome.outputs[0]
 
 
 def simulate(
@@ -282,16 +259,18 @@ def simulate(
     `pallas` and `mosaic`).
     """
     model = target_named(target)
-    wanted = checks_named(checks)
+    wanted = arguments.checks(checks)
     if driver not in ("compiled", "reference"):
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")
-    check_devices(devices)
-    check_seed(seed)
+    devices, seed = arguments.devices(devices), arguments.seed(seed)
+    max_steps = arguments.limit(max_steps, "max_steps")
+    max_memory = arguments.limit(max_memory, "max_memory")
+    inputs = arguments.array_list(inputs, "inputs" if devices == 1 else "inputs for each device")
     from pallasite.interpreter.run import execute
     from pallasite.lowering.pipelines import check_form
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
-    check_form(module, form)
+    check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
     lowered = lower(
         module, form, target, passes=passes, allow_beyond_reference=allow_beyond_reference
@@ -317,8 +296,9 @@ def random_inputs(
     from pallasite.dialects.kernel import call_of
     from pallasite.interpreter.run import check_arrays
 
-    check_seed(seed)
-    call = call_of(module)
+    seed, devices = arguments.seed(seed), arguments.devices(devices)
+    max_memory = arguments.limit(max_memory, "max_memory")
+    call = call_of(arguments.module_of(module))
     if call is None:
         raise UsageError(
             "unknown-operands", "the module does not record its operands; give inputs, or --like"

@@ -92,3 +92,16 @@ def test_what_would_have_no_meaning(body: str, message: str) -> None:
     arguments = f"%m: {REF}, %v: vector<8x128xf32>, %w: vector<2x8x128xf32>, %i: index"
     with pytest.raises(VerifyError, match=re.escape(message)):
         pallasite.parse(f"func.func @f({arguments}) {{\n{body}\nfunc.return }}")
+
+
+def test_names_that_are_defined_out_of_sight() -> None:
+    text = """func.func @f(%m: memref<4xi32>) {
+  %a = arith.constant 0 : i32
+  scf.for %i = %a to %n step %a : i32 {
+    %n = arith.constant 4 : i32
+    scf.yield
+  }
+  func.return
+}"""
+    with pytest.raises(VerifyError, match="operand 1 is used before it is defined"):
+        pallasite.parse(text)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from pallasite.api import checks_named, target_named
+from pallasite import arguments
+from pallasite.api import target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
@@ -105,12 +106,19 @@ def settings_of(
     target_named(target)
     if form not in FORMS:
         raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
-    chosen = tuple(passes)
+    chosen = arguments.passes(passes)
     try:
         # Programs that JAX has compiled are found again by their settings.
         hash(chosen)
     except TypeError as error:
         raise UsageError("unhashable-pass", f"expected hashable passes: {error}") from error
     return Settings(
-        target, form, checks_named(checks), seed, max_steps, max_memory, unordered, chosen
+        target,
+        form,
+        arguments.checks(checks),
+        arguments.seed(seed),
+        arguments.limit(max_steps, "max_steps"),
+        arguments.limit(max_memory, "max_memory"),
+        unordered,
+        chosen,
     )

@@ -1,0 +1,154 @@
+"""What callers of the library may pass: each function gives the argument, as its user wants it.
+
+Anything else is a `UsageError` that says what was expected, not what went wrong because of it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import UsageError
+
+CHECKS = ("race", "init", "bounds", "sync")
+MOST_DEVICES = 1 << 14
+"""More than any slice of TPUs has."""
+
+
+def source_of(value: Any) -> str | bytes:
+    """The text or bytes of a module."""
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    if not isinstance(value, str | bytes):
+        raise _wrong("the text or bytes of a module (of a file: path.read_bytes())", value)
+    return value
+
+
+def module_of(value: Any) -> ModuleOp:
+    """A module."""
+    if not isinstance(value, ModuleOp):
+        raise _wrong("a module, as pallasite.parse gives", value)
+    return value
+
+
+def whole_number(value: Any, what: str) -> int:
+    """An int, also one of NumPy's."""
+    try:
+        return operator.index(cast(SupportsIndex, value))
+    except TypeError:
+        raise _wrong(f"a whole number for {what}", value) from None
+
+
+def limit(value: Any, what: str) -> int | None:
+    """What a run may take; None stands for the default."""
+    if value is None:
+        return None
+    number = whole_number(value, what)
+    if number < 1:
+        raise UsageError("limit", f"expected {what} of at least 1, got {number}")
+    return number
+
+
+def devices(value: Any) -> int:
+    """How many devices to model."""
+    number = whole_number(value, "devices")
+    if not 1 <= number <= MOST_DEVICES:
+        raise UsageError("device-count", f"expected 1 to {MOST_DEVICES} devices, got {number}")
+    return number
+
+
+def seed(value: Any) -> int:
+    """What random numbers start from."""
+    number = whole_number(value, "the seed")
+    if number < 0:
+        raise UsageError("negative-seed", f"expected a seed of at least 0, got {number}")
+    return number
+
+
+def checks(value: Any) -> tuple[str, ...]:
+    """The sanitizers of those names, or of a list with commas; `all` means every one."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    known = ", ".join((*CHECKS, "all"))
+    if not isinstance(value, Iterable):
+        raise _wrong(f"checks of {known}", value)
+    wanted = list(cast("Iterable[Any]", value))
+    for name in wanted:
+        if name not in (*CHECKS, "all"):
+            raise UsageError("unknown-check", f"expected checks of {known}, got {name!r}")
+    return CHECKS if "all" in wanted else tuple(dict.fromkeys(wanted))
+
+
+def array_list(value: Any, what: str) -> Sequence[Any]:
+    """A list of arrays, or an array whose rows they are."""
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
+        return cast("Sequence[Any]", value)
+    raise _wrong(f"a list of {what}", value)
+
+
+def passes(value: Any) -> tuple[ModulePass, ...]:
+    """Passes to run."""
+    given = _listed(value, "a list of passes")
+    for step in given:
+        if not isinstance(step, ModulePass):
+            raise _wrong("passes, which are objects and not names or classes", step)
+    return tuple(given)
+
+
+def result_types(value: Any) -> list[tuple[tuple[int, ...], Any]]:
+    """The types of results, as pairs of shape and dtype."""
+    expected = "results as a list of (shape, dtype)"
+    found: list[tuple[tuple[int, ...], Any]] = []
+    for pair in _listed(value, expected):
+        shape, dtype = _pair(pair, expected)
+        found.append((tuple(_size(n) for n in _listed(shape, "a shape")), dtype))
+    return found
+
+
+def alias_pairs(value: Any) -> tuple[tuple[int, int], ...]:
+    """Which operand is which result; None stands for none."""
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        raise _wrong("aliases as a dict from operands to results", value)
+    return tuple(
+        (whole_number(i, "an aliased operand"), whole_number(o, "an aliased result"))
+        for i, o in cast("Mapping[Any, Any]", value).items()
+    )
+
+
+def called(value: Any, what: str) -> Callable[..., Any] | None:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise _wrong(f"a function for {what}", value)
+    return value
+
+
+def _size(value: Any) -> int:
+    number = whole_number(value, "a size")
+    if number < 0:
+        raise UsageError("array-type", f"expected sizes of at least 0, got {number}")
+    return number
+
+
+def _listed(value: Any, what: str) -> list[Any]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise _wrong(what, value)
+    return list(cast("Iterable[Any]", value))
+
+
+def _pair(value: Any, what: str) -> tuple[Any, Any]:
+    parts = _listed(value, what)
+    if len(parts) != 2:
+        raise _wrong(what, value)
+    return parts[0], parts[1]
+
+
+def _wrong(expected: str, got: Any) -> UsageError:
+    shown = repr(got)
+    shown = shown if len(shown) <= 60 else type(got).__name__
+    return UsageError("argument", f"expected {expected}, got {shown}")
