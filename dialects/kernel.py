@@ -229,11 +229,36 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
     return None
 
 
+MOST_STEPS = (1 << 31) - 2
+"""Of a grid, and along each of its axes."""
+
+
+def broken_grid_rule(sizes: Sequence[int]) -> str | None:
+    """What is wrong with the sizes of a grid, None if nothing is.
+
+    libtpu: "iteration_bounds should be between 0 and 2147483646"; it counts steps from the outer
+    axis inwards in an int. Loops of later forms count in i32, too.
+    """
+    steps = 1
+    for axis, size in enumerate(sizes):
+        if size == DYNAMIC:
+            continue
+        if not 0 <= size <= MOST_STEPS:
+            return f"expected grid sizes of at least 0 and at most {MOST_STEPS}, got {size}"
+        steps *= size
+        if steps > MOST_STEPS:
+            return f"expected a grid of at most {MOST_STEPS} steps, got {steps} in {axis + 1} axes"
+    return None
+
+
 def describe_kernel(func: FuncOp) -> Kernel:
     """Sorts the arguments of kernel `func`; raises ValueError naming a broken convention."""
     attributes = func.attributes
     bounds = attributes.get("iteration_bounds")
     grid = tuple(_integers(bounds)) if bounds is not None else None
+    broken = broken_grid_rule(grid or ())
+    if broken is not None:
+        raise ValueError(broken)
     semantics = attributes.get("dimension_semantics")
     names = tuple(
         str(s).split("<")[-1].rstrip(">")

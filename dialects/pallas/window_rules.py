@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import EffectInstance, MemoryEffectKind, get_effects
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.kernel import broken_grid_rule
 from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
 from pallasite.dialects.pallas.base import DYNAMIC
 from pallasite.dialects.pallas.scope import check_yield
@@ -33,9 +34,9 @@ def check_axes(
 ) -> None:
     """One name and one kind per axis; mapped axes exist."""
     rank = len(sizes)
-    for size in sizes:
-        if size != DYNAMIC and size < 0:
-            raise VerifyException(f"expected grid sizes of at least 0, got {size}")
+    broken = broken_grid_rule(sizes)
+    if broken is not None:
+        raise VerifyException(broken)
     if semantics and len(semantics) != rank:
         raise VerifyException(
             f"expected the semantics of all {rank} axes of the grid or of none, "

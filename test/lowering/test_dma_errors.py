@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import pallasite
@@ -69,6 +71,38 @@ def test_refusals(code: str) -> None:
         WindowsToDmaPass().apply(make_context(), module)
     assert caught.value.code == code
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize("form", ["mosaic", "dma"])
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ("-1", "at most 2147483646, got -1"),
+        ("2147483647", "at most 2147483646, got 2147483647"),
+        ("1099511627776", "at most 2147483646, got 1099511627776"),
+        ("32768, 32768, 2", "got 2147483648 in 3 axes"),
+        ("32768, 65536, 0", "got 2147483648 in 2 axes"),
+    ],
+)
+def test_grids_that_nobody_counts(bounds: str, words: str, form: str) -> None:
+    """libtpu was asked about these (v5e); it takes 32768, 16384, 2."""
+    axes = bounds.count(",") + 1
+    module = read(many_axes(bounds, axes))
+    with pytest.raises(pallasite.Diagnostic, match=words) as caught:
+        pallasite.lower(module, form)
+    assert caught.value.code == "kernel-signature" and caught.value.location is not None
+
+
+def many_axes(bounds: str, axes: int) -> str:
+    """`KERNEL` with a grid of these sizes."""
+    kinds = ", ".join(["#tpu.dimension_semantics<arbitrary>"] * axes)
+    text = KERNEL.replace("array<i64: 4>", f"array<i64: {bounds}>")
+    text = re.sub(r"semantics = \[.*?\]", f"semantics = [{kinds}]", text)
+    return text.replace("%i: i32", "%i: i32" + "".join(f", %i{n}: i32" for n in range(1, axes)))
+
+
+def test_the_largest_grid_that_is_counted() -> None:
+    pallasite.lower(read(many_axes("32768, 16384, 2", 3)), "dma")
 
 
 def test_a_block_has_the_shape_of_the_ref() -> None:

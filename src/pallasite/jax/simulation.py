@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from pallasite import arguments
 from pallasite.api import DEFAULT_TARGET, target_named
 from pallasite.diagnostics import Note, Unsupported, UsageError
 from pallasite.jax import hooks
@@ -127,6 +128,7 @@ def trace(
     form: str = "pallas",
 ) -> ModuleOp:
     """Kernel number `call` of `f` for arguments like `args`: see `kernels`."""
+    call = arguments.whole_number(call, "the call")
     modules = kernels(f, *args, target=target, form=form)
     if not 0 <= call < len(modules):
         raise UsageError(

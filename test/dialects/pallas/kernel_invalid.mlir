@@ -1,7 +1,15 @@
 // RUN: tpu-opt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// CHECK: 'pallas.kernel': expected grid sizes of at least 0, got -1
+// CHECK: 'pallas.kernel': expected grid sizes of at least 0 and at most 2147483646, got -1
 pallas.kernel @k grid (-1)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
+// CHECK: 'pallas.kernel': expected a grid of at most 2147483646 steps, got 4294967296 in 2 axes
+pallas.kernel @k grid (65536, 65536)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
 {
 }
