@@ -27,6 +27,9 @@ from pallasite.layouts.strategies_pairs import by_packing, by_pairing, pairs_of,
 FEW_REGISTERS = 64
 """Destinations for which gathers are tried although transposes would do."""
 
+_DEAR = 6
+"""Unless a transpose costs more than so much for each of them: a gather, and what goes with it."""
+
 LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
 
@@ -71,8 +74,9 @@ class Search:
         packing = self._move.destination[0].packing
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
         thorough = self._turned is None
-        if not thorough and len(found.register) > FEW_REGISTERS:
-            return self._plans
+        if self._turned is not None and len(found.register) > FEW_REGISTERS:
+            if self._turned.cost <= _DEAR * costs.copies * len(found.register):
+                return self._plans
         if self._plans and found.register.size > HUGE:
             return self._plans
         words = whole_words(found, packing)
