@@ -31,6 +31,7 @@ from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.strategies_packed import scattered
 from pallasite.layouts.strategies_pairs import is_paired
+from pallasite.layouts.strategies_small_blocks import by_stacking
 from pallasite.layouts.strategies_transpose import (
     append,
     by_aligning,
@@ -59,6 +60,9 @@ _MANY_SOURCES = 1024
 _FEW_ROWS, _MANY_ROWS = 16, 64
 """Rows of so few are not cut anew through chunks; through words of their own, if that is best."""
 
+_SOME_STARTS = np.arange(0, LANES, 8)
+"""Lanes at which plans are checked that are put together of checked ones."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -66,6 +70,20 @@ _LOG = logging.getLogger(__name__)
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
+    made = _plan(move, costs)
+    stacked = by_stacking(move, costs, plan, made)
+    if stacked is None:
+        return made
+    layout, shape = move.destination
+    checked = corners(layout.grid_shape(shape))
+    if performs(stacked, move, _SOME_STARTS, checked):
+        return stacked
+    _LOG.debug("strategy '%s' planned wrongly: %s", stacked.how, move)
+    return made
+
+
+def _plan(move: Move, costs: Costs) -> Plan:
+    """The plan of `move` as it is."""
     made = _by_copies(move, costs) or _by_axes(move, costs)
     if made is not None:
         return made

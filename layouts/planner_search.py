@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from itertools import product
 
+import numpy as np
+
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_budget import TooDear
@@ -29,6 +31,11 @@ FEW_REGISTERS = 64
 
 _DEAR = 6
 """Unless a transpose costs more than so much for each of them: a gather, and what goes with it."""
+
+_FINE = 1 << 14
+"""But not if more stretches of rows, or elements of them, would have to be looked at."""
+_SHARED = 1.5
+"""Nor if a step for each register that each of them needs would cost so many times as much."""
 
 LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
@@ -74,9 +81,8 @@ class Search:
         packing = self._move.destination[0].packing
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
         thorough = self._turned is None
-        if self._turned is not None and len(found.register) > FEW_REGISTERS:
-            if self._turned.cost <= _DEAR * costs.copies * len(found.register):
-                return self._plans
+        if self._turned is not None and not self._may_gather(self._turned.cost):
+            return self._plans
         if self._plans and found.register.size > HUGE:
             return self._plans
         words = whole_words(found, packing)
@@ -85,6 +91,26 @@ class Search:
         elif thorough or found.aligned:
             self._packed(packing)
         return self._plans
+
+    def _may_gather(self, cost: float) -> bool:
+        """Whether gathers may be cheaper than a transpose of that cost."""
+        found, copies = self._found, self._costs.copies
+        if len(found.register) <= FEW_REGISTERS:
+            return True
+        if cost <= _DEAR * copies * len(found.register):
+            return False
+        # Stretches that advance through rows or registers are looked at lane by lane.
+        wanted = found.register >= 0
+        lanes = np.where(wanted, found.lengths, 0).sum(2)
+        if (lanes.sum() if any(found.slopes[:2]) else wanted.size) > _FINE:
+            return False
+        if found.slopes[0]:
+            needed = lanes.max(1).sum()
+        else:
+            rows = np.sort(found.register.reshape(len(wanted), -1), axis=1)
+            needed = np.count_nonzero(rows[:, 0] >= 0)
+            needed += np.count_nonzero((rows[:, 1:] != rows[:, :-1]) & (rows[:, 1:] >= 0))
+        return bool(copies * needed <= _SHARED * cost)
 
     def _packed(self, packing: int) -> None:
         """Elements that move within words; what promises to be cheapest is tried first."""

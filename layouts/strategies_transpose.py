@@ -98,7 +98,7 @@ def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
                 wanted = VectorLayout(layout.bits, dim, layout.lane_dim, 0, column)
                 first = plan(Move.relayout(layout, shape, wanted), costs)
                 value, layout = append(program, first, [value]), wanted
-            value, layout = _transpose(program, value, layout, shape)
+            value, layout = transpose_value(program, value, layout, shape)
             values.append(value)
             turned.append((layout, shape))
         rest = plan(replace(move, sources=tuple(turned)), costs)
@@ -117,7 +117,7 @@ def append(program: Program, plan: Plan, operands: list[int]) -> int:
     return numbers[plan.result]
 
 
-def _transpose(
+def transpose_value(
     program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
 ) -> tuple[int, VectorLayout]:
     """Exchanges the roles of sublanes and lanes of a native layout."""

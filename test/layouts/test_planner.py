@@ -117,6 +117,14 @@ def test_equal_plans_for_equal_shapes_of_any_size():
     assert small.grid_instructions == large.grid_instructions
 
 
+def test_gathers_where_a_transpose_costs_more():
+    """A column for each of many rows: one block per row otherwise."""
+    move = Move.relayout(VectorLayout(32, 0, 1), (100, 32, 1), VectorLayout.native(3, 32))
+    made = plan(move, V6E)
+    assert "TransposeBlocks" not in made.count()
+    assert made.instructions <= 500
+
+
 def test_replication_of_differing_elements_is_refused():
     with pytest.raises(Unsupported, match="cannot replicate dimension 1 whose elements differ"):
         plan(Move.relayout(N2, (8, 128), VectorLayout.native(2, 32, 0, None)), V6E)

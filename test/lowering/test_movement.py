@@ -159,6 +159,25 @@ def test_elements_of_a_word_from_several_registers(
     check(moving.Case(move, lambda x: x.transpose(permutation)), target, TYPES[bits][0], 0)
 
 
+@pytest.mark.parametrize(
+    ("bits", "shape", "permutation", "target"),
+    [
+        (32, (2, 32, 4, 8), (1, 0, 3, 2), "v5e"),
+        (32, (16, 8, 128), (2, 1, 0), "v4"),
+        (32, (12, 30, 12), (2, 1, 0), "v6e"),
+        (16, (12, 4, 256), (2, 0, 1), "v6e"),
+    ],
+    ids=str,
+)
+def test_small_matrices_share_a_transposed_block(
+    bits: int, shape: tuple[int, ...], permutation: tuple[int, ...], target: str
+):
+    layout = VectorLayout.native(len(shape), bits)
+    move = Move.transpose((layout, shape), layout, permutation)
+    assert plan(move, Costs.of(get_target(target))).how.startswith("stack, transpose")
+    check(moving.Case(move, lambda x: x.transpose(permutation)), target, TYPES[bits][0], 0)
+
+
 @pytest.mark.parametrize(("bits", "target"), [(16, "v4"), (16, "v5e"), (8, "v5e")])
 def test_words_move_before_their_elements_part(bits: int, target: str):
     layout = VectorLayout.native(3, bits)
