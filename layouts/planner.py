@@ -28,6 +28,7 @@ from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import TooFine, Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies_change_rows import by_changing_rows
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.strategies_packed import scattered
 from pallasite.layouts.strategies_pairs import is_paired
@@ -39,6 +40,7 @@ from pallasite.layouts.strategies_transpose import (
     by_widening,
     turns_lanes,
 )
+from pallasite.layouts.vector_layout import VectorLayout
 
 __all__ = ["Costs", "plan"]
 
@@ -70,23 +72,26 @@ _LOG = logging.getLogger(__name__)
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
-    made = _plan(move, costs)
-    stacked = by_stacking(move, costs, plan, made)
-    if stacked is None:
-        return made
+    made = _by_copies(move, costs) or _by_axes(move, costs)
+    if made is None:
+        made = _plan(move, costs)
+        made = _composed(move, by_changing_rows(move, costs, plan, made.cost)) or made
+    return _composed(move, by_stacking(move, costs, plan, made)) or made
+
+
+def _composed(move: Move, made: Plan | None) -> Plan | None:
+    """A plan that is put together of checked ones, if it moves a few elements as it should."""
+    if made is None:
+        return None
     layout, shape = move.destination
-    checked = corners(layout.grid_shape(shape))
-    if performs(stacked, move, _SOME_STARTS, checked):
-        return stacked
-    _LOG.debug("strategy '%s' planned wrongly: %s", stacked.how, move)
-    return made
+    if performs(made, move, _SOME_STARTS, corners(layout.grid_shape(shape))):
+        return made
+    _LOG.debug("strategy '%s' planned wrongly: %s", made.how, move)
+    return None
 
 
 def _plan(move: Move, costs: Costs) -> Plan:
-    """The plan of `move` as it is."""
-    made = _by_copies(move, costs) or _by_axes(move, costs)
-    if made is not None:
-        return made
+    """The plan of `move` as a whole."""
     layout, shape = move.destination
     grid = layout.grid_shape(shape)
     if _is_widened(move, costs):
@@ -188,7 +193,12 @@ def _is_widened(move: Move, costs: Costs) -> bool:
 
 def _is_joined_again(move: Move, costs: Costs) -> bool:
     """Whether a transpose joins what a reshape parts: neighbours in a word, or a whole matrix."""
-    if len(move.steps) == 1:
+    native = all(la == VectorLayout.native(len(s), la.bits) for la, s in move.sources)
+    if (
+        len(move.steps) == 1
+        and native
+        and move.destination[0] == VectorLayout.native(len(move.destination[1]), move.bits)
+    ):
         return False
     try:
         found = trace(move, _FINE)

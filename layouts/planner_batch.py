@@ -82,11 +82,12 @@ def kept_dims(step: IndexStep, dims: Kept) -> Kept:
                 if step.shape[at + new] == extent
             }
         case Reshape():
-            there = {
-                inner[0]: outer[0]
-                for outer, inner in groups(step.source_shape, step.shape)
-                if len(outer) == len(inner) == 1
-            }
+            given = step.source_shape
+            pairs = [
+                ([d for d in inner if step.shape[d] > 1], [d for d in outer if given[d] > 1])
+                for outer, inner in groups(given, step.shape)
+            ]
+            there = {mine[0]: its[0] for mine, its in pairs if len(mine) == len(its) == 1}
         case _:
             return {}
     return {d: (there[at], off) for d, (at, off) in dims.items() if at in there}

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import carrier, poison, quiet
-from pallasite.layouts.move import Move, Repeat
+from pallasite.layouts.move import Move, Repeat, Reshape, Slice
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
@@ -185,6 +185,41 @@ def test_words_move_before_their_elements_part(bits: int, target: str):
     move = Move.reshape((layout, (64, 2, 128)), flat, (64, 256))
     assert plan(move, Costs.of(get_target(target))).how == "pack"
     check(moving.Case(move, lambda x: x.reshape(64, 256)), target, TYPES[bits][0], 0)
+
+
+@pytest.mark.parametrize(
+    ("bits", "shape", "result", "target"),
+    [
+        (32, (16, 12, 40), (16, 480), "v5e"),
+        (32, (24, 300), (24, 3, 100), "v4"),
+        (16, (16, 12, 40), (16, 480), "v6e"),
+        (16, (50, 150), (50, 3, 50), "v5e"),
+        (16, (16, 16), (16, 4, 4), "v4"),
+        (8, (2, 20, 3, 40), (2, 20, 120), "v5e"),
+        (8, (64, 128), (64, 4, 32), "v6e"),
+        (4, (64, 4, 32), (64, 128), "v6e"),
+    ],
+    ids=str,
+)
+def test_rows_change_before_or_after_they_are_cut(
+    bits: int, shape: tuple[int, ...], result: tuple[int, ...], target: str
+):
+    laid = VectorLayout.native(len(shape), bits), shape
+    move = Move.reshape(laid, VectorLayout.native(len(result), bits), result)
+    made = plan(move, Costs.of(get_target(target)))
+    assert made.how.startswith("rows apart")
+    check(moving.Case(move, lambda x: x.reshape(result)), target, TYPES[bits][0], 0)
+
+
+def test_rows_change_apart_of_a_part():
+    """Rows that begin within a word, and in another register than those of the result."""
+    layout = VectorLayout.native(3, 16)
+    reshape = Reshape((32, 12, 40), (32, 480))
+    part = Slice((17, 480), (9, 0), (1, 1))
+    flat = VectorLayout.native(2, 16, 3, 5)
+    move = Move(((layout, (32, 12, 40)),), (flat, (17, 480)), (reshape, part))
+    assert plan(move, Costs.of(get_target("v5e"))).how.startswith("rows apart")
+    check(moving.Case(move, lambda x: x.reshape(32, 480)[9:26]), "v5e", TYPES[16][0], 0)
 
 
 @pytest.mark.parametrize("bits", [32, 16])
