@@ -372,7 +372,11 @@ _REFERENCE = _merged(
         tpu.VectorLoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
         vector.LoadOp: (_short_rows, load_rule, part_of_tile_rule, _whole_alignment),
         tpu.VectorStoreOp: (
-            rank_rule, _byte_masks, _short_rows, part_of_tile_rule, _whole_alignment,
+            rank_rule,
+            _byte_masks,
+            _short_rows,
+            part_of_tile_rule,
+            _whole_alignment,
         ),
         vector.StoreOp: (_byte_masks, _short_rows, part_of_tile_rule, _whole_alignment),
     },

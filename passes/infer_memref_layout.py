@@ -186,8 +186,7 @@ def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Til
     if memory_space(source) not in ("vmem", None) or len(tiling.first) != 2 or len(shape) < 2:
         return False
     rows, held = tiling.tile_of(len(shape) - 2), source.get_shape()[-2]
-    start = constant_of(op.base_idx[-2])
-    return start is not None and start % rows == 0 and 0 < shape[-2] < min(rows, held)
+    return remainder(op.base_idx[-2], rows) == 0 and 0 < shape[-2] < min(rows, held)
 
 
 def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:

@@ -1,6 +1,6 @@
 """Slices for transfers of arrays whose tiles they cut, as slices of whole tiles.
 
-A row of several columns of tiles, or known rows within one tile, are found among rows of words:
+A row of several columns of tiles, or rows known to be of one tile, are found among rows of words:
 
     %r = tpu.memref_slice %x[%i, %j] : memref<64x256xf32, tiled<(8,128),[2,1]>> -> memref<1x256xf32>
 becomes
@@ -23,19 +23,22 @@ becomes
     %whole = tpu.reinterpret_cast %x : ... -> memref<40x256xf32, tiled<(8,128),[2,1]>>
     %tiles = tpu.memref_slice %whole[24, 0] : ... -> memref<16x256xf32, tiled<(8,128),[2,1]>>
     %r = tpu.reinterpret_cast %tiles : ... -> memref<13x256xf32, tiled<(8,128),[2,1]>>
+
+So is the end of an array of packed rows, which cuts a word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import add
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, memory_space, memref_of
+from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
@@ -45,37 +48,90 @@ MemRef = MemRefType[Attribute]
 
 def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     """Replaces `op` by slices of whole tiles; False if it is left as it is."""
-    if DYNAMIC_INDEX in op.mem_ref.type.get_shape():
+    source, result = op.mem_ref.type, op.result.type
+    if DYNAMIC_INDEX in source.get_shape():
         return False
+    padding, uses = _padding(op, tiling), list(op.result.uses)
+    padded = any(padding)
+    if padded:
+        whole = map(add, source.get_shape(), padding)
+        see_operand(op, laid_out(source, whole, tiling))
+        part = memref_of(
+            result.element_type, tuple(map(add, result.get_shape(), padding)), result.memory_space
+        )
+        Rewriter.replace_value_with_new_type(op.result, part)
     if _within_tiles(op, tiling):
-        _slice_rows_of_words(op, tiling)
+        sliced = _slice_rows_of_words(op, tiling)
     elif _cuts_column(op, tiling):
-        _slice_column(op, tiling)
-    elif _cut_ends(op, tiling):
-        _slice_padded(op, tiling)
+        sliced = _slice_column(op, tiling)
+    elif padded:
+        part = op.result.type
+        sliced = Rewriter.replace_value_with_new_type(
+            op.result, laid_out(part, part.get_shape(), tiling)
+        )
     else:
         return False
+    if padded:
+        _see_without_padding(sliced, result, uses)
     return True
 
 
+def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
+    """By how much the parts that reach the array's end, which cuts their last tile, or the rows
+    that share its last word, are smaller than those in memory."""
+    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+    per_word, padding = packing(bit_width(op.mem_ref.type.element_type)), [0] * len(shape)
+    for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
+        tile, known = tiling.tile_of(dim), constant_of(start)
+        rows = dim == len(shape) - 2
+        if not known or known + size != held or (rows and _within_tiles(op, tiling)):
+            continue
+        if known % tile == 0:
+            padding[dim] = -size % tile
+        elif rows and known % per_word == 0:
+            padding[dim] = -size % per_word
+    return padding
+
+
+def _see_without_padding(sliced: SSAValue, kind: MemRef, uses: list[Use]) -> None:
+    """Makes `uses` see `sliced` in the shape of `kind`."""
+    made, tiling = sliced.owner, tiling_of(sliced.type)
+    assert isinstance(made, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp) and tiling is not None
+    cut = made if isinstance(made, tpu.MemrefSliceOp) else made.input.owner
+    assert isinstance(cut, tpu.MemrefSliceOp)
+    view = tpu.ReinterpretCastOp(
+        operands=[sliced, [], list(cut.dynamic_sizes)],
+        result_types=[laid_out(kind, kind.get_shape(), tiling)],
+    )
+    view.location = made.location
+    Rewriter.insert_op(view, InsertPoint.after(made))
+    for use in uses:
+        use.operation.operands[use.index] = view.result
+
+
 def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
-    """Whether `op` takes one row, or known rows of one tile, of an array outside VMEM."""
+    """Whether `op` takes one row, or rows that are known to be of one tile, of an array outside
+    VMEM."""
     source = op.mem_ref.type
     shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
     if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
         return False
-    tile, start = tiling.tile_of(len(shape) - 2), constant_of(op.base_idx[-2])
+    tile, start = tiling.tile_of(len(shape) - 2), op.base_idx[-2]
     if tile <= per_word:
         return False
     if size == per_word == 1:
         return True
-    if start is None or not 0 < size < tile or memory_space(source) == "smem":
+    if not 0 < size < min(tile, shape[-2]) or shape[-1] <= LANES or memory_space(source) == "smem":
         return False
-    of_words = start % per_word == 0 == size % per_word
-    return of_words and start % tile + size <= tile and shape[-1] > LANES
+    if size % per_word or remainder(start, per_word) != 0:
+        return False
+    known = constant_of(start)
+    if known is not None:
+        return known % tile + size <= tile
+    return shape[-2] <= tile or (tile % size == 0 and remainder(start, size) == 0)
 
 
-def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
+def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     """Replaces `op` by a slice of the array seen as tiles of single rows of words."""
     source, result = op.mem_ref.type, op.result.type
     *leading, rows, columns = source.get_shape()
@@ -91,22 +147,36 @@ def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
 
     made: list[Operation] = []
 
-    def add(new: Operation) -> SSAValue:
+    def emit(new: Operation) -> SSAValue:
         new.location = op.location
         made.append(new)
         return new.results[0]
 
-    array = add(tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[view]))
+    array = emit(tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[view]))
     *starts, row, column = op.base_idx
-    count = add(arith.ConstantOp.from_int_and_width(tile, i32))
-    starts += [add(arith.DivUIOp(row, count)), add(arith.RemUIOp(row, count)), column]
-    sliced = add(
+    if rows <= tile:
+        number = emit(arith.ConstantOp.from_int_and_width(0, i32))
+    else:
+        count = emit(arith.ConstantOp.from_int_and_width(tile, i32))
+        number, row = emit(arith.DivUIOp(row, count)), emit(arith.RemUIOp(row, count))
+        if per_word > 1 and constant_of(op.base_idx[-2]) is None:
+            # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
+            row = emit(
+                tpu.AssumeMultipleOp(
+                    operands=[row],
+                    properties={"multiple": IntegerAttr(per_word, i32)},
+                    result_types=[i32],
+                )
+            )
+    starts += [number, row, column]
+    sliced = emit(
         tpu.MemrefSliceOp(operands=[array, starts, list(op.dynamic_sizes)], result_types=[part])
     )
-    found = add(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[rows_type]))
+    found = emit(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[rows_type]))
     Rewriter.insert_op(made, InsertPoint.before(op))
     op.result.replace_all_uses_with(found)
     Rewriter.erase_op(op)
+    return found
 
 
 def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
@@ -135,7 +205,7 @@ def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     )
 
 
-def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
+def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     """Takes `op` from the array seen as tiles of one row of words."""
     source, result = op.mem_ref.type, op.result.type
     per_word = packing(bit_width(source.element_type))
@@ -145,39 +215,9 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
         ((per_word, LANES), *tiling.tiles[1:]), (*(s * factor for s in outer), rows, columns)
     )
     see_operand(op, laid_out(source, source.get_shape(), fine))
-    Rewriter.replace_value_with_new_type(op.result, laid_out(result, result.get_shape(), fine))
-
-
-def _cut_ends(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
-    """The dimensions in which `op` takes whole tiles up to the array's end, which cuts the last."""
-    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
-    ends: list[int] = []
-    for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
-        tile, known = tiling.tile_of(dim), constant_of(start)
-        if known and known % tile == 0 and known + size == held and size % tile:
-            ends.append(dim)
-    return ends
-
-
-def _slice_padded(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
-    """Slices whole tiles of the padded array, and sees the part without its padding."""
-    source, result = op.mem_ref.type, op.result.type
-    whole, part, ends = list(source.get_shape()), list(result.get_shape()), _cut_ends(op, tiling)
-    for dim in ends:
-        tile = tiling.tile_of(dim)
-        whole[dim] += -whole[dim] % tile
-        part[dim] += -part[dim] % tile
-    see_operand(op, laid_out(source, whole, tiling))
-    uses = list(op.result.uses)
-    sliced = Rewriter.replace_value_with_new_type(op.result, laid_out(result, part, tiling))
-    view = tpu.ReinterpretCastOp(
-        operands=[sliced, [], list(op.dynamic_sizes)],
-        result_types=[laid_out(result, result.get_shape(), tiling)],
+    return Rewriter.replace_value_with_new_type(
+        op.result, laid_out(result, result.get_shape(), fine)
     )
-    view.location = op.location
-    Rewriter.insert_op(view, InsertPoint.after(op))
-    for use in uses:
-        use.operation.operands[use.index] = view.result
 
 
 def see_operand(op: tpu.MemrefSliceOp, kind: MemRef) -> None:

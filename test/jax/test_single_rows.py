@@ -146,6 +146,8 @@ PARTS = [
     ((40, 64), jnp.bfloat16, (None, 6)),
     ((40, 256), jnp.bfloat16, (12, 4)),
     ((64, 128), jnp.int8, (None, 20)),
+    ((8, 256), f32, (None, 3)),
+    ((6, 512), jnp.bfloat16, (None, 2)),
 ]
 
 
@@ -180,6 +182,45 @@ def test_parts_of_tiles(shape: Any, dtype: Any, part: Any, compiler: Any) -> Non
     rows = slice(first, first + size)
     np.testing.assert_array_equal(result, x.at[rows].multiply(2))
     lowered = pallasite.lower(trace(call, *arguments), "vreg")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message
+
+
+ENDS = [
+    ((13, 128), jnp.bfloat16, (12, 1)),
+    ((3, 512), jnp.bfloat16, (2, 1)),
+    ((23, 256), jnp.bfloat16, (20, 3)),
+    ((37, 128), jnp.int8, (12, 25)),
+    ((7, 256), jnp.int8, (4, 3)),
+]
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("shape", "dtype", "part"), ENDS)
+def test_ends_of_packed_arrays(shape: Any, dtype: Any, part: Any, compiler: Any) -> None:
+    """The last rows of an array, which share a word with padding, in HBM and in a buffer."""
+    start, size = part
+
+    def body(x: Any, whole: Any, o: Any, rows: Any) -> None:
+        end = pl.ds(start, size)
+        rows[...] = whole[...]
+        pltpu.sync_copy(x.at[end], rows.at[end])
+        pltpu.sync_copy(rows.at[end], o)
+
+    call = pl.pallas_call(
+        body,
+        in_specs=[HBM, pl.BlockSpec()],
+        out_specs=HBM,
+        out_shape=jax.ShapeDtypeStruct((size, shape[1]), dtype),
+        scratch_shapes=[pltpu.VMEM(shape, dtype)],
+    )
+    x = (jnp.arange(shape[0] * shape[1]).reshape(shape) % 60).astype(dtype)
+    with simulate(form="vreg", checks="race"):
+        result = jax.jit(call)(x, x)
+    np.testing.assert_array_equal(result, x[start:])
+    lowered = pallasite.lower(trace(call, x, x), "vreg")
     verdict = compile_ahead_of_time(
         lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
     )

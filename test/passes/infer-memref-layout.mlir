@@ -110,6 +110,36 @@ func.func @ends_of_arrays(%a: memref<37x200xf32, #tpu.memory_space<any>>) {
   func.return
 }
 
+// The last word of packed rows is cut from the padding that shares it.
+// CHECK-LABEL: func.func @ends_of_packed_rows(
+// CHECK:       tpu.reinterpret_cast %a : {{.*}} -> memref<24x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>
+// CHECK-NEXT:  tpu.reinterpret_cast {{.*}} -> memref<3x8x256xbf16, #tpu.tiled<(2,128)(2,1),[8,1,4]>
+// CHECK:       tpu.memref_slice {{.*}} -> memref<1x4x256xbf16, #tpu.tiled<(2,128)(2,1),[8,1,4]>
+// CHECK-NEXT:  tpu.memref_squeeze {{.*}} -> memref<4x256xbf16, #tpu.tiled<(2,128)(2,1),[1,4]>
+// CHECK-NEXT:  tpu.reinterpret_cast {{.*}} -> memref<3x256xbf16, #tpu.tiled<(2,128)(2,1),[1,4]>
+func.func @ends_of_packed_rows(%a: memref<23x256xbf16, #tpu.memory_space<any>>) {
+  %c0 = arith.constant 0 : i32
+  %c20 = arith.constant 20 : i32
+  %0 = tpu.memref_slice %a[%c20, %c0] : memref<23x256xbf16, #tpu.memory_space<any>> -> memref<3x256xbf16, #tpu.memory_space<any>>
+  func.return
+}
+
+// Rows of the only tile, or of one tile, may begin at a place known at run time.
+// CHECK-LABEL: func.func @rows_of_one_tile_at_any_place(
+// CHECK:       tpu.reinterpret_cast %a : {{.*}} -> memref<1x8x256xf32, #tpu.tiled<(1,128),[16,1,8]>
+// CHECK-NEXT:  [[ZERO:%.+]] = arith.constant 0 : i32
+// CHECK-NEXT:  tpu.memref_slice {{.*}}[[[ZERO]], %i, {{.*}} -> memref<1x3x256xf32, {{.*}}
+// CHECK:       [[ROW:%.+]] = arith.remui %j
+// CHECK-NEXT:  [[WORD:%.+]] = tpu.assume_multiple [[ROW]], 2 : i32
+// CHECK-NEXT:  tpu.memref_slice {{.*}}, [[WORD]], {{.*}} -> memref<1x4x256xbf16, {{.*}}
+func.func @rows_of_one_tile_at_any_place(%a: memref<7x256xf32, #tpu.memory_space<any>>, %b: memref<64x256xbf16, #tpu.memory_space<any>>, %i: i32, %k: i32) {
+  %c0 = arith.constant 0 : i32
+  %j = tpu.assume_multiple %k, 4 : i32
+  %0 = tpu.memref_slice %a[%i, %c0] : memref<7x256xf32, #tpu.memory_space<any>> -> memref<3x256xf32, #tpu.memory_space<any>>
+  %1 = tpu.memref_slice %b[%j, %c0] : memref<64x256xbf16, #tpu.memory_space<any>> -> memref<4x256xbf16, #tpu.memory_space<any>>
+  func.return
+}
+
 // A transfer of packed rows within a tile wants rows of words; loads shift them.
 // CHECK-LABEL: func.func @packed_rows_of_a_transfer(
 // CHECK:       memref.alloca() : memref<32x256xbf16, #tpu.tiled<(2,128)(2,1),[2,1]>
