@@ -7,6 +7,7 @@ user's source line, at a cost that grows with the size of the module and no fast
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
@@ -16,7 +17,7 @@ from xdsl.parser import ForwardDeclaredValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Note, VerifyError
 from pallasite.dialects.func import CallOp, symbols_in
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
@@ -93,7 +94,7 @@ def _located(module: ModuleOp, error: Exception) -> VerifyError:
     rule = _rule(error)
     if culprit is None:
         return VerifyError("invalid-module", rule, source_location(module))
-    return _broken(culprit, rule)
+    return _broken(culprit, rule, _advice(error))
 
 
 def _undefined(module: ModuleOp) -> VerifyError | None:
@@ -113,24 +114,41 @@ def _unseen(op: Operation, number: int) -> VerifyError:
     )
 
 
-def _broken(op: Operation, rule: str) -> VerifyError:
-    return VerifyError("invalid-operation", f"'{op.name}': {rule}", source_location(op))
+def _broken(op: Operation, rule: str, advice: Sequence[str] = ()) -> VerifyError:
+    return VerifyError(
+        "invalid-operation",
+        f"'{op.name}': {rule}",
+        source_location(op),
+        [Note(text) for text in advice],
+    )
 
 
 class BrokenRule(VerifyException):
-    """A rule that an operation's verifier finds broken by `culprit`, an operation inside it."""
+    """A rule that an operation's verifier finds broken.
 
-    def __init__(self, message: str, culprit: Operation):
+    By `culprit`, if that is an operation inside it; `advice` says what to write instead.
+    """
+
+    def __init__(self, message: str, culprit: Operation | None = None, advice: Iterable[str] = ()):
         super().__init__(message)
         self.culprit = culprit
+        self.advice = tuple(advice)
+
+
+def _broken_rules(error: BaseException | None) -> Iterator[BrokenRule]:
+    """The broken rules that led to `error`."""
+    while error is not None:
+        if isinstance(error, BrokenRule):
+            yield error
+        error = error.__cause__ or error.__context__
 
 
 def _named_culprit(error: BaseException | None) -> Operation | None:
-    while error is not None:
-        if isinstance(error, BrokenRule):
-            return error.culprit
-        error = error.__cause__ or error.__context__
-    return None
+    return next((rule.culprit for rule in _broken_rules(error) if rule.culprit), None)
+
+
+def _advice(error: BaseException | None) -> tuple[str, ...]:
+    return next((rule.advice for rule in _broken_rules(error)), ())
 
 
 def _culprit(module: ModuleOp) -> Operation | None:

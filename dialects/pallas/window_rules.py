@@ -20,6 +20,7 @@ from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
 from pallasite.dialects.pallas.base import DYNAMIC
 from pallasite.dialects.pallas.scope import check_yield
 from pallasite.dialects.types import bit_width
+from pallasite.dialects.verification import BrokenRule
 
 LANES, SUBLANES = 128, 8
 MOST_POINTS = 4096
@@ -78,11 +79,23 @@ def check_block_shape(
         return
     for dim, tile, name in ((-1, LANES, "last"), (-2, SUBLANES, "second-to-last")):
         if block[dim] != shape[dim] and block[dim] % tile:
-            raise VerifyException(
+            raise BrokenRule(
                 f"{what}: the {name} dimension of a block is a multiple of {tile} or the whole "
                 f"dimension of the array ({shape[dim]}), got {block[dim]} in block "
-                f"{block_text(window)}"
+                f"{block_text(window)}",
+                advice=_block_advice(block, shape, dim, tile),
             )
+
+
+def _block_advice(block: Sequence[int], shape: Sequence[int], dim: int, tile: int) -> Iterator[str]:
+    """Blocks that may be written instead of `block`, whose dimension `dim` cuts tiles."""
+    if shape[dim] <= tile:
+        yield f"take all {shape[dim]}"
+    else:
+        yield f"take a multiple of {tile}, or all {shape[dim]}; blocks may reach over the end"
+    if dim == -2 and block[dim] == 1:
+        array, rows = (*shape[:-1], 1, shape[-1]), (*block[:-1], 1, block[-1])
+        yield f"for one row at a time, reshape the array to {array}, with blocks {rows}"
 
 
 def _check_flat_block(size: int, extent: int, element: Attribute, what: str) -> None:

@@ -7,6 +7,10 @@ _OUTSIDE = "compute it outside of the kernel"
 _SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones"
 _EXTREMES = "go through the rows with lax.fori_loop and {}"
 _WINDOWS = "write it as shifted slices of a ref"
+INDEXED_REFS = (
+    "read the rows one by one, ref[pl.ds(i, 1), :], with i read from SMEM",
+    "or load the ref and use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
+)
 _SOLVERS = (
     "cholesky", "eig", "eigh", "householder_product", "linear_solve", "lu", "qr", "schur", "svd",
     "triangular_solve", "tridiagonal_solve",
@@ -54,7 +58,11 @@ ADVICE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_SPECIAL_FUNCTIONS, (_OUTSIDE, "or sum the terms of its series")),
     "erfc": ("use 1 - lax.erf(x)",),
     "reduce_precision": ("cast to the narrow type and back",),
-    "broadcast_to": ("use jnp.broadcast_to",),
+    "broadcast_to": (
+        "use jnp.broadcast_to",
+        "JAX broadcasts arrays that index a ref; " + INDEXED_REFS[0],
+        *INDEXED_REFS[1:],
+    ),
     "addupdate": ("write ref[...] = ref[...] + x",),
     "psum": ("reduce between devices outside of the kernel, or copy with remote DMAs",),
     "ppermute": ("copy with pltpu.make_async_remote_copy",),

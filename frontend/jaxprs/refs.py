@@ -14,6 +14,7 @@ from pallasite.dialects.pallas import AtOp, Entry, LoadOp, StoreOp, SwapOp, whol
 from pallasite.dialects.tpu import AssumeMultipleOp, MemrefBitcastOp, MemrefReshapeOp
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.frontend.jaxprs import types
+from pallasite.frontend.jaxprs.advice import INDEXED_REFS
 from pallasite.frontend.jaxprs.internals import (
     pallas_primitives,
     state_indexing,
@@ -235,7 +236,7 @@ def entries_of(tracer: Tracer, indexer: Any) -> list[Entry]:
     if indexer.int_indexer_shape:
         raise tracer.unsupported(
             "a ref is indexed by scalars and slices, not by arrays of indices",
-            "read element by element, or use jnp.take_along_axis on the value",
+            *INDEXED_REFS,
         )
     entries: list[Entry] = []
     for index in indexer.indices:

@@ -187,6 +187,68 @@ def test_advice(function: Any, told: str) -> None:
     assert told in str(caught.value)
 
 
+def copied(x: Any, block: tuple[int, ...], grid: tuple[int, ...]) -> Any:
+    """`x`, copied in blocks of the first two dimensions."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    rest = (0,) * (x.ndim - len(grid))
+    spec = pl.BlockSpec(block, lambda *at: (*at, *rest))
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(body, out_shape=out, grid=grid, in_specs=[spec], out_specs=spec)(x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "grid", "told"),
+    [
+        ((12, 640), (4, 128), (3, 5), "take a multiple of 8, or all 12; blocks may reach over"),
+        ((8, 300), (8, 100), (1, 3), "take a multiple of 128, or all 300; blocks may reach over"),
+        ((4, 96), (2, 96), (2,), "take all 4"),
+        ((4, 96), (1, 96), (4,), "reshape the array to (4, 1, 96), with blocks (1, 1, 96)"),
+    ],
+)
+def test_advice_about_blocks_that_cut_tiles(
+    shape: tuple[int, ...], block: tuple[int, ...], grid: tuple[int, ...], told: str
+) -> None:
+    with simulate(), pytest.raises(ValueError, match="block shape") as caught:
+        copied(jnp.ones(shape), block, grid)
+    assert told in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("shape", "block", "grid"),
+    [
+        ((12, 640), (8, 128), (2, 5)),
+        ((8, 300), (8, 128), (1, 3)),
+        ((4, 1, 96), (1, 1, 96), (4,)),
+    ],
+)
+def test_blocks_that_are_advised(
+    shape: tuple[int, ...], block: tuple[int, ...], grid: tuple[int, ...]
+) -> None:
+    x = jnp.arange(float(np.prod(shape))).reshape(shape)
+    with simulate():
+        np.testing.assert_array_equal(copied(x, block, grid), x)
+
+
+@pytest.mark.parametrize("form", ["tiles", "pallas"])
+def test_advice_about_refs_that_are_indexed_by_arrays(form: str) -> None:
+    def rows(x: Any, o: Any) -> None:
+        o[...] = x[jnp.arange(8) // 2, :]
+
+    def elements(x: Any, o: Any) -> None:
+        o[...] = x[jnp.arange(8)[:, None], jnp.arange(128)[None, :] // 2]
+
+    x = jnp.ones((8, 128))
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    for body in (rows, elements):
+        with simulate(form=form), pytest.raises(Exception) as caught:
+            pl.pallas_call(body, out_shape=out)(x)
+        text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+        assert "read the rows one by one, ref[pl.ds(i, 1), :]" in text
+
+
 def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jnp.sort(x[...], axis=-1)

@@ -62,6 +62,8 @@ pallas.kernel @k grid (4)
 // -----
 
 // CHECK: 'pallas.kernel': input 0 (%x): the second-to-last dimension of a block is a multiple of 8 or the whole dimension of the array (32), got 1 in block (squeezed, 128)
+// CHECK: note: take a multiple of 8, or all 32; blocks may reach over the end
+// CHECK: note: for one row at a time, reshape the array to (32, 1, 256), with blocks (1, 1, 128)
 pallas.kernel @k grid (4)
   input %x: tensor<32x256xf32> in vmem block (squeezed, 128) at (d0, 0)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
