@@ -77,7 +77,7 @@ def _words(value: SSAValue) -> bool:
 
 def kind_of(op: vector.MultiReductionOp) -> str:
     """The name of the reduction's kind, as MLIR writes it."""
-    return str(op.kind.data.value if hasattr(op.kind.data, "value") else op.kind.data)
+    return op.kind.data.value
 
 
 def any_of(kind: str, found: Choice) -> bool | None:

@@ -223,7 +223,7 @@ def _loops(op: vector.ContractOp, operand: int) -> tuple[int, ...]:
 @meaning(vector.ContractOp)
 def contract(op: vector.ContractOp, facts: Facts) -> Function:
     """Loops of both operands are contracted or batched; loops of one are its free dimensions."""
-    if _flag(op.kind.data) is not CombiningKindFlag.ADD:
+    if op.kind.data is not CombiningKindFlag.ADD:
         raise unsupported(op, f"kind {op.kind}")
     left, right, out = (_loops(op, i) for i in range(3))
     summed = [x for x in left if x in right and x not in out]
@@ -249,14 +249,10 @@ def contract(op: vector.ContractOp, facts: Facts) -> Function:
     return lambda lhs, rhs, acc: scalar(run(lhs, rhs, np.asarray(acc, dtype))[()])
 
 
-def _flag(flags: Any) -> Any:
-    return flags if isinstance(flags, CombiningKindFlag) else next(iter(flags))
-
-
 @meaning(vector.OuterProductOp)
 def outer_product(op: vector.OuterProductOp, facts: Facts) -> Function:
     """Products of all pairs, added to the accumulator if there is one."""
-    if _flag(op.kind.data) is not CombiningKindFlag.ADD:
+    if op.kind.data is not CombiningKindFlag.ADD:
         raise unsupported(op, f"kind {op.kind}")
     result = op.result.type
     finish: Function = rounder(result) if is_float(result) else (lambda x: x)

@@ -17,7 +17,6 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu, vector
@@ -142,6 +141,15 @@ def reduce_axis(x: Array, axis: int, fold: Fold, block: int | None) -> Array:
 
 def reduction(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
     """Reduces `dims` of vectors of `type`, which are kept with extent 1."""
+    reduce = _unrounded(type, dims, fold)
+    if not fold.ordered:
+        return reduce
+    finish = rounder(type)
+    return lambda x: finish(reduce(x))
+
+
+def _unrounded(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
+    """`reduction`, but sums of narrow floats are those of their carriers."""
     rank = len(type.get_shape())
     blocks = {rank - 1: LANES, rank - 2: SUBLANES}
     ordered = sorted(dims)
@@ -153,8 +161,7 @@ def reduction(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
 
     dtype, axes = carrier(type), tuple(dims)
     if fold.ordered:
-        finish = rounder(type)
-        return lambda x: finish(in_order(x))
+        return in_order
     if fold.unsigned:
         unsigned = unsigned_dtype(width(type))
         return lambda x: fold.ufunc.reduce(x.view(unsigned), axis=axes, keepdims=True).view(dtype)
@@ -177,37 +184,35 @@ def _combiner(fold: Fold, type: Attribute) -> Function:
 def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
     source = cast(_Vector, op.source.type)
     dims = tuple(int(d) for d in op.reduction_dims.get_values())
-    fold = fold_of(op, _kind_name(op.kind.data), source)
+    fold = fold_of(op, op.kind.data.value, source)
     return reduced_onto(op.dest.type, source, dims, fold)
 
 
 @meaning(vector.ReductionOp)
 def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
     source = cast(_Vector, op.vector.type)
-    fold = fold_of(op, _kind_name(op.kind.data), source)
+    fold = fold_of(op, op.kind.data.value, source)
     reduce = reduced_onto(op.dest.type, source, (0,), fold)
     return reduce if op.acc is not None else lambda x: reduce(x, None)
 
 
 def reduced_onto(result: Attribute, source: _Vector, dims: tuple[int, ...], fold: Fold) -> Function:
-    """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None."""
-    reduce, combine = reduction(source, dims, fold), _combiner(fold, source)
+    """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None.
+
+    Of narrow floats the sum rounds once, as registers compute it in float32.
+    """
+    reduce, combine = _unrounded(source, dims, fold), _combiner(fold, source)
+    finish: Function = rounder(source) if fold.ordered else lambda x: x
     dtype, shape = carrier(source), shape_of(result)
     to_scalar = (lambda x: x) if is_vector(result) else as_scalar(source)
 
     def function(x: Array, acc: Any) -> Any:
         total = reduce(x).reshape(shape)
         if acc is None:
-            return to_scalar(total[()])
+            return to_scalar(finish(total)[()])
         return to_scalar(combine(total, np.asarray(acc, dtype)))
 
     return function
-
-
-def _kind_name(flags: Any) -> str:
-    if isinstance(flags, CombiningKindFlag):
-        return flags.value
-    return next(iter(flags)).value
 
 
 @meaning(tpu.AllReduceOp)
@@ -276,7 +281,7 @@ def scan(op: vector.ScanOp, facts: Facts) -> Function:
     """Running values along one dimension, and the last of them; exclusive ones begin with the
     initial value."""
     source = cast(_Vector, op.source.type)
-    fold = fold_of(op, _kind_name(op.kind.data), source)
+    fold = fold_of(op, op.kind.data.value, source)
     combine = _combiner(fold, source)
     dim, inclusive = op.reduction_dim.value.data, bool(op.inclusive.value.data)
     size = source.get_shape()[dim]

@@ -229,6 +229,11 @@ def _integer_through_float(
 @rule(vector.ContractOp)
 def legalize_contract(op: vector.ContractOp, r: Legalizer) -> SSAValue | None:
     """`vector.contract` of two matrices is a matmul."""
+    if op.kind.data != "add":
+        raise r.unsupported(
+            op, "contract-kind", f"{op.name} of kind {op.kind.data.value} is not supported",
+            "the matrix unit adds products up", "reduce the products of vectors instead",
+        )  # fmt: skip
     maps = [str(m.data) for m in op.indexing_maps]
     forms = {
         "(d0, d1, d2) -> (d2, d1)": PLAIN,

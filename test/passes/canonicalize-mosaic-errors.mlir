@@ -38,3 +38,11 @@ func.func @contraction_of_rows(%a: vector<16x128xf32>, %b: vector<128xf32>, %c: 
   %0 = vector.contract {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"], kind = #vector.kind<add>} %a, %b, %c : vector<16x128xf32>, vector<128xf32> into vector<16xf32>
   func.return %0 : vector<16xf32>
 }
+
+// -----
+
+// CHECK: error: vector.contract of kind maximumf is not supported [contract-kind]
+func.func @maxima_of_products(%a: vector<16x128xf32>, %b: vector<128x128xf32>, %c: vector<16x128xf32>) -> vector<16x128xf32> {
+  %0 = vector.contract {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<maximumf>} %a, %b, %c : vector<16x128xf32>, vector<128x128xf32> into vector<16x128xf32>
+  func.return %0 : vector<16x128xf32>
+}

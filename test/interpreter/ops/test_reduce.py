@@ -70,6 +70,13 @@ def test_narrow_floats_round_once(meaning):
     assert result[0] == np.float32(ml_dtypes.bfloat16(767))
 
 
+def test_narrow_sums_round_once_with_their_accumulator(meaning):
+    """256.75 + 0.5 rounds to 258, where 256 + 0.5 is 256."""
+    text = "%r = vector.multi_reduction <add>, %a, %b [1] : vector<1x2xbf16> to vector<1xbf16>"
+    given = np.float32([[256, 0.75]]), np.float32([0.5])
+    assert meaning(text, a="vector<1x2xbf16>", b="vector<1xbf16>")(*given)[0] == 258
+
+
 def test_maximum_propagates_nan(meaning):
     x = np.array([[1, np.nan, 3]], np.float32)
     text = "%r = vector.multi_reduction <maximumf>, %a, %b [1] : vector<1x3xf32> to vector<1xf32>"
