@@ -45,7 +45,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
         ("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum"),
         (_WINDOWS,),
     ),
-    "expm1": ("use jnp.exp(x) - 1",),
+    "expm1": ("use jnp.exp(x) - 1, for jax.nn.elu jnp.where(x > 0, x, jnp.exp(x) - 1)",),
     "cbrt": ("use x ** (1 / 3) of absolute values",),
     "asin": ("use jnp.arctan2(x, jnp.sqrt(1 - x * x))",),
     "acos": ("use jnp.arctan2(jnp.sqrt(1 - x * x), x)",),
@@ -56,7 +56,10 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "acosh": ("use jnp.log(x + jnp.sqrt(x * x - 1))",),
     "atanh": ("use (jnp.log1p(x) - jnp.log1p(-x)) / 2",),
     **dict.fromkeys(_SPECIAL_FUNCTIONS, (_OUTSIDE, "or sum the terms of its series")),
-    "erfc": ("use 1 - lax.erf(x)",),
+    "erfc": (
+        "use 1 - lax.erf(x)",
+        "for jax.nn.gelu(x, approximate=False) 0.5 * x * (1 + lax.erf(x * 0.5**0.5))",
+    ),
     "reduce_precision": ("cast to the narrow type and back",),
     "broadcast_to": (
         "use jnp.broadcast_to",

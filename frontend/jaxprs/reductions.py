@@ -54,9 +54,12 @@ def _reduced(e: Equation, kind: str) -> Result:
 def _position(e: Equation) -> Result:
     dtype, index, axes = e.inputs[0].dtype, e.params["index_dtype"], e.params["axes"]
     if dtype != np.float32 or index != np.int32:
+        advice = ["cast to float32 first, and the result after"]
+        if dtype == np.bool_:
+            advice.append("jnp.select looks for its first true condition so: nest jnp.where")
         raise e.unsupported(
             f"'{e.name}' of {dtype} as {index}: positions are int32, of float32",
-            "cast to float32 first, and the result after",
+            *advice,
             code="unsupported-type",
         )
     if len(axes) != 1:

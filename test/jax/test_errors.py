@@ -174,6 +174,9 @@ def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
         (lambda x: jax.lax.cummax(x, axis=0), "jnp.maximum"),
         (lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (3, 1), (1, 1), "SAME"), "slices"),
         (lambda x: jnp.linalg.solve(x[:, :8], x), "outside of the kernel"),
+        (lambda x: jnp.select([x < 0, x < 1], [-x, 2 * x], x), "nest jnp.where"),
+        (lambda x: jax.nn.gelu(x, approximate=False), "(1 + lax.erf(x * 0.5**0.5))"),
+        (lambda x: jax.nn.elu(x), "jnp.where(x > 0, x, jnp.exp(x) - 1)"),
     ],
 )
 def test_advice(function: Any, told: str) -> None:
