@@ -8,7 +8,8 @@ becomes
     %r = tpu.memref_slice %rows[%i / 8, %i mod 8, %j] : ... -> memref<1x1x256xf32, ...>
     %row = tpu.memref_squeeze %r : ... -> memref<1x256xf32, tiled<(1,128),[1,8]>>
 
-Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well.
+Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well, where those of
+one dimension are cut between rows of 128 words.
 Tiles of one column follow each other, so that any rows of words are whole tiles of one row:
 
     %r = tpu.memref_slice %x[%i, 0] : memref<40x128xf32, tiled<(8,128),[1,1]>> -> memref<12x128xf32>
@@ -64,6 +65,12 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         sliced = _slice_rows_of_words(op, tiling)
     elif _cuts_column(op, tiling):
         sliced = _slice_column(op, tiling)
+    elif _cuts_flat_tiles(op, tiling):
+        fine = Tiling(((LANES,),), (1,))
+        see_operand(op, laid_out(op.mem_ref.type, op.mem_ref.type.get_shape(), fine))
+        sliced = Rewriter.replace_value_with_new_type(
+            op.result, laid_out(op.result.type, op.result.type.get_shape(), fine)
+        )
     elif padded:
         part = op.result.type
         sliced = Rewriter.replace_value_with_new_type(
@@ -121,7 +128,7 @@ def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         return False
     if size == per_word == 1:
         return True
-    if not 0 < size < min(tile, shape[-2]) or shape[-1] <= LANES or memory_space(source) == "smem":
+    if not 0 < size < min(tile, shape[-2]) or shape[-1] <= LANES:
         return False
     if size % per_word or remainder(start, per_word) != 0:
         return False
@@ -129,6 +136,18 @@ def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     if known is not None:
         return known % tile + size <= tile
     return shape[-2] <= tile or (tile % size == 0 and remainder(start, size) == 0)
+
+
+def _cuts_flat_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` takes rows of 128 words of an array of SMEM with one dimension, but not whole
+    tiles; the words follow each other."""
+    source = op.mem_ref.type
+    if len(source.get_shape()) != 1 or memory_space(source) != "smem":
+        return False
+    if bit_width(source.element_type) != 32 or tiling.tile_of(0) <= LANES:
+        return False
+    size = op.result.type.get_shape()[0]
+    return remainder(op.base_idx[0], LANES) == 0 and 0 < size and size % tiling.tile_of(0) != 0
 
 
 def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
@@ -186,7 +205,7 @@ def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
     """
     source = op.mem_ref.type
     shape = source.get_shape()
-    if len(shape) < 2 or memory_space(source) not in ("any", "hbm"):
+    if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
         return False
     if shape[-1] > LANES or tiling.strides[-2] != 1:
         return False

@@ -225,3 +225,39 @@ def test_ends_of_packed_arrays(shape: Any, dtype: Any, part: Any, compiler: Any)
         lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
     )
     assert verdict.accepted, verdict.message
+
+
+SCALARS = [((18, 128), (8, 2)), ((29, 256), (16, 5)), ((2, 5, 128), (1, 4)), ((2304,), (128, 256))]
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("shape", "part"), SCALARS)
+def test_parts_of_scalar_memory(shape: Any, part: Any, compiler: Any) -> None:
+    """Copied to HBM and back to elsewhere, with scalars read from a part."""
+    dim, (start, size) = max(len(shape) - 2, 0), part
+    place = (slice(None),) * dim + (pl.ds(start, size),)
+    expected = (slice(None),) * dim + (slice(start, start + size),)
+    first = (0,) * len(shape)
+
+    def body(x: Any, o: Any, numbers: Any, other: Any) -> None:
+        pltpu.sync_copy(x, numbers)
+        pltpu.sync_copy(numbers.at[place], o)
+        pltpu.sync_copy(o, other.at[place])
+        other[first] = numbers.at[place][first]
+        pltpu.sync_copy(other.at[place], o)
+
+    x = ramp(*shape)
+    call = pl.pallas_call(
+        body,
+        in_specs=[HBM],
+        out_specs=HBM,
+        out_shape=jax.ShapeDtypeStruct(x[expected].shape, f32),
+        scratch_shapes=[pltpu.SMEM(shape, f32)] * 2,
+    )
+    with simulate(form="vreg", checks="race"):
+        np.testing.assert_array_equal(jax.jit(call)(x), x[expected])
+    lowered = pallasite.lower(trace(call, x), "vreg")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message
