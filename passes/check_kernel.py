@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported, VerifyError
 from pallasite.dialects import scf, tpu, vector
-from pallasite.dialects.func import FuncOp
+from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
@@ -53,6 +53,7 @@ from pallasite.passes.check_vectors import (
     Rule,
     accessed_shape,
     check_element,
+    check_size,
     refusal,
 )
 from pallasite.passes.check_windows import check_windows
@@ -88,6 +89,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         for result in op.results:
             if isinstance(result.type, VectorType):
                 check_element(op, result.type.element_type)
+                check_size(op, cast("VectorType[Attribute]", result.type))
         for table in rules:
             for rule in table.get(type(op), ()):
                 rule(op, target)
@@ -105,6 +107,15 @@ def _vector_access(op: Operation, target: Target) -> None:
         raise refusal(
             op, "memory-space", f"vectors cannot be {verb} {space}, only VMEM",
             "access SMEM one scalar at a time" if space == "smem" else "copy it to VMEM with a DMA",
+        )  # fmt: skip
+
+
+def _returned(op: ReturnOp, target: Target) -> None:
+    """libtpu: "Vector-typed return values are not supported"; scalars it ignores."""
+    if any(isinstance(value.type, VectorType) for value in op.operands):
+        raise refusal(
+            op, "returned-vector", "a kernel does not return vectors", "its results are refs",
+            "store the value to a ref",
         )  # fmt: skip
 
 
@@ -348,7 +359,8 @@ def _merged(*tables: _Rules) -> _Rules:
 
 
 _RULES = _merged(
-    COMPUTE_RULES, PRODUCT_RULES, UNIT_RULES, _ACCESSES, TRANSFER_RULES, ROUNDING_RULES
+    COMPUTE_RULES, PRODUCT_RULES, UNIT_RULES, _ACCESSES, TRANSFER_RULES, ROUNDING_RULES,
+    {ReturnOp: (_returned,)},
 )
 _REFERENCE = _merged(
     REFERENCE_RULES,

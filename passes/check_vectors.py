@@ -7,6 +7,7 @@ of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -46,6 +47,25 @@ def accessed_shape(op: Operation) -> tuple[int, ...]:
 
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
+
+
+MOST_REGISTERS = 1 << 18
+"""Of one vector: 1 GiB, several times the VMEM of any target, which is where registers spill."""
+
+
+def check_size(op: Operation, kind: Vector) -> None:
+    """Raises `Unsupported` for a vector that nothing could hold, before it is taken apart."""
+    bits = max(bit_width(kind), 1)
+    *leading, rows, columns = (1, 1, *kind.get_shape())
+    words = prod(leading) * -(-rows // packing(bits)) * columns
+    registers = max(words // (SUBLANES * LANES), prod(leading))
+    if registers > MOST_REGISTERS:
+        raise refusal(
+            op, "vector-size", f"{op.name} makes {kind}, which is more than {MOST_REGISTERS} "
+            "registers",
+            "what registers do not hold is kept in VMEM",
+            "take smaller blocks, or loop over parts of the ref",
+        )  # fmt: skip
 
 
 def check_element(op: Operation, element: Attribute) -> None:

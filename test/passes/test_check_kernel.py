@@ -306,3 +306,36 @@ def test_stores_do_not_add(element: str) -> None:
     text = kernel(f"%a: {memref(shape)}", text)
     check(text.replace("ADD", "false"))
     refused(text.replace("ADD", "true"), "store-add")
+
+
+def test_kernels_return_no_vectors() -> None:
+    """libtpu: "Vector-typed return values are not supported"; a scalar it takes (v5e)."""
+    text = kernel(f"%a: {memref('16x128xf32')}", load("x", "a", "16x128xf32"))
+    for value, type in (("%c0", "index"), ("%x", "vector<16x128xf32>")):
+        given = text.replace(") attributes", f") -> {type} attributes", 1)
+        given = given.replace("      return", f"      return {value} : {type}")
+        if type == "index":
+            check(given)
+        else:
+            refused(given, "returned-vector")
+
+
+@pytest.mark.parametrize(
+    ("shape", "good"),
+    [
+        ("262144x1024xf32", True),
+        ("262152x1024xf32", False),
+        ("524288x1024xbf16", True),
+        ("1099511627776x256xbf16", False),
+        ("1099511627776x1x1xf32", False),
+    ],
+)
+def test_vectors_that_nothing_holds(shape: str, good: bool) -> None:
+    text = kernel(
+        f"%a: {memref('1x1xf32')}",
+        f"%x = arith.constant dense<1.0> : vector<{shape}>\n%y = arith.negf %x : vector<{shape}>",
+    )
+    if good:
+        check(text)
+    else:
+        refused(text, "vector-size")
