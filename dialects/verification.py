@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.parser import ForwardDeclaredValue
@@ -18,7 +18,7 @@ from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.diagnostics import Note, VerifyError
-from pallasite.dialects.func import CallOp, symbols_in
+from pallasite.dialects.func import CallOp, FuncOp, symbols_in
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 
@@ -87,9 +87,9 @@ def _check_calls(module: ModuleOp) -> None:
 
 
 def _located(module: ModuleOp, error: Exception) -> VerifyError:
-    undefined = _undefined(module)
-    if undefined is not None:
-        return undefined
+    clearer = _undefined(module) or _without_type(module)
+    if clearer is not None:
+        return clearer
     culprit = _named_culprit(error) or _culprit(module)
     rule = _rule(error)
     if culprit is None:
@@ -103,6 +103,16 @@ def _undefined(module: ModuleOp) -> VerifyError | None:
         for number, operand in enumerate(op.operands):
             if isinstance(operand, ForwardDeclaredValue):
                 return _unseen(op, number)
+    return None
+
+
+def _without_type(module: ModuleOp) -> VerifyError | None:
+    """A function whose type is none, on which the verifier of its return stumbles."""
+    for op in module.walk():
+        if isinstance(op, FuncOp) and not isinstance(
+            kind := op.properties.get("function_type"), FunctionType
+        ):
+            return _broken(op, f"expected a function type as function_type, got {kind}")
     return None
 
 
@@ -163,7 +173,8 @@ def _culprit(module: ModuleOp) -> Operation | None:
 
 def _rule(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, VerifyException):
+    if isinstance(error, VerifyException) or type(error) is Exception:
+        # Some of upstream's verifiers raise their sentences so.
         return " ".join(lines) or "the operation is not valid"
     return f"the operation is not valid ({type(error).__name__}: {' '.join(lines)})"
 

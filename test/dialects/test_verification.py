@@ -105,3 +105,26 @@ def test_names_that_are_defined_out_of_sight() -> None:
 }"""
     with pytest.raises(VerifyError, match="operand 1 is used before it is defined"):
         pallasite.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '"func.func"() <{function_type = i4, sym_name = "f"}> ({ func.return }) : () -> ()',
+            "'func.func': expected a function type as function_type, got i4",
+        ),
+        (
+            '"func.func"() <{sym_name = "f"}> ({ func.return }) : () -> ()',
+            "'func.func': expected a function type as function_type, got None",
+        ),
+        (
+            "func.func @f(%m: memref<4xi32>) {\n"
+            '%x = "memref.load"(%m) : (memref<4xi32>) -> i32\nfunc.return }',
+            "'memref.load': expected an index for each dimension",
+        ),
+    ],
+)
+def test_what_verifiers_stumble_on(text: str, message: str) -> None:
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        pallasite.parse(text)
