@@ -68,6 +68,12 @@ class Call:
     aliases: tuple[tuple[int, int], ...] = ()
     settings: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
+        config = self.settings.get(CONFIG, {})
+        return isinstance(config, dict) and bool(config.get("disable_bounds_checks", False))
+
 
 def call_of(module: ModuleOp) -> Call | None:
     """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module.

@@ -28,7 +28,6 @@ from pallasite.diagnostics import (
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
-    CONFIG,
     Call,
     Kernel,
     call_of,
@@ -168,8 +167,7 @@ def execute(
             "later forms the grid is a loop of the kernel",
         )  # fmt: skip
     machine.grid_walk = grid_walk
-    unchecked = call.settings.get(CONFIG, {}).get("disable_bounds_checks", False)
-    machine.reads_outside = bool(unchecked) and "bounds" not in machine.checks
+    machine.reads_outside = call.unchecked and "bounds" not in machine.checks
     if prepared is None:
         prepared = _prepare(described, target, driver, max_memory, poison, profile)
     program = prepared.program

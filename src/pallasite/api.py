@@ -157,12 +157,13 @@ def _verify_after(step: ModulePass, module: ModuleOp) -> None:
 
 
 def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
-    """Refuses what no step can make legal; warns of what is odd about the grid.
+    """Refuses what no step can make legal; warns of what is odd.
 
     What is trivial or computes nothing that is used goes first: the TPU compiler never looks at it
     either.
     """
-    from pallasite.dialects.kernel import describe_kernel, kernel_function
+    from pallasite.dialects.kernel import call_of, describe_kernel, kernel_function
+    from pallasite.passes.check_bounds import bounds_advice
     from pallasite.passes.check_grid import grid_advice
     from pallasite.passes.check_kernel import check_kernel
     from pallasite.passes.fold_kernel import fold_kernel
@@ -171,9 +172,15 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
     if func is not None and form_of(module) in ("mosaic", "dma"):
         fold_kernel(module)
     check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
-    if func is not None:
-        for advice in grid_advice(describe_kernel(func)):
-            warnings.warn(KernelWarning(advice), stacklevel=3)
+    if func is None:
+        return
+    told = [*grid_advice(describe_kernel(func))]
+    if form_of(module) in ("mosaic", "dma"):
+        call = call_of(module)
+        if call is None or not call.unchecked:
+            told += bounds_advice(func)
+    for advice in told:
+        warnings.warn(KernelWarning(advice), stacklevel=3)
 
 
 def with_call(
