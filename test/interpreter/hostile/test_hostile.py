@@ -48,9 +48,13 @@ def module(body: str, *, grid: str = "", functions: str = "", output: str = BLOC
 
 SQUARE = "vector<1048576x1048576xf32>"
 CASES = {
-    "huge-grid": (module("", grid="1099511627776", functions=MAP), "step-limit"),
+    "huge-grid": (module("", grid="2147483646", functions=MAP), "step-limit"),
     "huge-grid-of-two": (
-        module("", grid="1048576, 1048576", functions=MAP.replace("%i:", "%j: i32, %i:")), "step-limit"),
+        module("", grid="32768, 65535", functions=MAP.replace("%i:", "%j: i32, %i:")), "step-limit"),
+    "grid-beyond-words": (module("", grid="1099511627776", functions=MAP), "kernel-signature"),
+    "grid-of-two-beyond-words": (
+        module("", grid="1048576, 1048576", functions=MAP.replace("%i:", "%j: i32, %i:")),
+        "kernel-signature"),
     "endless-while": (module(FOREVER + END), "step-limit"),
     "long-loops": (module("""
         %n = arith.constant 2147483647 : i32
