@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental import pallas as pl
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-import pallasite.jax
-from pallasite.diagnostics import UsageError
-from pallasite.dialects import arith
-from pallasite.dialects.kernel import form_of
-from pallasite.lowering.pipelines import LowerToDmaPass
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+
+import pallasite.jax  # noqa: E402
+from pallasite.diagnostics import UsageError  # noqa: E402
+from pallasite.dialects import arith  # noqa: E402
+from pallasite.dialects.kernel import form_of  # noqa: E402
+from pallasite.lowering.pipelines import LowerToDmaPass  # noqa: E402
+
+pytestmark = pytest.mark.jax
 
 FORMS: list[str] = []
 
