@@ -21,7 +21,8 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_vectors import accessed_shape, refusal
+from pallasite.passes.accesses import accessed_shape
+from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import Target

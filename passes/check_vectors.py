@@ -6,7 +6,7 @@ of one operation; the reasons are in spec/vreg_lowering.md sections 4.2, 5.6 and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, shape_of
+from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.targets import Target
 
@@ -36,14 +36,6 @@ Vector = VectorType[Attribute]
 def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
     """The diagnostic at the source line of `op`."""
     return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
-
-
-def accessed_shape(op: Operation) -> tuple[int, ...]:
-    """The box of memory that a load or store accesses: vectors of lower rank lack leading 1s."""
-    stores = op.name.endswith("store")
-    base, value = (op.operands[1], op.operands[0]) if stores else (op.operands[0], op.results[0])
-    shape = shape_of(value.type)
-    return (*[1] * (len(shape_of(base.type)) - len(shape)), *shape)
 
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
@@ -143,9 +135,25 @@ def _integers(op: Operation, target: Target) -> None:
     )  # fmt: skip
 
 
+def constant_or_value(value: SSAValue) -> object:
+    """What a splat is made of, so that equal constants compare equal; else the value itself."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp | arith.TruncIOp):
+        return constant_or_value(owner.operands[0])
+    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp):
+        return owner.__class__, constant_or_value(owner.operands[0])
+    if isinstance(owner, arith.ConstantOp):
+        constant = owner.value
+        if isinstance(constant, IntegerAttr):
+            return cast("IntegerAttr[IntegerType]", constant).value.data
+        if isinstance(constant, DenseIntOrFPElementsAttr) and constant.is_splat():
+            return next(iter(constant.get_values()))
+    return value
+
+
 def _shifts(op: Operation, target: Target) -> None:
     """Elements within half words shift by one constant amount, or by amounts of their own."""
-    type, amount = op.operands[0].type, _known(op.operands[1])
+    type, amount = op.operands[0].type, constant_or_value(op.operands[1])
     if not isinstance(type, VectorType) or bit_width(type) >= 16 or isinstance(amount, int):
         return
     if not target.unsigned_unpack:
@@ -246,81 +254,6 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
             )  # fmt: skip
 
 
-_COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
-"""Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
-_UNSIGNED_COMPARISONS = frozenset({6, 7, 8, 9})
-
-
-def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
-    """The compiler turns `a > b ? a : b` into a maximum, which narrow integers do not have."""
-    condition, type = op.operands[0].owner, op.results[0].type
-    if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
-        return
-    if condition.predicate.value.data not in _COMPARISONS:
-        return
-    compared = [_known(v) for v in condition.operands]
-    chosen = [_known(v) for v in op.operands[1:]]
-    if compared not in (chosen, chosen[::-1]):
-        return
-    if bit_width(type) < 32:
-        raise _no_extremum(op, cast(Vector, type))
-    unsigned = condition.predicate.value.data in _UNSIGNED_COMPARISONS
-    _narrowed_extremum(op, op.operands[1:], arith.ExtUIOp if unsigned else arith.ExtSIOp)
-
-
-def _extremum(extension: type[arith.ExtSIOp | arith.ExtUIOp]) -> Rule:
-    def rule(op: Operation, target: Target) -> None:
-        _narrowed_extremum(op, op.operands, extension)
-
-    return rule
-
-
-def _narrowed_extremum(
-    op: Operation,
-    operands: Sequence[SSAValue],
-    extension: type[arith.ExtSIOp | arith.ExtUIOp],
-) -> None:
-    """The compiler takes the maximum of narrow integers in their own type if it goes back to that
-    (asked of libtpu 0.0.51: of two extended values, with no other use and no other sign)."""
-    sources = [v.owner.operands[0] for v in operands if isinstance(v.owner, extension)]
-    users = [use.operation for use in op.results[0].uses]
-    if len(set(sources)) != 2 or not users:
-        return
-    narrow, other = (source.type for source in sources)
-    if isinstance(narrow, VectorType) and all(
-        isinstance(user, arith.TruncIOp) and user.results[0].type == narrow == other
-        for user in users
-    ):
-        raise _no_extremum(op, narrow)
-
-
-def _no_extremum(op: Operation, kind: Vector) -> Unsupported:
-    return refusal(
-        op, "narrow-integer",
-        f"a choice of the larger or smaller of two vectors of {kind.element_type} is not supported",
-        "the compiler makes it a maximum or minimum of that type, also of vectors that are "
-        "converted to int32 and back; the vector unit has it for i32 only",
-        "compare as float32, which holds them exactly: "
-        "jnp.maximum(a.astype(jnp.float32), b.astype(jnp.float32)), and convert back",
-    )  # fmt: skip
-
-
-def _known(value: SSAValue) -> object:
-    """What a splat is made of, so that equal constants compare equal; else the value itself."""
-    owner = value.owner
-    if isinstance(owner, vector.BroadcastOp | arith.TruncIOp):
-        return _known(owner.operands[0])
-    if isinstance(owner, arith.ExtSIOp | arith.ExtUIOp):
-        return owner.__class__, _known(owner.operands[0])
-    if isinstance(owner, arith.ConstantOp):
-        constant = owner.value
-        if isinstance(constant, IntegerAttr):
-            return cast("IntegerAttr[IntegerType]", constant).value.data
-        if isinstance(constant, DenseIntOrFPElementsAttr) and constant.is_splat():
-            return next(iter(constant.get_values()))
-    return value
-
-
 def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
     """Rotations, gathers and numbers have rows and lanes to tell apart."""
     kind = cast(Vector, op.results[0].type)
@@ -363,9 +296,6 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
 
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
-    arith.SelectOp: (_narrow_extremum,),
-    **dict.fromkeys((arith.MaxSIOp, arith.MinSIOp), (_extremum(arith.ExtSIOp),)),
-    **dict.fromkeys((arith.MaxUIOp, arith.MinUIOp), (_extremum(arith.ExtUIOp),)),
     tpu.DynamicGatherOp: (_flat, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat,),
     tpu.IotaOp: (_flat, _half_word_iota),

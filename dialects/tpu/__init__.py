@@ -22,6 +22,7 @@ from pallasite.dialects.tpu import (
     movement,
     pack,
     reduce,
+    register_memory,
     shuffle,
     sync,
     views,
@@ -110,10 +111,6 @@ from pallasite.dialects.tpu.matmul import (
     MatmulPushRhsOp,
 )
 from pallasite.dialects.tpu.memory import (
-    LoadOp,
-    ShuffledLoadOp,
-    ShuffledStoreOp,
-    StoreOp,
     StridedLoadOp,
     StridedStoreOp,
     VectorLoadOp,
@@ -145,6 +142,7 @@ from pallasite.dialects.tpu.reduce import (
     ScanOp,
     SortOp,
 )
+from pallasite.dialects.tpu.register_memory import LoadOp, ShuffledLoadOp, ShuffledStoreOp, StoreOp
 from pallasite.dialects.tpu.shuffle import (
     BroadcastInSublanesOp,
     DynamicGatherOp,
@@ -183,6 +181,7 @@ Tpu = Dialect(
     [
         *views.OPERATIONS,
         *memory.OPERATIONS,
+        *register_memory.OPERATIONS,
         *indexed.OPERATIONS,
         *movement.OPERATIONS,
         *shuffle.OPERATIONS,

@@ -28,7 +28,6 @@ from pallasite.dialects.memref import CastOp
 from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
 from pallasite.dialects.tpu.base import FALSE, AnyMemRef, is_signless
 from pallasite.dialects.tpu.convert import ExtfOp, FptosiOp, TruncfOp
-from pallasite.dialects.tpu.memory import LoadOp, ShuffledLoadOp, ShuffledStoreOp, StoreOp
 from pallasite.dialects.tpu.movement import (
     BitcastVregOp,
     ReshapeOp,
@@ -36,6 +35,7 @@ from pallasite.dialects.tpu.movement import (
     UnrollVectorsOp,
 )
 from pallasite.dialects.tpu.pack import PackSubelementsOp, UnpackSubelementsOp
+from pallasite.dialects.tpu.register_memory import LoadOp, ShuffledLoadOp, ShuffledStoreOp, StoreOp
 from pallasite.dialects.tpu.shuffle import DynamicGatherOp
 from pallasite.dialects.tpu.views import (
     EraseMemrefLayoutOp,

@@ -1,0 +1,35 @@
+"""What loads and stores of vectors access, whatever their order of operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import shape_of
+
+Load = vector.LoadOp | tpu.VectorLoadOp | tpu.StridedLoadOp
+Store = vector.StoreOp | tpu.VectorStoreOp | tpu.StridedStoreOp
+Access = Load | Store
+
+
+def stores(op: Operation) -> bool:
+    """Whether an access writes memory."""
+    return op.name.endswith("store")
+
+
+def base_of(op: Operation) -> Any:
+    """The ref that an access is to."""
+    return op.operands[1] if stores(op) else op.operands[0]
+
+
+def value_of(op: Operation) -> SSAValue:
+    """The vector that an access loads or stores."""
+    return op.operands[0] if stores(op) else op.results[0]
+
+
+def accessed_shape(op: Operation) -> tuple[int, ...]:
+    """The box of memory that a load or store accesses: vectors of lower rank lack leading 1s."""
+    shape = shape_of(value_of(op).type)
+    return (*[1] * (len(shape_of(base_of(op).type)) - len(shape)), *shape)
