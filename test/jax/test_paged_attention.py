@@ -1,7 +1,7 @@
 """JAX's paged attention rounds pages of float32 to bfloat16 by itself (`_maybe_dequantize`).
 
-With logits of tens that shifts results by 0.05 against a reference that keeps the pages; against one
-that rounds them, and the operands of products, only the order of sums is left.
+With logits of tens that shifts results by 0.05 against a reference that keeps the pages; against
+one that rounds them, and the operands of products, only the order of sums is left.
 """
 
 from __future__ import annotations
