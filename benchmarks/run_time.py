@@ -143,10 +143,10 @@ def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
     """The kernel as a simulation holds it, from the first call to the last."""
     target = api.target_named(api.DEFAULT_TARGET)
     lowered = api.lower(module, form)
-    prepared, spare = prepare(lowered, target=target), Spare()
+    plan, spare = prepare(lowered, target=target), Spare()
 
     def call(arrays: list[Any]) -> Any:
-        outcome = execute(lowered, [arrays], target=target, prepared=prepared, spare=spare)
+        outcome = execute(lowered, [arrays], target=target, prepared=plan, spare=spare)
         return outcome.outputs[0][0]
 
     return call

@@ -12,9 +12,12 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target
+
+_NEAREST, _TOWARDS_ZERO = tpu.RoundingMode.TO_NEAREST_EVEN, tpu.RoundingMode.TOWARDS_ZERO
 
 
 def _conversion(op: Operation, target: Target) -> None:
@@ -59,16 +62,13 @@ def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
 
 def _rounding_of_float(op: arith.TruncFOp | tpu.TruncfOp, target: Target) -> None:
     """Packing rounds to the nearest even number; only for bfloat16 are bits cut off before."""
-    if isinstance(op, arith.TruncFOp):
-        mode = rounding_of(op)
-    else:
-        mode = op.rounding_mode.data.value
-    kind = op.result.type
+    mode, kind = rounding_mode(op), op.result.type
     cut = isinstance(kind, VectorType) and isinstance(kind.element_type, BFloat16Type)
-    if mode == "to_nearest_even" or (cut and mode in ("toward_zero", "towards_zero")):
+    if mode is _NEAREST or (cut and mode is _TOWARDS_ZERO):
         return
+    name = rounding_of(op) if isinstance(op, arith.TruncFOp) else op.rounding_mode.data.value
     raise refusal(
-        op, "rounding-mode", f"{op.name} to {kind} with rounding {mode} is not supported",
+        op, "rounding-mode", f"{op.name} to {kind} with rounding {name} is not supported",
         "registers are packed with rounding to the nearest even number",
         "round to the nearest, or cut the bits off yourself: of a float32 x, "
         "pltpu.bitcast(pltpu.bitcast(x, jnp.int32) & -65536, jnp.float32) is a bfloat16 towards "
@@ -78,7 +78,7 @@ def _rounding_of_float(op: arith.TruncFOp | tpu.TruncfOp, target: Target) -> Non
 
 def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> None:
     """Floats that are made of integers are the nearest ones."""
-    if op.rounding_mode.data is not tpu.RoundingMode.TO_NEAREST_EVEN:
+    if rounding_mode(op) is not _NEAREST:
         raise refusal(
             op, "rounding-mode", f"{op.name} rounds to the nearest even number only",
             "its instruction has no other mode",
@@ -89,7 +89,7 @@ def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> Non
 def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
     """Unsigned words are made by cutting the fraction off; narrower numbers are made as signed."""
     kind = op.result.type
-    if bit_width(kind) == 32 and op.rounding_mode.data is not tpu.RoundingMode.TOWARDS_ZERO:
+    if bit_width(kind) == 32 and rounding_mode(op) is not _TOWARDS_ZERO:
         raise refusal(
             op, "rounding-mode", f"{op.name} to {kind} rounds towards zero only",
             "its instruction has no other mode", "write jnp.round(x).astype(jnp.uint32)",

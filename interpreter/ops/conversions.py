@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.arith_casts import rounding_of
-from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
+from pallasite.dialects.rounding import rounding_mode
+from pallasite.dialects.tpu.attrs import RoundingMode
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.convert import (
@@ -28,8 +28,12 @@ from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.values import bits_of, is_float, rounder, values_of, width
 
 
-def _towards_zero(mode: RoundingModeAttr) -> bool:
-    return mode.data is RoundingMode.TOWARDS_ZERO
+def _towards_zero(op: Operation) -> bool:
+    """Whether `op` rounds towards zero, else to the nearest; raises `Unsupported` otherwise."""
+    mode = rounding_mode(op)
+    if mode is None:
+        raise unsupported(op, "a mode of rounding other than to the nearest or towards zero")
+    return mode is RoundingMode.TOWARDS_ZERO
 
 
 @meaning(arith.ExtFOp, tpu.ExtfOp)
@@ -38,46 +42,24 @@ def extf(op: Operation, facts: Facts) -> Function:
     return lambda x: x
 
 
-@meaning(arith.TruncFOp, arith.ConvertFOp)
-def truncf(op: arith.TruncFOp | arith.ConvertFOp, facts: Facts) -> Function:
-    mode = rounding_of(op)
-    if mode not in ("to_nearest_even", "toward_zero"):
-        raise unsupported(op, f"rounding {mode}")
-    return float_to_float(op.result.type, towards_zero=mode == "toward_zero")
+@meaning(arith.TruncFOp, arith.ConvertFOp, tpu.TruncfOp)
+def truncf(op: arith.TruncFOp | arith.ConvertFOp | tpu.TruncfOp, facts: Facts) -> Function:
+    return float_to_float(op.result.type, towards_zero=_towards_zero(op))
 
 
-@meaning(tpu.TruncfOp)
-def tpu_truncf(op: tpu.TruncfOp, facts: Facts) -> Function:
-    return float_to_float(op.result.type, towards_zero=_towards_zero(op.rounding_mode))
+@meaning(arith.FPToSIOp, arith.FPToUIOp, tpu.FptosiOp, tpu.FptouiOp)
+def fptoi(op: Operation, facts: Facts) -> Function:
+    signed = isinstance(op, arith.FPToSIOp | tpu.FptosiOp)
+    return float_to_integer(op.results[0].type, signed=signed, to_nearest=not _towards_zero(op))
 
 
-@meaning(arith.FPToSIOp, arith.FPToUIOp)
-def fptoi(op: arith.FPToSIOp | arith.FPToUIOp, facts: Facts) -> Function:
-    return float_to_integer(op.result.type, signed=isinstance(op, arith.FPToSIOp))
-
-
-@meaning(tpu.FptosiOp, tpu.FptouiOp)
-def tpu_fptoi(op: tpu.FptosiOp | tpu.FptouiOp, facts: Facts) -> Function:
-    return float_to_integer(
-        op.result.type,
-        signed=isinstance(op, tpu.FptosiOp),
-        to_nearest=not _towards_zero(op.rounding_mode),
-    )
-
-
-@meaning(arith.SIToFPOp, arith.UIToFPOp)
-def itofp(op: arith.SIToFPOp | arith.UIToFPOp, facts: Facts) -> Function:
-    signed = isinstance(op, arith.SIToFPOp)
-    return integer_to_float(op.input.type, op.result.type, signed=signed)
-
-
-@meaning(tpu.SitofpOp, tpu.UitofpOp)
-def tpu_itofp(op: tpu.SitofpOp | tpu.UitofpOp, facts: Facts) -> Function:
+@meaning(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
+def itofp(op: Operation, facts: Facts) -> Function:
     return integer_to_float(
-        op.input.type,
-        op.result.type,
-        signed=isinstance(op, tpu.SitofpOp),
-        towards_zero=_towards_zero(op.rounding_mode),
+        op.operands[0].type,
+        op.results[0].type,
+        signed=isinstance(op, arith.SIToFPOp | tpu.SitofpOp),
+        towards_zero=_towards_zero(op),
     )
 
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.types import bit_width, splat
 from pallasite.passes.canonicalize_mosaic import scalars
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -68,13 +68,9 @@ def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
 
 
 def _mode_of(op: Operation) -> tpu.RoundingModeAttr:
-    """How a conversion rounds; those of `arith` that have no mode do what it says of them."""
-    if isinstance(op, tpu.TruncfOp | tpu.SitofpOp | tpu.UitofpOp | tpu.FptosiOp | tpu.FptouiOp):
-        return op.rounding_mode
-    if isinstance(op, arith.FPToSIOp | arith.FPToUIOp):
-        return TOWARDS_ZERO
-    zero = isinstance(op, arith.TruncFOp) and rounding_of(op) == "toward_zero"
-    return TOWARDS_ZERO if zero else NEAREST
+    mode = rounding_mode(op)
+    assert mode is not None  # check-kernel admits no other
+    return tpu.RoundingModeAttr(mode)
 
 
 def _narrowed(

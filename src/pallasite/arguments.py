@@ -45,12 +45,7 @@ def whole_number(value: Any, what: str) -> int:
 
 def limit(value: Any, what: str) -> int | None:
     """What a run may take; None stands for the default."""
-    if value is None:
-        return None
-    number = whole_number(value, what)
-    if number < 1:
-        raise UsageError("limit", f"expected {what} of at least 1, got {number}")
-    return number
+    return None if value is None else _at_least(1, value, what, "limit")
 
 
 def devices(value: Any) -> int:
@@ -63,10 +58,7 @@ def devices(value: Any) -> int:
 
 def seed(value: Any) -> int:
     """What random numbers start from."""
-    number = whole_number(value, "the seed")
-    if number < 0:
-        raise UsageError("negative-seed", f"expected a seed of at least 0, got {number}")
-    return number
+    return _at_least(0, value, "a seed", "negative-seed")
 
 
 def checks(value: Any) -> tuple[str, ...]:
@@ -105,7 +97,8 @@ def result_types(value: Any) -> list[tuple[tuple[int, ...], Any]]:
     found: list[tuple[tuple[int, ...], Any]] = []
     for pair in _listed(value, expected):
         shape, dtype = _pair(pair, expected)
-        found.append((tuple(_size(n) for n in _listed(shape, "a shape")), dtype))
+        sizes = (_at_least(0, n, "a size", "array-type") for n in _listed(shape, "a shape"))
+        found.append((tuple(sizes), dtype))
     return found
 
 
@@ -128,10 +121,10 @@ def called(value: Any, what: str) -> Callable[..., Any] | None:
     return value
 
 
-def _size(value: Any) -> int:
-    number = whole_number(value, "a size")
-    if number < 0:
-        raise UsageError("array-type", f"expected sizes of at least 0, got {number}")
+def _at_least(least: int, value: Any, what: str, code: str) -> int:
+    number = whole_number(value, what)
+    if number < least:
+        raise UsageError(code, f"expected {what} of at least {least}, got {number}")
     return number
 
 
