@@ -3,8 +3,9 @@
 Without them, or where they do not apply, results are the same.
 
 * The C library gives large freed blocks back to the system and gets them again, page by page, for
-  the next intermediate result. Keeping them makes element-wise ops on values of a megabyte 2 to 20
-  times faster. It concerns the whole process, so its owner decides.
+  the next intermediate result. Keeping them takes a third off element-wise ops on values of a
+  megabyte, and far more where page faults are slow. It concerns the whole process, so its owner
+  decides.
 * Matrix products are cut into small groups (`pallasite.interpreter.ops.matmul`). On a busy machine
   two BLAS threads that wait for each other take up to 20 times as long as one.
 """
