@@ -91,6 +91,59 @@ def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
     )(x, y)  # fmt: skip
 
 
+def layer_norm(x: Any, interpret: Any = False) -> Any:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        x = x_ref[...]
+        centred = x - jnp.mean(x, axis=1, keepdims=True)
+        variance = jnp.mean(centred * centred, axis=1, keepdims=True)
+        o_ref[...] = centred * jax.lax.rsqrt(variance + 1e-6)
+
+    block = pl.BlockSpec((128, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(x.shape, f32), grid=(x.shape[0] // 128,),
+        in_specs=[block], out_specs=block, interpret=interpret,
+    )(x)  # fmt: skip
+
+
+def attention(q: Any, k: Any, v: Any, interpret: Any = False) -> Any:
+    """Softmax over blocks of keys, rescaled as larger scores turn up."""
+    half = jnp.bfloat16
+
+    def body(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any, top: Any, total: Any) -> None:
+        @pl.when(pl.program_id(2) == 0)
+        def _() -> None:
+            top[...] = jnp.full_like(top, -1e30)
+            total[...] = jnp.zeros_like(total)
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        scores = jnp.dot(
+            q_ref[...].astype(half), k_ref[...].astype(half).T, preferred_element_type=f32
+        )
+        higher = jnp.maximum(top[...], jnp.max(scores, axis=1, keepdims=True))
+        weights = jnp.exp(scores - higher)
+        shrunk = jnp.exp(top[...] - higher)
+        top[...] = higher
+        total[...] = total[...] * shrunk + jnp.sum(weights, axis=1, keepdims=True)
+        o_ref[...] = o_ref[...] * shrunk + jnp.dot(
+            weights.astype(half), v_ref[...].astype(half), preferred_element_type=f32
+        )
+
+        @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+        def _() -> None:
+            o_ref[...] /= total[...]
+
+    side = 256
+    rows = pl.BlockSpec((None, side, q.shape[2]), lambda h, i, j: (h, i, 0))
+    keys = pl.BlockSpec((None, side, q.shape[2]), lambda h, i, j: (h, j, 0))
+    column = pltpu.VMEM((side, 1), f32)
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(q.shape, f32),
+        grid=(q.shape[0], q.shape[1] // side, k.shape[1] // side),
+        in_specs=[rows, keys, keys], out_specs=rows, scratch_shapes=[column, column],
+        interpret=interpret,
+    )(q, k, v)  # fmt: skip
+
+
 def copies(x: Any, interpret: Any = False) -> Any:
     """Rows copied by the kernel's own DMAs, two in flight."""
 
@@ -125,6 +178,8 @@ CASES = (
     Case("add, 16 steps", add, ((1024, 512), (1024, 512))),
     Case("softmax, 8 steps", softmax, ((512, 512),)),
     Case("matmul, 64 steps", matmul, ((512, 512), (512, 512))),
+    Case("layer norm, 16 steps", layer_norm, ((2048, 1024),)),
+    Case("attention, 32 steps", attention, ((2, 1024, 128),) * 3),
     Case("copies, 32 DMAs", copies, ((256, 256),)),
 )
 
