@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -33,3 +34,18 @@ def accessed_shape(op: Operation) -> tuple[int, ...]:
     """The box of memory that a load or store accesses: vectors of lower rank lack leading 1s."""
     shape = shape_of(value_of(op).type)
     return (*[1] * (len(shape_of(base_of(op).type)) - len(shape)), *shape)
+
+
+def at_a_distance(name: str, shape: Sequence[int], strides: Sequence[int]) -> str:
+    """JAX for every element of the value `name` that strides reach from its first: each dimension
+    is split, and the first of its parts taken."""
+    split: list[int] = []
+    taken: list[str] = []
+    for size, stride in zip(shape, strides, strict=True):
+        split += [size] if stride == 1 else [-(-size // stride), stride]
+        taken += [":"] if stride == 1 else [":", "0"]
+    while taken[-1] == ":":
+        taken.pop()
+    if any(size % stride for size, stride in zip(shape, strides, strict=True)):
+        name = f"jnp.pad({name}, ...)"
+    return f"{name}.reshape({', '.join(map(str, split))})[{', '.join(taken)}]"

@@ -15,7 +15,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
+from pallasite.passes.accesses import accessed_shape, at_a_distance, base_of, stores, value_of
 from pallasite.passes.check_slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
@@ -50,7 +50,7 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
             f"strides {strides} of an array whose rows have {columns} elements are not "
             "supported",
             f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
-            "load the whole block and slice its value, or reshape the ref to 128 columns",
+            _instead(op, shape, strides),
         )  # fmt: skip
     if constant_of(op.indices[-1]) != 0:
         raise refusal(
@@ -74,8 +74,19 @@ def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[
         f"a strided {'load' if loading else 'store'} of {value} is not supported",
         f"{p} rows share the words of a register: packed types are only loaded at a distance, at "
         f"constant indices, {p} rows at a time",
-        "access the whole block and slice or select its value, or use a 32-bit type",
+        _instead(op, shape, [int(s) for s in op.strides.get_values()]),
     )  # fmt: skip
+
+
+def _instead(
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], strides: Sequence[int]
+) -> str:
+    if stores(op):
+        return (
+            "store the rows one by one, ref[2:3, :] = value[1:2, :], or choose between the value "
+            "and what is there with jnp.where"
+        )
+    return f"split the value of the whole ref: {at_a_distance('ref[...]', shape, strides)}"
 
 
 def _byte_masks(op: Operation, target: Target) -> None:

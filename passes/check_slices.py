@@ -18,10 +18,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects.types import bit_width, memory_space, memref_of, shape_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.accesses import accessed_shape
+from pallasite.passes.accesses import accessed_shape, at_a_distance
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, tile_rows
@@ -148,17 +148,25 @@ def _last_two(array: MemRef) -> tuple[int, int]:
     return rank - 2, rank - 1
 
 
+_STRIDED_LOADS = (
+    f"or load rows of at most {LANES} elements at a distance: ref[pl.ds(start, size, stride), :]",
+)
+
+
 def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
     """Raises `Unsupported` for a slice of a value that skips elements: MLIR's operation has no
     strides other than 1, so the TPU compiler cannot even read one."""
-    for dim, stride in enumerate(values_of(op.strides)):
+    strides = values_of(op.strides)
+    for dim, stride in enumerate(strides):
         if stride != 1:
+            shape = shape_of(op.source.type)
             raise refusal(
                 op, "strided-slice",
                 f"a slice of a vector with stride {stride} along dimension {dim} is not supported",
                 "`vector.extract_strided_slice` takes whole boxes only",
-                "load with a stride from the ref, ref[pl.ds(start, size, stride), :], or gather "
-                "with jnp.take_along_axis",
+                "split the dimension of the value, sliced to what is needed: "
+                + at_a_distance("x", shape, [*strides, *[1] * (len(shape) - len(strides))]),
+                *_STRIDED_LOADS[dim == len(shape) - 1 :],
             )  # fmt: skip
 
 

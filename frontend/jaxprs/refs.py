@@ -138,7 +138,7 @@ def _store(
     if space != "smem" and not aval.shape:
         raise e.unsupported(
             "scalars are stored to SMEM only",
-            "store a vector: ref[...] = jnp.full(ref.shape, x), or keep the ref in SMEM",
+            *_scalar_stores(_memref(ref).get_shape()),
             code="scalar-in-vmem",
         )
     if mask is not None and (space != "vmem" or any(entry.stride != 1 for entry in entries)):
@@ -151,6 +151,18 @@ def _store(
         return e.emit(SwapOp(value, ref, entries, mask))
     e.add(StoreOp(value, ref, entries, mask))
     return Known(0, aval.dtype)  # nobody reads it
+
+
+def _scalar_stores(shape: Sequence[int]) -> list[str]:
+    """What to write instead of the store of a scalar to a ref of `shape` in VMEM."""
+    notes = ["keep the ref in SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)"]
+    if shape:
+        at, ones = ", ".join(["0:1"] * len(shape)), tuple([1] * len(shape))
+        notes += [
+            f"store a vector of one element, at a known place: ref[{at}] = jnp.full({ones}, x)",
+            "or choose where to: ref[...] = jnp.where(index == i, x, ref[...])",
+        ]
+    return notes
 
 
 def _check_memory(e: Equation, ref: SSAValue) -> str:

@@ -205,8 +205,9 @@ def _gather(e: Equation) -> Result:
     if not is_take_along_axis or e.params["mode"] not in modes:
         raise e.unsupported(
             "a TPU gathers within rows or columns only",
-            "use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
-            "read rows of a ref one by one: ref[pl.ds(i, 1), :]",
+            "use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with indices of "
+            "the shape of the result: jnp.broadcast_to(indices, shape)",
+            "read rows of a ref one by one, ref[pl.ds(i, 1), :], with i read from SMEM",
         )
     if along[0] < len(shape) - 2:
         raise e.unsupported(

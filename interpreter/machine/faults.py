@@ -20,6 +20,13 @@ ONE_VISIT = Note(
 """What every output without that mode has to keep to, because its blocks are never read back."""
 
 
+def negative(index: Sequence[int]) -> list[Note]:
+    """What is said of an `index` that may be meant to count from the end."""
+    if all(int(i) >= 0 for i in index):
+        return []
+    return [Note("refs are not indexed from their end: the last element is at shape - 1")]
+
+
 def outside(
     ref: Ref,
     what: str,
@@ -35,6 +42,7 @@ def outside(
         f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
         f"memref of shape {list(ref.shape)} ({ref.buffer.name or ref.buffer.memory.kind})",
         at,
+        negative(index),
     )
 
 

@@ -24,6 +24,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec, view
+from pallasite.interpreter.machine.faults import negative
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -172,6 +173,7 @@ def plan(
             f"{low // row} to {high // row - 1} of {ref.buffer.name or 'a buffer'}, which has "
             f"{ref.buffer.size // 512}",
             at,
+            negative(index),
         )
     return found
 

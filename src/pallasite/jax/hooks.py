@@ -79,6 +79,7 @@ from pallasite.jax.meshes import check_results  # noqa: E402
 from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
 from pallasite.jax.source_lines import keep_source_lines  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
+from pallasite.jax.tracing_errors import explain_tracing  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
@@ -113,6 +114,7 @@ def install() -> None:
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)
+        explain_tracing(lambda: current() is not None)
         keep_source_lines(lambda: current() is not None)
         pin_to_arrays(lambda: current() is not None)
         answer_for_target(current)

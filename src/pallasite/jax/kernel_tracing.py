@@ -22,9 +22,11 @@ from jax._src.pallas.mosaic.error_handling import VerificationError
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from pallasite.api import lower
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
@@ -111,6 +113,8 @@ def _explaining(
                         f"note: {why}; traced from its jaxpr "
                         "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                     )
+                if "'tpu.iota'" in str(error):
+                    _check_counts(traced.module)
             except Diagnostic as explanation:
                 error.add_note(str(explanation))
             except Exception:
@@ -137,6 +141,26 @@ def _check_products(module: ModuleOp) -> None:
         else:
             continue
         raise Unsupported("product", message, source_location(op), [Note(advice)])
+
+
+def _check_counts(module: ModuleOp) -> None:
+    """Raises for the first vector that is counted in floats, which JAX lowers to an operation that
+    counts in integers only."""
+    for op in module.walk():
+        if isinstance(op, arith.SIToFPOp) and _counts(op.input):
+            raise Unsupported(
+                "float-count",
+                f"JAX counts vectors in integers, got {element_type(op.result.type)}",
+                source_location(op),
+                [Note("convert what is counted: jnp.arange(n).astype(jnp.float32)")],
+            )
+
+
+def _counts(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, tpu.IotaOp) or (
+        isinstance(op, vector.ShapeCastOp) and _counts(op.operands[0])
+    )
 
 
 _traced: ContextVar[tracing.Traced | None] = ContextVar("traced", default=None)

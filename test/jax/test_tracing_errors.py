@@ -1,0 +1,230 @@
+"""What Python refuses while a kernel is traced is explained: the line, the rule, what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+Body = Callable[[Any, Any], Any]
+TABLE = np.arange(128.0, dtype=np.float32)
+
+
+def decides(x: Any, o: Any) -> None:
+    o[...] = x[...] if pl.program_id(0) == 0 else -x[...]
+
+
+def decides_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.where(pl.program_id(0) == 0, x[...], -x[...])
+
+
+def combines(x: Any, o: Any) -> None:
+    o[...] = jnp.where(x[...] > 0 and x[...] < 1, x[...], 0.0)
+
+
+def combines_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.where((x[...] > 0) & (x[...] < 1), x[...], 0.0)
+
+
+def repeats(x: Any, o: Any) -> None:
+    o[...] = x[...]
+    for _ in range(pl.program_id(0)):
+        o[...] += x[...]
+
+
+def repeats_rightly(x: Any, o: Any) -> None:
+    o[...] = x[...]
+
+    @pl.loop(0, pl.program_id(0))
+    def _add(_: Any) -> None:
+        o[...] += x[...]
+
+
+def slices(x: Any, o: Any) -> None:
+    i = pl.program_id(0)
+    o[...] = x[i : i + 8]
+
+
+def slices_rightly(x: Any, o: Any) -> None:
+    o[...] = x[pl.ds(pl.program_id(0), 8)]
+
+
+def numpys(x: Any, o: Any) -> None:
+    o[...] = np.exp(x[...])
+
+
+def numpys_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.exp(x[...])
+
+
+def adds_refs(x: Any, o: Any) -> None:
+    o[...] = x + 1
+
+
+def sums_refs(x: Any, o: Any) -> None:
+    o[...] = x.sum()
+
+
+def takes_refs(x: Any, o: Any) -> None:
+    o[...] = jnp.exp(x)
+
+
+def multiplies_refs(x: Any, o: Any) -> None:
+    o[...] = x * o
+
+
+def adds_rightly(x: Any, o: Any) -> None:
+    o[...] = x[...] + 1
+
+
+def captures(x: Any, o: Any) -> None:
+    o[...] = x[...] + TABLE
+
+
+def captures_rightly(x: Any, o: Any) -> None:
+    o[...] = x[...] + jax.lax.broadcasted_iota(jnp.int32, x.shape, 1)
+
+
+def returns(x: Any, o: Any) -> Any:
+    return x[...]
+
+
+def converts(x: Any, o: Any) -> None:
+    o[...] = x[...].astype(jnp.int32)
+
+
+def converts_rightly(x: Any, o: Any) -> None:
+    o[...] = x[...].astype(jnp.int32).astype(o.dtype)
+
+
+def broadcasts(x: Any, o: Any) -> None:
+    o[...] = x[0]
+
+
+def broadcasts_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.broadcast_to(x[0], o.shape)
+
+
+def widens(x: Any, o: Any) -> None:
+    o[...] = x[:, None, :][:, 0]
+
+
+def widens_rightly(x: Any, o: Any) -> None:
+    o[...] = x[...][:, None][:, 0]
+
+
+def rolls(x: Any, o: Any) -> None:
+    o[...] = pltpu.roll(x[...], -3, 1)
+
+
+def rolls_rightly(x: Any, o: Any) -> None:
+    o[...] = pltpu.roll(x[...], -3 % x.shape[1], 1)
+
+
+def sizes(x: Any, o: Any) -> None:
+    o[...] = jnp.zeros((pl.program_id(0), 128))
+
+
+WRONG: list[tuple[Body, str, str, Body]] = [
+    (decides, "Python decides", "jnp.where", decides_rightly),
+    (combines, "for whole vectors", "&, | and ~", combines_rightly),
+    (repeats, "Python counts", "@pl.loop", repeats_rightly),
+    (slices, "size of a slice", "pl.ds(start, size)", slices_rightly),
+    (numpys, "NumPy computes", "jax.numpy", numpys_rightly),
+    (adds_refs, "a ref is memory", "ref[...]", adds_rightly),
+    (sums_refs, "a ref is memory", "ref[...]", adds_rightly),
+    (takes_refs, "a ref is memory", "ref[...]", adds_rightly),
+    (multiplies_refs, "a ref is memory", "ref[...]", adds_rightly),
+    (captures, "as operands", "lax.broadcasted_iota", captures_rightly),
+    (returns, "returns nothing", "out[...] = value", adds_rightly),
+    (converts, "stored as they are", "astype(ref.dtype)", converts_rightly),
+    (broadcasts, "not broadcast", "jnp.broadcast_to", broadcasts_rightly),
+    (widens, "in each of its dimensions", "ref[...][:, None]", widens_rightly),
+    (rolls, "higher indices", "shift % x.shape[axis]", rolls_rightly),
+    (sizes, "shape of a vector", "mask the rest", adds_rightly),
+]
+
+
+def call(body: Body) -> Any:
+    x = jnp.ones((8, 128))
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(1,))(x)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "rule", "advice", "right"), WRONG, ids=[row[0].__name__ for row in WRONG]
+)
+def test_the_line_the_rule_and_what_to_write(
+    wrong: Body, rule: str, advice: str, right: Body
+) -> None:
+    with simulate(), pytest.raises(Exception) as caught:
+        call(wrong)
+    (note,) = [n for n in caught.value.__notes__ if "[traced-kernel]" in n]
+    assert rule in note and advice in note
+    file, line = note.split(":")[:2]
+    assert Path(file) == Path(__file__)
+    assert int(line) in {number for *_, number in wrong.__code__.co_lines()}
+    with simulate():
+        jax.block_until_ready(call(right))
+
+
+def test_parameters_are_counted() -> None:
+    x = jnp.ones((8, 128))
+    scratch = pltpu.VMEM((8, 128), jnp.float32)
+    kernel = pl.pallas_call(adds_refs, out_shape=x, scratch_shapes=[scratch])
+    with simulate(), pytest.raises(TypeError, match="positional argument") as caught:
+        kernel(x)
+    assert "1 inputs, 1 outputs, 1 scratch" in "\n".join(caught.value.__notes__)
+
+
+def test_parameters_of_index_maps_are_counted() -> None:
+    x = jnp.ones((16, 128))
+    block = pl.BlockSpec((8, 128), lambda i, j: (i, 0))
+    kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=(2,), in_specs=[block])
+    with simulate(), pytest.raises(TypeError, match="positional argument") as caught:
+        kernel(x)
+    note = "\n".join(caught.value.__notes__)
+    assert "per axis of the grid, which has 1" in note and f"{Path(__file__).name}:" in note
+
+
+def test_kernels_of_other_kinds() -> None:
+    x = jnp.ones((8, 128))
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    kernel = pl.kernel(adds_refs, out_type=jax.ShapeDtypeStruct(x.shape, x.dtype), mesh=mesh)
+    with simulate(), pytest.raises(Exception, match=r"AbstractRef|unsupported") as caught:
+        kernel(x)
+    assert "a ref is memory" in "\n".join(caught.value.__notes__)
+
+
+def test_outside_of_simulations_nothing_is_added() -> None:
+    with pytest.raises(AttributeError) as caught:
+        call(adds_refs)
+    assert not any("traced-kernel" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+def test_what_jax_counts_in_floats() -> None:
+    def wrong(x: Any, o: Any) -> None:
+        o[...] = x[...] + jnp.arange(128.0)
+
+    def right(x: Any, o: Any) -> None:
+        o[...] = x[...] + jnp.arange(128).astype(jnp.float32)
+
+    with simulate(), pytest.raises(Exception, match="internal verification error") as caught:
+        call(wrong)
+    note = "\n".join(caught.value.__notes__)
+    assert f":{wrong.__code__.co_firstlineno + 1}:" in note
+    assert "jnp.arange(n).astype(jnp.float32)" in note
+    with simulate():
+        np.testing.assert_array_equal(call(right)[0], 1 + np.arange(128.0))
