@@ -36,7 +36,14 @@ from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.parts_of_tiles import laid_out, see_operand, slice_part_of_tiles
+from pallasite.passes.known_sizes import know_sizes
+from pallasite.passes.parts_of_tiles import (
+    laid_out,
+    rows_of_column,
+    see_operand,
+    slice_part_of_tiles,
+)
+from pallasite.passes.scalars_of_views import look_through_views
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
@@ -118,6 +125,8 @@ class _Inference:
         self.target = target
 
     def run(self, function: func.FuncOp) -> None:
+        look_through_views(function, self.target)
+        know_sizes(function)
         for argument in function.body.block.args:
             self._root(argument)
         for op in list(function.body.walk()):
@@ -143,6 +152,8 @@ class _Inference:
         else:
             bits = bit_width(kind.element_type)
             tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
+            if _is_own_column(value, kind, tiling):
+                tiling = vmem_tiling(shape, bits, single_rows=True)
         made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
         if isinstance(made.owner, memref.AllocaOp) and memory_space(kind) == "vmem":
             _pad(made)
@@ -165,6 +176,10 @@ class _Inference:
         if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
             return
         made = _viewed(op, source, result, tiling)
+        if made is None and isinstance(op, tpu.MemrefReshapeOp):
+            if (rows := rows_of_column(source, tiling)) is not None:
+                see_operand(op, with_tiling(source, rows))
+                made = _viewed(op, source, result, rows)
         if made is None:
             raise Unsupported(
                 "view-layout",
@@ -176,6 +191,19 @@ class _Inference:
                 ],
             )
         Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+
+def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling) -> bool:
+    """Whether `value` is a buffer of ours, of words in one column of tiles, that is reshaped across
+    them; then single rows are better tiles, which follow each other without padding."""
+    shape = kind.get_shape()
+    return (
+        isinstance(value.owner, memref.AllocaOp)
+        and len(shape) > 1
+        and shape[-1] <= LANES
+        and bit_width(kind) == 32
+        and _refolded(value, tiling.tile_of(len(shape) - 2))
+    )
 
 
 def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:

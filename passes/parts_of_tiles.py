@@ -31,6 +31,7 @@ So is the end of an array of packed rows, which cuts a word.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from operator import add
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
@@ -41,7 +42,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.layouts.tiling import Tiling, squeezed
+from pallasite.layouts.tiling import Tiling, contiguous_strides, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
 
 MemRef = MemRefType[Attribute]
@@ -239,9 +240,23 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     )
 
 
-def see_operand(op: tpu.MemrefSliceOp, kind: MemRef) -> None:
-    """Makes `op` slice its array seen as `kind`."""
-    view = tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[kind])
+def rows_of_column(kind: MemRef, tiling: Tiling) -> Tiling | None:
+    """The tiling by single rows of words of an array outside VMEM that has one column of tiles and
+    no padding between its rows; None of others."""
+    shape, last = kind.get_shape(), kind.get_num_dims() - 2
+    if last < 0 or DYNAMIC_INDEX in shape or memory_space(kind) not in ("any", "hbm", "smem"):
+        return None
+    if shape[-1] > LANES or bit_width(kind) != 32 or tiling.tiles[1:]:
+        return None
+    padded = shape[-2] % tiling.tile_of(last) and prod(shape[:-2]) > 1
+    if padded or tiling.strides != contiguous_strides(shape, tiling.first):
+        return None
+    return Tiling(((1, LANES),), contiguous_strides(shape, (1, LANES)))
+
+
+def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: MemRef) -> None:
+    """Makes `op` view its array seen as `kind`."""
+    view = tpu.ReinterpretCastOp(operands=[op.operands[0], [], []], result_types=[kind])
     view.location = op.location
     Rewriter.insert_op(view, InsertPoint.before(op))
     op.operands[0] = view.result

@@ -199,8 +199,15 @@ def regroup(axes: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[Digi
     """Row-major `axes` (extent, stride) dealt out to dimensions of `shape`; None if impossible.
 
     This is a reshape of a strided array: every dimension takes whole axes, or a factor of one.
+    Axes that continue each other are one, which can be cut anywhere.
     """
-    rest = [axis for axis in axes if axis[0] != 1]
+    rest: list[tuple[int, int]] = []
+    for extent, stride in axes:
+        if extent == 1:
+            continue
+        if rest and rest[-1][1] == extent * stride:
+            extent *= rest.pop()[0]
+        rest.append((extent, stride))
     dims: list[Digits] = []
     for size in reversed(shape):
         taken: list[tuple[int, int]] = []

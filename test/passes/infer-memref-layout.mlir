@@ -152,3 +152,49 @@ func.func @packed_rows_of_a_transfer(%a: memref<8x256xbf16, #tpu.memory_space<an
   tpu.enqueue_dma source(%a : memref<8x256xbf16, #tpu.memory_space<any>>) target(%0 : memref<8x256xbf16, #tpu.memory_space<vmem>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
   func.return
 }
+
+// Sizes that are constants are part of the type, at both ends of a transfer or at neither.
+// CHECK-LABEL: func.func @sizes_that_are_constants(
+// CHECK:       [[A:%.+]] = tpu.memref_slice %a[%c8, %c0] : {{.*}} -> memref<8x128xf32,
+// CHECK-NEXT:  [[B:%.+]] = tpu.memref_slice %b[%c8, %c0] : {{.*}} -> memref<8x128xf32,
+// CHECK-NEXT:  tpu.enqueue_dma source([[A]] : {{.*}}) target([[B]] :
+// CHECK:       tpu.memref_slice %a[%c8, %c0] <%c8> : {{.*}} -> memref<?x128xf32,
+// CHECK:       tpu.memref_slice {{.*}}[%c8, %c0] <%n> : {{.*}} -> memref<?x128xf32,
+func.func @sizes_that_are_constants(%a: memref<32x128xf32, #tpu.memory_space<any>>, %b: memref<32x128xf32, #tpu.memory_space<any>>, %s: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c8 = arith.constant 8 : i32
+  %0 = tpu.memref_slice %a[%c8, %c0] <%c8> : memref<32x128xf32, #tpu.memory_space<any>> -> memref<?x128xf32, #tpu.memory_space<any>>
+  %1 = tpu.memref_slice %b[%c8, %c0] <%c8> : memref<32x128xf32, #tpu.memory_space<any>> -> memref<?x128xf32, #tpu.memory_space<any>>
+  tpu.enqueue_dma source(%0 : memref<?x128xf32, #tpu.memory_space<any>>) target(%1 : memref<?x128xf32, #tpu.memory_space<any>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  %2 = tpu.memref_slice %a[%c8, %c0] <%c8> : memref<32x128xf32, #tpu.memory_space<any>> -> memref<?x128xf32, #tpu.memory_space<any>>
+  %3 = tpu.memref_slice %b[%c8, %c0] <%n> : memref<32x128xf32, #tpu.memory_space<any>> -> memref<?x128xf32, #tpu.memory_space<any>>
+  tpu.enqueue_dma source(%2 : memref<?x128xf32, #tpu.memory_space<any>>) target(%3 : memref<?x128xf32, #tpu.memory_space<any>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+  func.return
+}
+
+// A scalar of a part that cuts tiles is one of the array.
+// CHECK-LABEL: func.func @scalars_of_parts(
+// CHECK-NEXT:  [[ROW:%.+]] = arith.index_cast %i : i32 to index
+// CHECK-NEXT:  [[COLUMN:%.+]] = arith.constant 133 : index
+// CHECK-NEXT:  memref.load %a[[[ROW]], [[COLUMN]]] : memref<4x300xi32,
+func.func @scalars_of_parts(%a: memref<4x300xi32, #tpu.memory_space<smem>>, %i: i32) -> i32 {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %c130 = arith.constant 130 : i32
+  %0 = tpu.memref_slice %a[%i, %c130] : memref<4x300xi32, #tpu.memory_space<smem>> -> memref<1x100xi32, #tpu.memory_space<smem>>
+  %1 = tpu.memref_squeeze %0 : memref<1x100xi32, #tpu.memory_space<smem>> -> memref<100xi32, #tpu.memory_space<smem>>
+  %2 = memref.load %1[%c3] : memref<100xi32, #tpu.memory_space<smem>>
+  func.return %2 : i32
+}
+
+// Rows of words in one column of tiles follow each other, and are cut anew.
+// CHECK-LABEL: func.func @rows_are_cut_anew(
+// CHECK:       [[ROWS:%.+]] = tpu.reinterpret_cast %a : {{.*}} -> memref<16x128xf32, #tpu.tiled<(1,128),[1,1]>, {{.*}}
+// CHECK-NEXT:  tpu.memref_reshape [[ROWS]] : {{.*}} -> memref<2x1024xf32, #tpu.tiled<(1,128),[8,1]>,
+// CHECK:       memref.alloca() : memref<2x5x128xi32, #tpu.tiled<(1,128),[5,1,1]>, #tpu.memory_space<smem>>
+func.func @rows_are_cut_anew(%a: memref<16x128xf32, #tpu.memory_space<any>>) {
+  %0 = tpu.memref_reshape %a : memref<16x128xf32, #tpu.memory_space<any>> -> memref<2x1024xf32, #tpu.memory_space<any>>
+  %b = memref.alloca() : memref<2x5x128xi32, #tpu.memory_space<smem>>
+  %1 = tpu.memref_reshape %b : memref<2x5x128xi32, #tpu.memory_space<smem>> -> memref<10x128xi32, #tpu.memory_space<smem>>
+  func.return
+}

@@ -84,6 +84,8 @@ def test_negative_coordinates_continue_downwards():
         ([(6, 10)], (2, 3), (((0, 30),), ((0, 10),))),
         ([(6, 10)], (4,), None),
         ([(2, 100), (3, 1)], (3, 2), None),
+        # Axes that continue each other are cut anew.
+        ([(2, 60), (6, 10)], (3, 4), (((0, 40),), ((0, 10),))),
     ],
 )
 def test_regroup(axes, shape, expected):
