@@ -72,7 +72,7 @@ from pallasite.dialects.kernel import (
     kernel_function,
     set_form,
 )
-from pallasite.dialects.locations import first_location, source_location
+from pallasite.dialects.locations import first_location, position_of, source_location
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
@@ -135,7 +135,8 @@ class _Lowering:
         try:
             self.kernel: Kernel = describe_kernel(function)
         except ValueError as error:
-            raise VerifyError("kernel-signature", str(error), source_location(function)) from error
+            where = position_of(first_location(function))
+            raise VerifyError("kernel-signature", str(error), where) from error
         maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
         self.operands = classify(self.kernel, call_of(module), maps)
         outputs = [n for n, operand in enumerate(self.operands) if operand.output]

@@ -27,7 +27,7 @@ from pallasite.dialects.kernel import (
     form_of,
     kernel_function,
 )
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import first_location, position_of, source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
@@ -77,7 +77,8 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     try:
         kernel = describe_kernel(func)
     except ValueError as error:
-        raise VerifyError("kernel-signature", str(error), source_location(func)) from error
+        where = position_of(first_location(func))
+        raise VerifyError("kernel-signature", str(error), where) from error
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
     call = call_of(module)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):

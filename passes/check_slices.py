@@ -250,6 +250,8 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
     start = constant_of(op.base_idx[dim])
     where = "at a place known at run time" if start is None else f"from {start}"
     many = "a number known at run time" if size == DYNAMIC_INDEX else str(size)
+    *leading, columns = op.mem_ref.type.get_shape()
+    apart = [*leading, 1, columns]
     return refusal(
         op, "unaligned-slice",
         f"the TPU compiler cannot slice {many} of {held} {what} {where} (dimension {dim} of "
@@ -257,6 +259,8 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
         f"the array lies in tiles of {tile} {what}, which a slice takes whole or keeps within",
         *([f"if index and size are multiples of {tile}, say so: pl.multiple_of(index, {tile})"]
           if start is None or size == DYNAMIC_INDEX else []),
-        f"slice whole multiples of {tile} at multiples of {tile}, or load the tiles and slice the "
-        "value",
+        f"slice whole multiples of {tile} at multiples of {tile}, or load the tiles and "
+        + ("slice the value" if start is not None else "rotate the value: pltpu.roll"),
+        *([f"or pass the array with rows in tiles of their own: reshaped to {apart}, any of them "
+           "are sliced"] if what == "rows" else []),
     )  # fmt: skip

@@ -104,9 +104,10 @@ def _check_flat_block(size: int, extent: int, element: Attribute, what: str) -> 
         return
     if size >= least and size & (size - 1) == 0:
         return
-    raise VerifyException(
+    raise BrokenRule(
         f"{what}: a block of rank 1 is the whole array ({extent}), a multiple of "
-        f"{SUBLANES * LANES}, or a power of two of at least {least}, got {size}"
+        f"{SUBLANES * LANES}, or a power of two of at least {least}, got {size}",
+        advice=[f"take all {extent}, and what a step needs in the kernel, by pl.program_id"],
     )
 
 

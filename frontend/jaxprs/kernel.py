@@ -13,6 +13,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects.kernel import DYNAMIC, set_form
 from pallasite.dialects.locations import position_of
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
+from pallasite.dialects.tpu.attrs import DimensionSemantics
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
 from pallasite.frontend.jaxprs.locations import location_of_function
@@ -188,6 +189,12 @@ def _semantics(
         raise tracer.unsupported(
             f"{len(words)} dimension semantics for a grid of {own} axes",
             "give one per axis of the grid",
+            code="bad-semantics",
+        )
+    if unknown := next((word for word in words if word not in set(DimensionSemantics)), None):
+        raise tracer.unsupported(
+            f"expected dimension semantics of {', '.join(DimensionSemantics)}, got {unknown}",
+            "say arbitrary for steps that follow one another",
             code="bad-semantics",
         )
     rest = iter(words)

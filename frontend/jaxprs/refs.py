@@ -75,6 +75,13 @@ def _load_key(e: Equation, ref: SSAValue, entries: list[Entry], space: str) -> R
     """The words of a random key; a key of Pallas stays in scalar registers."""
     words = types.key_shape(e.output.dtype)
     if not tpu_random.is_pallas_impl(e.output.dtype._impl):
+        if space == "smem":
+            raise e.unsupported(
+                "a random key whose words are a vector, in SMEM",
+                "keep it in VMEM, make it of a number there, jax.random.key(seed[0]), or pass "
+                "jax.random.key(seed, impl='pallas_tpu')",
+                code="vector-in-smem",
+            )
         return e.emit(LoadOp(ref, entries))
     if space != "smem":
         raise e.unsupported(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from pallasite.dialects import arith, scf
 from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
@@ -46,6 +46,7 @@ def _start(e: Equation) -> Result:
     priority = {"priority": IntegerAttr(e.params["priority"], i32)}
 
     def start(refs: list[SSAValue | None]) -> None:
+        _check_alike(e, refs)
         operands = [[ref] if ref is not None else [] for ref in (*refs, device, core, None)]
         source, target, arrived, sent, *where = operands
         e.add(
@@ -77,6 +78,23 @@ def _wait(e: Equation) -> Result:
 
     _with_views(e.tracer, [source, target, semaphore], wait)
     return []
+
+
+def _check_alike(e: Equation, refs: Sequence[SSAValue | None]) -> None:
+    """A copy moves elements as they are."""
+    source, target = (cast("MemRefType[Attribute]", ref.type) for ref in refs[:2] if ref)
+    if (here := source.element_type) != (there := target.element_type):
+        raise e.unsupported(
+            f"a copy of {here} to {there}: copies do not convert",
+            f"copy to a buffer of {here} and convert the value",
+            code="unequal-copy",
+        )
+    if (here := source.get_shape()) != (there := target.get_shape()):
+        raise e.unsupported(
+            f"a copy of shape {here} to shape {there}",
+            "copy parts of one shape: ref.at[pl.ds(start, size)]",
+            code="unequal-copy",
+        )
 
 
 def _check_core(e: Equation, semaphore: Any) -> None:

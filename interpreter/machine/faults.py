@@ -24,7 +24,7 @@ def negative(index: Sequence[int]) -> list[Note]:
     """What is said of an `index` that may be meant to count from the end."""
     if all(int(i) >= 0 for i in index):
         return []
-    return [Note("refs are not indexed from their end: the last element is at shape - 1")]
+    return [Note("nothing is counted from the end: the last element is at shape - 1")]
 
 
 def outside(

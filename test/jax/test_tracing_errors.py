@@ -15,6 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import VerifyError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -158,6 +159,70 @@ WRONG: list[tuple[Body, str, str, Body]] = [
 ]
 
 
+def copies(source: Any, target: Any, semaphore: Any) -> None:
+    pltpu.make_async_copy(source, target, semaphore).start()
+
+
+def awaits(source: Any, target: Any, semaphore: Any) -> None:
+    pltpu.make_async_copy(source, target, semaphore).wait()
+
+
+COPIES: list[tuple[Callable[..., None], str]] = [
+    (lambda x, o, s, r, sems: copies(x[...], s, sems.at[0]), "write ref.at[...]"),
+    (lambda x, o, s, r, sems: copies(x, s, sems), "sems.at[i]"),
+    (lambda x, o, s, r, sems: awaits(x, s, r), "pltpu.SemaphoreType.DMA"),
+    (lambda x, o, s, r, sems: pl.semaphore_signal(sems.at[0]), "pltpu.SemaphoreType.REGULAR"),
+    (lambda x, o, s, r, sems: copies(x, s.at[pl.ds(0, 4)], sems.at[0]), "parts of one shape"),
+    (lambda x, o, s, r, sems: copies(x, o, sems.at[0]), "convert the value"),
+]
+
+
+@pytest.mark.parametrize(("body", "advice"), COPIES, ids=[row[1] for row in COPIES])
+def test_copies(body: Callable[..., None], advice: str) -> None:
+    kernel = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.bfloat16),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        scratch_shapes=[
+            pltpu.VMEM((8, 128), jnp.float32),
+            pltpu.SemaphoreType.REGULAR,
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+    )
+    with simulate(), pytest.raises(Exception, match=r".") as caught:
+        kernel(jnp.ones((8, 128)))
+    note = "\n".join(caught.value.__notes__)
+    assert advice in note and f"{Path(__file__).name}:" in note
+
+
+def test_scratch_has_a_memory() -> None:
+    x = jnp.ones((8, 128))
+    kernel = pl.pallas_call(adds_rightly, out_shape=x, scratch_shapes=[x])
+    with simulate(), pytest.raises(AttributeError) as caught:
+        kernel(x)
+    assert "pltpu.VMEM(shape, dtype)" in "\n".join(caught.value.__notes__)
+
+
+def test_scoped_refs_do_not_leave_their_function() -> None:
+    def leaks(x: Any, o: Any) -> None:
+        ref = pl.run_scoped(lambda ref: ref, pltpu.VMEM((8, 128), jnp.float32))
+        ref[...] = x[...]
+
+    with simulate(), pytest.raises(ValueError, match="JaxprInputEffect") as caught:
+        call(leaks)
+    assert "gone when its function returns" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_semantics_have_names(form: str) -> None:
+    x = jnp.ones((8, 128))
+    params = pltpu.CompilerParams(dimension_semantics=("sequential",))  # pyright: ignore
+    kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=(1,), compiler_params=params)
+    with simulate(form=form), pytest.raises(Exception, match="sequential") as caught:
+        kernel(x)
+    assert "bad-semantics" in "\n".join([str(caught.value), *caught.value.__notes__])
+
+
 def call(body: Body) -> Any:
     x = jnp.ones((8, 128))
     return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(1,))(x)
@@ -228,3 +293,12 @@ def test_what_jax_counts_in_floats() -> None:
     assert "jnp.arange(n).astype(jnp.float32)" in note
     with simulate():
         np.testing.assert_array_equal(call(right)[0], 1 + np.arange(128.0))
+
+
+def test_grids_below_zero_have_a_line() -> None:
+    x = jnp.ones((8, 128))
+    kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=(-1,))
+    with simulate(), pytest.raises(VerifyError, match="got -1") as caught:
+        kernel(x)
+    location = caught.value.location
+    assert location is not None and location.line == adds_rightly.__code__.co_firstlineno + 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
+
 from .checking import ANY, SMEM, VMEM, beyond, check, kernel, load, memref
 
 SEMAPHORES = "#tpu.memory_space<semaphore_mem>"
@@ -76,6 +78,18 @@ def test_rows_of_whole_tiles(shape: str, rows: tuple[int | str, int], space: str
 @pytest.mark.parametrize(("shape", "rows"), BAD)
 def test_rows_across_tiles(shape: str, rows: tuple[int | str, int], space: str) -> None:
     beyond(part(shape, rows, ALL, space=space), "unaligned-slice")
+
+
+@pytest.mark.parametrize("shape", ["12x500xf32", "12x512xbf16", "12x512xi8"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_rows_in_tiles_of_their_own(shape: str, size: int) -> None:
+    """What the note on rows across tiles says to write is taken."""
+    held, columns, element = shape.split("x")
+    with pytest.raises(Unsupported) as caught:
+        check(part(shape, ("d1", 3), (0, int(columns))))
+    assert f"reshaped to [{held}, 1, {columns}]" in str(caught.value)
+    apart = f"{held}x1x{columns}x{element}"
+    check(part(apart, ("d1", size), (0, 1), (0, int(columns))))
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,42 @@ _FAULTS = (
     ),
     Fault(
         ValueError,
+        "DMA source/destination/semaphore arguments must be Refs",
+        "a copy is from a ref to a ref, and takes a semaphore by its ref",
+        ("write ref.at[...] instead of ref[...], of several semaphores sems.at[i]",),
+    ),
+    Fault(
+        ValueError,
+        r"non-\(\)-shaped semaphore",
+        "a copy, a signal and a wait take one semaphore",
+        ("write sems.at[i]",),
+    ),
+    Fault(
+        ValueError,
+        "requires a DMA semaphore",
+        "copies count on semaphores of their own kind",
+        ("give the kernel scratch_shapes=[pltpu.SemaphoreType.DMA]",),
+    ),
+    Fault(
+        ValueError,
+        "Must (signal|wait|read).* semaphores of the following types",
+        "signals count on semaphores of their own kind",
+        ("give the kernel scratch_shapes=[pltpu.SemaphoreType.REGULAR]",),
+    ),
+    Fault(
+        ValueError,
+        "does not have a corresponding jaxpr input",
+        "what pl.run_scoped allocates is gone when its function returns",
+        ("use the ref in that function, and return values",),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute 'get_ref_aval'",
+        "scratch says which memory it is in",
+        ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
+    ),
+    Fault(
+        ValueError,
         "captures constants",
         "a kernel gets its arrays as operands",
         (
@@ -132,6 +168,12 @@ _FAULTS = (
         "should return None",
         "a kernel returns nothing",
         ("store the result to the ref of the output: out[...] = value",),
+    ),
+    Fault(
+        ValueError,
+        r"Invalid dtype for `swap`.*Ref dtype: (float|int|uint)64",
+        "a TPU kernel has no elements of 64 bits",
+        ("give the output a type of 32 bits",),
     ),
     Fault(
         ValueError,
@@ -180,7 +222,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     @functools.wraps(trace)
     def tracing(kernel: Any, debug: Any, grid: Any, *args: Any, **options: Any) -> Any:
         def of_call(error: Exception) -> Diagnostic | None:
-            return _wrong_parameters(error, grid) or explain(error, debug)
+            return _wrong_parameters(error, grid, debug) or explain(error, debug)
 
         with _explaining(simulating, of_call):
             return trace(kernel, debug, grid, *args, **options)
@@ -250,7 +292,7 @@ def explain(error: Exception, debug: Any = None) -> Diagnostic | None:
     return None
 
 
-def _wrong_parameters(error: Exception, grid: Any) -> Diagnostic | None:
+def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | None:
     """Of a kernel that takes other refs than it is given."""
     if not _is_wrong_call(error):
         return None
@@ -263,7 +305,7 @@ def _wrong_parameters(error: Exception, grid: Any) -> Diagnostic | None:
     counts = ", ".join(f"{count} {name}" for name, count in given.items() if count)
     rule = f"a kernel takes one ref per operand, in this order: {counts}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
-    return Unsupported("traced-kernel", rule, _caller(), advice)
+    return Unsupported("traced-kernel", rule, _beginning(debug) or _caller(), advice)
 
 
 def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
