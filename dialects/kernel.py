@@ -44,6 +44,9 @@ FORM = "tpu.form"
 UNSPECIFIED = "tpu.unspecified"
 """Unit attribute of a `memref.alloca` that holds blocks which may overrun their array: reading what
 lies outside gives unspecified values, but is no error."""
+SLOTS = "tpu.slots"
+"""Integer attribute of a `tpu.enqueue_dma` that fetches a block which may overrun its array: of how
+many blocks the buffer of its target consists. What the copy leaves of its block is undefined."""
 WRITTEN_ONCE = "tpu.written_once"
 """Array attribute of a kernel in later forms: the operands whose blocks are written back once,
 because the steps of one output block must follow each other."""

@@ -30,6 +30,7 @@ from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.faults import BLOCK_INSIDE, ONE_VISIT
 from pallasite.interpreter.machine.grid_walk import Axis
+from pallasite.interpreter.machine.rounding import spoil_block
 from pallasite.interpreter.machine.views import Ref
 
 Index = tuple[int, ...]
@@ -127,6 +128,8 @@ class Block:
         fetched = again or not self.operand.output
         if self.writers and not self.operand.output:
             self._check_aliases(inside, step, number)
+        if fetched and tuple(size for *_, size in inside) != self.buffer.shape:
+            spoil_block(self.buffer, 1)
         self._forget(written=fetched)
         if fetched:
             self._copy(inside, store=False)

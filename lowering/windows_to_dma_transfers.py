@@ -18,10 +18,12 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     i32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import block_location
 from pallasite.dialects.tpu import (
     AssumeMultipleOp,
@@ -138,7 +140,9 @@ class Pipelined:
 
     def fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
         source, target = self._ends(build, index, slot)
-        start_copy(build, source, target, self.semaphore(build, slot))
+        started = start_copy(build, source, target, self.semaphore(build, slot))
+        if self.overruns:
+            started.attributes[SLOTS] = IntegerAttr(self.buffers, i64)
 
     def wait_fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
         source, target = self._ends(build, index, slot)
@@ -287,9 +291,9 @@ def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SS
 
 def start_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
-) -> None:
+) -> Operation:
     properties = operand_segments(1, 0, 1, 1, 0, 0, 0)
-    build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
+    return build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
 
 
 def wait_copy(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerAttr
+
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
+from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.effects.semaphores import no_subcores
 from pallasite.interpreter.machine.core import Core, amount_of
-from pallasite.interpreter.machine.rounding import reach
+from pallasite.interpreter.machine.rounding import reach, spoil_block
 from pallasite.interpreter.machine.semaphores import Wait
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -45,9 +48,13 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     at = source_location(op)
     spread = _operands(op)
     rounded = multiples_of_view(op.target)
+    slots = op.attributes.get(SLOTS)
+    blocks = slots.value.data if isinstance(slots, IntegerAttr) else 0
 
     def fn(core: Core, *operands: Any) -> None:
         source, sent, target, received, device, index = spread(operands)
+        if blocks:
+            spoil_block(target, blocks)
         beyond = reach(target, rounded) if rounded else None
         core.enqueue(source, target, received, sent, device, index, at, beyond)
 

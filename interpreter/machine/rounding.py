@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import POISON_WORDS
 from pallasite.layouts.registers import SUBLANES
 
 
@@ -62,6 +65,20 @@ def spoil_behind(target: Ref, shape: tuple[int, ...]) -> None:
             starts, sizes = [0] * len(shape), list(shape)
             starts[d], sizes[d] = size, rounded - size
             transfer.spoil(whole.slice(starts, sizes))
+
+
+def spoil_block(target: Ref, count: int) -> None:
+    """Makes poison of the one of `count` equal blocks, one behind the other, that `target` is of.
+
+    A block that reaches over the edge of its array has no values there. On the hardware it keeps
+    those of an earlier block, which nobody should mistake for an answer (JAX's interpreters have
+    NaN there).
+    """
+    buffer = target.buffer
+    size = buffer.size // count
+    first = (target.address - buffer.address) // size * size
+    poison = np.full(-(-size // 4), POISON_WORDS[buffer.memory.poison], np.uint32)
+    buffer.bytes[first : first + size] = poison.view(np.uint8)[:size]
 
 
 def _grown(ref: Ref, shape: tuple[int, ...]) -> Ref:

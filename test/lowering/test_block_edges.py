@@ -1,0 +1,61 @@
+"""What a block has beyond the edge of its array is undefined in every form, whatever was there.
+
+JAX's interpreters have NaN there (`uninitialized_memory` of its `InterpretParams`); the hardware
+keeps what an earlier block left, which looks like an answer.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pallasite
+from pallasite.interpreter.run import execute
+from pallasite.targets import get_target
+
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+COPY = """
+pallas.kernel @copy grid (i = {steps})
+  input %x: tensor<{shape}x{element}> in vmem block ({block}) at ({at}) buffers {buffers}
+  output %o: tensor<{padded}x{element}> in vmem block ({block}) at ({at})
+{{
+  %a = pallas.load %x[...] : memref<{ref}x{element}, #tpu.memory_space<vmem>>
+  pallas.store %a, %o[...] : memref<{ref}x{element}, #tpu.memory_space<vmem>>
+}}
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("buffers", [1, 2])
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize(
+    ("shape", "block", "at"),
+    [
+        ((56, 128), (16, 128), "i, 0"),  # a whole tile is left of the last block
+        ((60, 128), (16, 128), "i, 0"),
+        ((16, 900), (16, 256), "0, i"),
+        ((3500,), (1024,), "i"),
+    ],
+)
+def test_it_is_undefined(
+    shape: tuple[int, ...], block: tuple[int, ...], at: str, element: str, buffers: int, form: str
+) -> None:
+    padded = tuple(-(-size // part) * part for size, part in zip(shape, block, strict=True))
+    text = COPY.format(
+        steps=max(size // part for size, part in zip(padded, block, strict=True)),
+        shape="x".join(map(str, shape)), padded="x".join(map(str, padded)), at=at,
+        block=", ".join(map(str, block)), ref="x".join(map(str, block)), element=element,
+        buffers=buffers,
+    )  # fmt: skip
+    module = pallasite.lower(pallasite.parse(text), form=form)
+    x = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[element])
+    inside = tuple(map(slice, shape))
+    behind = np.ones(padded, bool)
+    behind[inside] = False
+    for poison in (0, 1):
+        (got,) = execute(module, [[x]], target=get_target("v5e"), poison=poison).outputs[0]
+        np.testing.assert_array_equal(got[inside], x)
+        undefined = got[behind].astype(np.float32)
+        assert np.isnan(undefined).all() if poison == 0 else len(np.unique(undefined)) == 1
