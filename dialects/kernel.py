@@ -72,6 +72,11 @@ class Call:
     settings: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     @property
+    def effects(self) -> bool:
+        """Whether the program keeps the call even if nobody uses its results."""
+        return bool(self.settings.get("has_side_effect", False))
+
+    @property
     def unchecked(self) -> bool:
         """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
         config = self.settings.get(CONFIG, {})

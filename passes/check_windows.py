@@ -10,8 +10,10 @@ from typing import cast
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
+from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
-from pallasite.dialects.kernel import Kernel, Window
+from pallasite.dialects.kernel import Kernel, Window, call_of
+from pallasite.dialects.locations import first_location, position_of
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_vectors import refusal
@@ -26,6 +28,7 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
     must be proven to. The tiles are those of the block, not of the array. Arrays without
     dimensions have no blocks, even where the grid has a single step.
     """
+    _check_elements(module, kernel.func)
     maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
     for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
         if window.windowed and not window.bounds:
@@ -40,6 +43,28 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
             _check(window, maps[window.transform], bit_width(type))
+
+
+def _check_elements(module: ModuleOp, func: FuncOp) -> None:
+    """Raises for arrays without elements, for which XLA has no tiles. A call whose results have
+    none, and which does nothing else, is dropped before that matters."""
+    call = call_of(module)
+    if call is None:
+        return
+    if all(0 in result.get_shape() for result in call.results) and not call.effects:
+        return
+    parts = (("operand", call.operands), ("result", call.results))
+    for what, number, type in ((w, n, t) for w, types in parts for n, t in enumerate(types)):
+        if 0 in type.get_shape():
+            raise Unsupported(
+                "empty-array",
+                f"{what} {number} of the call, {type}, has no elements",
+                position_of(first_location(func)),
+                [
+                    Note("XLA lays no tiles over it, which the TPU compiler asks for"),
+                    Note("leave it out of the call, or skip the call where it is empty"),
+                ],
+            )
 
 
 def _check(window: Window, index_map: FuncOp, bits: int) -> None:

@@ -28,7 +28,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "rev": ("multiply with a permutation matrix, or gather with jnp.take_along_axis",),
     "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
     "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),
-    "cumsum": (_SCAN,),
+    "cumsum": (_SCAN, "jnp.piecewise and jnp.nonzero sum so: nest jnp.where"),
     "cumprod": ("go through the rows with lax.fori_loop",),
     "cummax": (_EXTREMES.format("jnp.maximum"),),
     "cummin": (_EXTREMES.format("jnp.minimum"),),

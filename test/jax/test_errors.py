@@ -355,3 +355,23 @@ def test_limits_of_a_call() -> None:
     with simulate(max_memory=4096), pytest.raises(ExecutionError) as caught:
         f(2 * x)
     assert caught.value.code == "memory-limit"
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_arrays_without_elements(form: str) -> None:
+    """libtpu 0.0.51 was asked on v5e and v6e. XLA drops calls whose results have no elements."""
+
+    def copy(x: Any, empty: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    def nothing(x: Any, o: Any) -> None:
+        pass
+
+    x = jnp.ones((8, 128))
+    for shape in ((0, 128), (8, 0), (0,)):
+        empty = jnp.zeros(shape)
+        with simulate(form=form), pytest.raises(Unsupported, match="no elements") as caught:
+            pl.pallas_call(copy, out_shape=x)(x, empty)
+        assert caught.value.code == "empty-array"
+        with simulate(form=form):
+            assert pl.pallas_call(nothing, out_shape=empty)(x).shape == shape

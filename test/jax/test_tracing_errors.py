@@ -135,6 +135,49 @@ def rolls_rightly(x: Any, o: Any) -> None:
     o[...] = pltpu.roll(x[...], -3 % x.shape[1], 1)
 
 
+def guards(x: Any, o: Any) -> None:
+    pl.when(pl.program_id(0) == 0)(lambda: x[...])
+
+
+def guards_rightly(x: Any, o: Any) -> None:
+    @pl.when(pl.program_id(0) == 0)
+    def _store() -> None:
+        o[...] = x[...]
+
+
+def branches(x: Any, o: Any) -> None:
+    o[...] = jax.lax.cond(x[...] > 0, lambda: x[...], lambda: -x[...])
+
+
+def branches_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.where(x[...] > 0, x[...], -x[...])
+
+
+def pipes(x: Any, o: Any) -> None:
+    block = pl.BlockSpec((8, 128), lambda i: (0, 0))
+    pltpu.emit_pipeline(adds_rightly, grid=(1,), in_specs=[block], out_specs=[block])(x[...], o)
+
+
+def pipes_rightly(x: Any, o: Any) -> None:
+    block = pl.BlockSpec((8, 128), lambda i: (0, 0))
+    pltpu.emit_pipeline(adds_rightly, grid=(1,), in_specs=[block], out_specs=[block])(x, o)
+
+
+def sums(x: Any, o: Any) -> None:
+    total = jnp.zeros_like(x)
+
+    @pl.loop(0, 4)
+    def _add(_: Any) -> None:
+        nonlocal total
+        total += x[...]
+
+    o[...] = total
+
+
+def sums_rightly(x: Any, o: Any) -> None:
+    o[...] = jax.lax.fori_loop(0, 4, lambda _, total: total + x[...], jnp.zeros_like(x))
+
+
 def sizes(x: Any, o: Any) -> None:
     o[...] = jnp.zeros((pl.program_id(0), 128))
 
@@ -155,6 +198,10 @@ WRONG: list[tuple[Body, str, str, Body]] = [
     (broadcasts, "not broadcast", "jnp.broadcast_to", broadcasts_rightly),
     (widens, "in each of its dimensions", "ref[...][:, None]", widens_rightly),
     (rolls, "higher indices", "shift % x.shape[axis]", rolls_rightly),
+    (guards, "returns nothing", "store in it", guards_rightly),
+    (branches, "for the whole kernel", "jnp.where(condition", branches_rightly),
+    (pipes, "blocks of refs", "pass the ref", pipes_rightly),
+    (sums, "as operands", "lax.fori_loop", sums_rightly),
     (sizes, "shape of a vector", "mask the rest", adds_rightly),
 ]
 

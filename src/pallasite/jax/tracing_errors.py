@@ -61,6 +61,18 @@ _FAULTS = (
         _TRUTH,
     ),
     Fault(
+        TypeError,
+        r"same pytree structure[\s\S]*pallas/helpers.py",
+        "what pl.when guards returns nothing",
+        ("store in it, or choose values with jnp.where or lax.cond",),
+    ),
+    Fault(
+        TypeError,
+        "Pred must be a scalar",
+        "a branch is taken for the whole kernel",
+        ("choose element by element: jnp.where(condition, a, b)",),
+    ),
+    Fault(
         ValueError,
         "truth value of an array",
         "Python decides when the kernel is traced, and for whole vectors",
@@ -105,6 +117,12 @@ _FAULTS = (
         "|unsupported operand type.*Tracer|Tracer'> is not iterable",
         "a ref is memory; only values are computed with",
         (_READ,),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute 'inner_aval'",
+        "a pipeline copies blocks of refs",
+        ("pass the ref, and not its value ref[...]",),
     ),
     Fault(
         Exception,
@@ -161,6 +179,7 @@ _FAULTS = (
         (
             "pass the array to the call, with a BlockSpec of its own",
             "compute what a formula gives inside, with jnp.full or lax.broadcasted_iota",
+            "hand on what a loop computes: lax.fori_loop(0, n, body, init), or a ref",
         ),
     ),
     Fault(
