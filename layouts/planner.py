@@ -193,12 +193,9 @@ def _is_widened(move: Move, costs: Costs) -> bool:
 
 def _is_joined_again(move: Move, costs: Costs) -> bool:
     """Whether a transpose joins what a reshape parts: neighbours in a word, or a whole matrix."""
-    native = all(la == VectorLayout.native(len(s), la.bits) for la, s in move.sources)
-    if (
-        len(move.steps) == 1
-        and native
-        and move.destination[0] == VectorLayout.native(len(move.destination[1]), move.bits)
-    ):
+    ends = (*move.sources, move.destination)
+    native = all(la == VectorLayout.native(len(shape), la.bits) for la, shape in ends)
+    if native and len(move.steps) == 1:
         return False
     try:
         found = trace(move, _FINE)
