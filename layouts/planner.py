@@ -32,7 +32,7 @@ from pallasite.layouts.strategies_change_rows import by_changing_rows
 from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.strategies_packed import scattered
 from pallasite.layouts.strategies_pairs import is_paired
-from pallasite.layouts.strategies_small_blocks import by_stacking
+from pallasite.layouts.strategies_small_blocks import Stacking
 from pallasite.layouts.strategies_transpose import (
     append,
     by_aligning,
@@ -72,11 +72,57 @@ _LOG = logging.getLogger(__name__)
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
-    made = _by_copies(move, costs) or _by_axes(move, costs)
-    if made is None:
-        made = _plan(move, costs)
-        made = _composed(move, by_changing_rows(move, costs, plan, made.cost)) or made
-    return _composed(move, by_stacking(move, costs, plan, made)) or made
+    made = _by_copies(move, costs)
+    if made is not None or (made := _by_axes(move, costs)) is not None:
+        stacking = None if _is_stacked_alike(move, costs) else Stacking.of(move, costs)
+        if stacking is not None:
+            made = _composed(move, stacking.better(plan, made)) or made
+    else:
+        made = _as_one(move, costs)
+    if made.cost > costs.most:
+        raise _no_plan(move)
+    return made
+
+
+def _is_stacked_alike(move: Move, costs: Costs) -> bool:
+    """Whether one of many copies, which was planned, may be stacked as well as all of them."""
+    found = batch(move) if _registers(move) > _SMALL else None
+    if found is None:
+        return False
+    stackings = (Stacking.of(m, costs) for m in (move, found.core))
+    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in stackings)
+    return all(times <= its.get(other, 0) for other, times in mine.items())
+
+
+def _as_one(move: Move, costs: Costs) -> Plan:
+    """The plan of a movement that is not put together of copies."""
+    stacking, stacked = Stacking.of(move, costs), None
+    if stacking is not None and stacking.is_promising():
+        stacked = _composed(move, stacking.best(plan, costs.most))
+    try:
+        rest = costs
+        if stacking is not None and stacked is not None:
+            rest = costs.below(stacking.worth(stacked.cost))
+        made = _plan(move, rest)
+        made = _composed(move, by_changing_rows(move, rest, plan, made.cost)) or made
+    except Unsupported:
+        if stacked is None:
+            raise
+        return stacked
+    if stacking is None:
+        return made
+    if stacked is not None:
+        return stacked if stacking.is_better(stacked, made) else made
+    return _composed(move, stacking.better(plan, made)) or made
+
+
+def _no_plan(move: Move) -> Unsupported:
+    return Unsupported(
+        "movement",
+        f"no instruction sequence known for {move}",
+        None,
+        [Note("write the movement in two steps, or through a buffer in VMEM")],
+    )
 
 
 def _composed(move: Move, made: Plan | None) -> Plan | None:
@@ -150,12 +196,7 @@ def _plan(move: Move, costs: Costs) -> Plan:
     turned = _turned(move, found, costs) if spread else None
     if turned is not None:
         return turned
-    raise Unsupported(
-        "movement",
-        f"no instruction sequence known for {move}",
-        None,
-        [Note("write the movement in two steps, or through a buffer in VMEM")],
-    )
+    raise _no_plan(move)
 
 
 def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -> Plan | None:
@@ -273,6 +314,9 @@ def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -
     weighed = replace(costs, copies=costs.copies * times)
     search = Search(move, few.found, weighed, _SLACK, None, straight)
     plans = [p for p in search.run() if p is not straight]
+    if not plans and straight is None and costs.most < math.inf:
+        # To look for plans of all of them would take longer, and find what is dearer.
+        raise _no_plan(move)
     # How much neighbours share is seen only where all of them are there.
     most = min((p.cost for p in plans), default=0.0) * _SLACK
     wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)

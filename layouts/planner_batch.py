@@ -154,9 +154,8 @@ class Batch:
         return np.arange(math.prod(grid)).reshape(grid)[np.ix_(*kept)].reshape(-1)
 
     def widen(self, plan: Plan, costs: Costs) -> Plan | None:
-        """The plan of all copies from that of one; None if it counts the registers of its grid."""
-        fields = (field for step in plan.steps for field in _fields(step))
-        if any(field.registers > 1 and not field.table for field in fields):
+        """The plan of all copies from that of one; None if its index registers are too many."""
+        if not all(f.is_repeatable for step in plan.steps for f in _fields(step)):
             return None
         laid = self.move.sources
         grids = [layout.grid_shape(shape) for layout, shape in laid]

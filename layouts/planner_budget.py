@@ -73,8 +73,10 @@ class Budget:
 
 def _pieces(step: Step) -> int:
     """Parts of index registers and masks that had to be found: work, as making steps is."""
-    if isinstance(step, GatherLanes | GatherSublanes):
-        return len(step.index.overlays) // _PIECES
-    if isinstance(step, Select):
-        return len(step.mask.boxes) // _PIECES
-    return 0
+    match step:
+        case Select():
+            return len(step.mask.boxes) // _PIECES
+        case GatherLanes() | GatherSublanes():
+            return len(step.index.overlays) // _PIECES
+        case _:
+            return 0

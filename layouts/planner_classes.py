@@ -119,6 +119,8 @@ def _continued(table: Array) -> Array:
 
     Any register would do; a regular table makes the operand a slice of the grid.
     """
+    if (table >= 0).all():
+        return table
     for column in table.T:
         good = np.nonzero(column >= 0)[0]
         bad = column < 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pallasite.layouts.plan import (
@@ -44,6 +45,12 @@ class Costs:
     grid_instruction: float = 0.5
     copies: int = 1
     """How often the movement is performed by the same grid instructions, on further registers."""
+    most: float = math.inf
+    """Plans that cost more are of no use: a better one is known."""
+
+    def below(self, most: float) -> Costs:
+        """The same where no plan is wanted that costs more than `most`."""
+        return replace(self, most=min(self.most, most))
 
     @classmethod
     @lru_cache
@@ -65,18 +72,21 @@ class Costs:
 
     def step(self, step: Step, value: Value) -> float:
         """The cost of all registers of `step`, which defines `value`."""
-        if isinstance(step, RENAMING):
+        # By the very type: this is asked of every step that is tried.
+        kind = type(step)
+        if kind in _FREE:
             return 0.0
         weight = 1.0
-        if isinstance(step, RotateLanes | GatherLanes):
+        if kind is RotateLanes or kind is GatherLanes:
             weight = self.cross_lane
-        elif isinstance(step, TransposeBlocks):
+        elif kind is TransposeBlocks:
             weight = self.transpose_block
-        return (
-            self.copies * weight * instructions(step, value)
-            + self.grid_instruction
-            + _preparation(step)
-        )
+        price = self.copies * weight * instructions(step, value) + self.grid_instruction
+        return price + _preparation(step) if kind in _PREPARED else price
+
+
+_FREE = frozenset(RENAMING)
+_PREPARED = frozenset({Select, GatherLanes, GatherSublanes, KeepElements})
 
 
 @lru_cache(maxsize=4096)

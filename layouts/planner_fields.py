@@ -18,6 +18,8 @@ from pallasite.layouts.registers import LANES, SUBLANES
 Box = tuple[int, int, int, int]
 """First sublane, end sublane, first lane, end lane."""
 FULL: Box = (0, SUBLANES, 0, LANES)
+_MOST_NUMBERED = 1 << 16
+"""Index registers that the numbers of a table tell apart."""
 Affine = tuple[int, int, int, int]
 """Constant, and factors of the grid position, the sublane and the lane."""
 
@@ -123,9 +125,17 @@ class Field:
         result = constant + grid * place + across * sublane + along * lane
         return result % self.modulus if self.modulus else result
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether `repeated` can number the index registers."""
+        return self.registers <= _MOST_NUMBERED
+
     def repeated(self, times: int) -> Field:
         """The same for a grid that is so many times after itself."""
-        return replace(self, table=self.table * times)
+        table = self.table
+        if self.registers > 1 and not table:
+            table = np.arange(self.registers).astype(np.uint16).tobytes()
+        return replace(self, table=table * times)
 
     def array(self) -> Array:
         """[registers, 8, 128]."""

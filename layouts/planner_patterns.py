@@ -12,6 +12,7 @@ from pallasite.layouts.planner_fields import Box, Mask
 from pallasite.layouts.registers import LANES, SUBLANES
 
 IDENTITY = tuple(range(SUBLANES))
+_ROTATIONS = [IDENTITY[turn:] + IDENTITY[:turn] for turn in range(SUBLANES)]
 
 
 def one_shuffle(pattern: Sequence[int]) -> bool:
@@ -52,11 +53,10 @@ def one_source(rows: dict[int, int]) -> tuple[int, ...]:
     """
     turns = {(row - s) % SUBLANES for s, row in rows.items()}
     if len(turns) == 1:
-        turn = turns.pop()
-        return tuple((s + turn) % SUBLANES for s in range(SUBLANES))
+        return _ROTATIONS[turns.pop()]
     if len(set(rows.values())) == 1:
         return (next(iter(rows.values())),) * SUBLANES
-    return tuple(rows.get(s, s) for s in range(SUBLANES))
+    return tuple([rows.get(s, s) for s in range(SUBLANES)])
 
 
 def filled(pattern: Sequence[int]) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ from pallasite.layouts.plan import (
 from pallasite.layouts.planner_budget import Budget
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import FULL, Field, Mask
-from pallasite.layouts.planner_lines import Array, distinct_values, progressions
+from pallasite.layouts.planner_lines import Array, progressions
 from pallasite.layouts.planner_patterns import (
     IDENTITY,
     filled,
@@ -151,15 +151,19 @@ class Program(Budget):
         while True:
             if value in self._views:
                 value, base = self._views[value]
-                table = np.where(table >= 0, base[np.maximum(table, 0)], -1)
+                # Most have no gaps, for which this takes a fraction of the time.
+                whole = table.size > 0 and table.min() >= 0
+                table = base[table] if whole else np.where(table >= 0, base[table], -1)
                 continue
             if value in self._parts:
                 values, starts = self._parts[value]
-                used = distinct_values(np.searchsorted(starts, table[table >= 0], side="right") - 1)
-                if used.size == 1:
-                    value = values[int(used[0])]
-                    table = np.where(table >= 0, table - starts[used[0]], -1)
-                    continue
+                there = table[table >= 0]
+                if there.size:
+                    first, last = np.searchsorted(starts, (there.min(), there.max()), side="right")
+                    if first == last:
+                        value = values[first - 1]
+                        table = np.where(table >= 0, table - starts[first - 1], -1)
+                        continue
             break
         size = self.size(value)
         if table.size == size and (table == np.arange(size)).all():

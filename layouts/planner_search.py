@@ -25,6 +25,7 @@ from pallasite.layouts.strategies_packed import (
     scattered,
 )
 from pallasite.layouts.strategies_pairs import by_packing, by_pairing, pairs_of, parts_of
+from pallasite.layouts.strategies_transpose import turns_lanes
 
 FEW_REGISTERS = 64
 """Destinations for which gathers are tried although transposes would do."""
@@ -40,7 +41,7 @@ _SHARED = 1.5
 LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
 
-_STEPS, _MORE_STEPS = 250, 750
+_STEPS, _MORE_STEPS = 250, 600
 """Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
 the longer each of them takes; after more of them if much is to be gained."""
 _MUCH = 1.5
@@ -79,9 +80,13 @@ class Search:
     def run(self) -> list[Plan]:
         found, costs = self._found, self._costs
         packing = self._move.destination[0].packing
-        # What a transpose can do is seldom worth dozens of gathers: search less if there is one.
-        thorough = self._turned is None
-        if self._turned is not None and not self._may_gather(self._turned.cost):
+        # What a transpose can do is seldom worth dozens of gathers: search less if there is one,
+        # or would be for what is known to be too much.
+        least = math.inf if self._turned is None else self._turned.cost
+        if self._turned is None and turns_lanes(self._move, found):
+            least = costs.most
+        thorough = least == math.inf
+        if not thorough and not self._may_gather(least):
             return self._plans
         if self._plans and found.register.size > HUGE:
             return self._plans
@@ -140,7 +145,7 @@ class Search:
     def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
         """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
         move, costs = self._move, self._costs
-        limit = min((p.cost for p in self._plans), default=math.inf) * self._slack
+        limit = min(min((p.cost for p in self._plans), default=math.inf) * self._slack, costs.most)
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from pallasite.diagnostics import Unsupported
-from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.move import Laid, Move, Reshape
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import kept_dims
 from pallasite.layouts.planner_costs import Costs
@@ -86,9 +86,16 @@ def _judged(halves: tuple[Move, Move], costs: Costs) -> float:
             # One side has rows of the old length, the other of the new one.
             total += costs.cross_lane * max(taken, made)
         else:
-            rows = min(layout.extents(shape)[0], target.extents(result)[0], layout.native_rows)
-            total += _EXCHANGE * math.log2(max(rows, 2)) * (taken + made) / 2
+            total += rows_exchanged(half.sources[0], half.destination)
     return costs.copies * total
+
+
+def rows_exchanged(source: Laid, result: Laid) -> float:
+    """What it costs at least, as a rule, to bring another dimension onto the sublanes."""
+    count = sum(layout.register_count(shape) for layout, shape in (source, result)) / 2
+    rows = min(layout.extents(shape)[0] for layout, shape in (source, result))
+    rows = min(rows, source[0].native_rows)
+    return _EXCHANGE * math.log2(max(rows, 2)) * count
 
 
 def _in_turn(
@@ -99,7 +106,7 @@ def _in_turn(
     value, hows, spent = 0, list[str](), 0.0
     for half in halves:
         try:
-            made = plan(half, costs)
+            made = plan(half, costs.below(most - spent))
         except Unsupported:
             return None
         spent += made.cost

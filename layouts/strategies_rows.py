@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from pallasite.layouts.registers import LANES, SUBLANES
 
 _CLASS = 1
 """Steps that take as long as it takes to find out how a class of registers is filled."""
+
+
+Pattern = tuple[int, ...]
 
 
 def move_rows(
@@ -68,9 +72,6 @@ def _copies(register: Array, sublane: Array) -> Array:
     return np.where(same.all((1, 2)), source, -1)
 
 
-Pattern = tuple[int, ...]
-
-
 def _together(pattern: Sequence[int], costs: Costs) -> bool:
     """Whether the rows of two registers are best brought together by instructions of their own.
 
@@ -78,8 +79,12 @@ def _together(pattern: Sequence[int], costs: Costs) -> bool:
     shared with the neighbours, other shuffles seldom are.
     """
     cost = costs.merge(pattern)
-    if cost != 2:
-        return cost == 1
+    return cost == 1 or (cost == 2 and _is_single(tuple(pattern)))
+
+
+@lru_cache(maxsize=4096)
+def _is_single(pattern: Pattern) -> bool:
+    """Whether shuffles of each register by itself would hardly be shared."""
     alone = [one_source(rows) for rows in stacked_rows(pattern)]
     return IDENTITY not in alone and not all(is_rotation(p) for p in alone)
 
@@ -89,28 +94,32 @@ class _Shared:
 
     Neighbouring destinations want the two halves of the same rotated register, and a destination
     whose lanes come from two columns of registers wants rows that its neighbour wants, too.
-    Everything must be announced before the first use.
+    Everything must be announced before `least` and the first use.
     """
 
     def __init__(self, program: Program, x: int, costs: Costs) -> None:
         self._program, self._x, self._costs = program, x, costs
         self._size = program.size(x)
+        self._announced: dict[tuple[Pattern, bool], list[Array]] = {}
+        """The registers, or numbers of pairs, that are wanted by a pattern of one, or of two."""
         self._alone: dict[Pattern, Array] = {}
         self._pairs: dict[Pattern, Array] = {}
         self._made: dict[tuple[Pattern, bool], int] = {}
 
     def announce(self, pattern: Pattern, registers: Array) -> None:
-        self._alone[pattern] = distinct_values([self._alone.get(pattern, registers), registers])
+        self._announced.setdefault((pattern, False), []).append(registers)
 
     def announce_pair(self, pattern: Pattern, first: Array, second: Array) -> None:
         numbers = first * self._size + second
-        self._pairs[pattern] = distinct_values([self._pairs.get(pattern, numbers), numbers])
+        self._announced.setdefault((pattern, True), []).append(numbers)
         if not _together(pattern, self._costs):
             for rows, registers in zip(stacked_rows(pattern), (first, second), strict=True):
                 self.announce(one_source(rows), registers)
 
     def least(self) -> int:
-        """Instructions that all of this takes at least."""
+        """Instructions that all of this takes at least; nothing is announced after this."""
+        for (pattern, paired), registers in self._announced.items():
+            (self._pairs if paired else self._alone)[pattern] = distinct_values(registers)
         alone = sum(union.size for pattern, union in self._alone.items() if pattern != IDENTITY)
         return alone + sum(union.size for union in self._pairs.values())
 

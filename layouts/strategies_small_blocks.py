@@ -10,6 +10,8 @@ becomes
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies_change_rows import rows_exchanged
 from pallasite.layouts.strategies_transpose import Planner, append, transpose_value
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -30,43 +33,113 @@ _WORTH = 0.68
 """What the plan may cost, of that of a transpose for each matrix."""
 
 
-def by_stacking(move: Move, costs: Costs, plan: Planner, known: Plan) -> Plan | None:
-    """A cheaper plan than the one that is `known`, if one is to be expected; else None."""
-    dim = _turned(move)
-    if dim is None or move.bits not in costs.transpose_bits:
-        return None
-    layout, shape = move.sources[0]
-    target, result = move.destination
-    best: Plan | None = None
-    for other, extent in enumerate(shape):
-        if other in (dim, layout.lane_dim):
-            continue
-        fitting = range(1, LANES // shape[dim] + 1)
-        times = max((k for k in fitting if extent % k == 0), default=1)
-        if times < _LEAST:
-            continue
-        blocks = math.prod(shape) // (shape[dim] * times)
+@dataclass(frozen=True)
+class Stacking:
+    """How a movement that permutes dimensions, with another one on the lanes, may be stacked."""
+
+    move: Move
+    dim: int
+    """The dimension of the source that the lanes of the destination run along."""
+    costs: Costs
+
+    @classmethod
+    def of(cls, move: Move, costs: Costs) -> Stacking | None:
+        """None if the movement is no such transpose, or the target's unit does not take it."""
+        dim = _turned(move)
+        if dim is None or move.bits not in costs.transpose_bits:
+            return None
+        return cls(move, dim, costs)
+
+    def is_promising(self) -> bool:
+        """Whether stacked matrices are expected to cost less than a transpose for each."""
+        limit = _WORTH * self._usual()
+        return any(self._least(times) < limit for _, times in self.others())
+
+    def better(self, plan: Planner, known: Plan) -> Plan | None:
+        """A cheaper plan than the one that is `known`, if one is to be expected; else None."""
+        return self.best(plan, self._limit(known))
+
+    def is_better(self, made: Plan, known: Plan) -> bool:
+        """Whether the stacked plan `made` is to be preferred to the one that is `known`."""
+        return made.cost < self._limit(known)
+
+    def worth(self, cost: float) -> float:
+        """What a plan of a transpose for each matrix may cost to be preferred to one of `cost`."""
+        return cost / _WORTH + self.costs.copies * self._emptiness * self._blocks
+
+    def best(self, plan: Planner, most: float) -> Plan | None:
+        """The cheapest plan, if it costs less than `most`; else None."""
+        best: Plan | None = None
+        for other, times in self.others():
+            limit = most if best is None else best.cost
+            if self._least(times) < limit:
+                made = _stacked(self.move, self.dim, other, times, self.costs.below(limit), plan)
+                if made is not None and made.cost < limit:
+                    best = made
+        return best
+
+    def others(self) -> Iterator[tuple[int, int]]:
+        """Dimensions that are stacked, and how many matrices along each."""
+        layout, shape = self.move.sources[0]
+        for other, extent in enumerate(shape):
+            if other in (self.dim, layout.lane_dim):
+                continue
+            fitting = range(1, LANES // shape[self.dim] + 1)
+            times = max((k for k in fitting if extent % k == 0), default=1)
+            if times >= _LEAST:
+                yield other, times
+
+    @property
+    def _lanes(self) -> int:
+        layout, shape = self.move.sources[0]
         assert layout.lane_dim is not None
-        blocks = blocks // shape[layout.lane_dim] * -(-shape[layout.lane_dim] // LANES)
-        least = blocks * costs.transpose_block + _MOVED * target.register_count(result)
-        limit = _WORTH * _judged(known, dim, move, costs) if best is None else best.cost
-        if costs.copies * least < limit:
-            made = _stacked(move, dim, other, times, costs, plan)
-            if made is not None and made.cost < limit:
-                best = made
-    return best
+        return shape[layout.lane_dim]
 
+    @property
+    def _blocks(self) -> int:
+        """Blocks that are transposed if each matrix has its own."""
+        _, shape = self.move.sources[0]
+        sides = shape[self.dim], self._lanes
+        return math.prod(shape) // math.prod(sides) * math.prod(-(-n // LANES) for n in sides)
 
-def _judged(known: Plan, dim: int, move: Move, costs: Costs) -> float:
-    """The cost of a plan if blocks are transposed that small matrices leave empty but for a corner.
+    @property
+    def _emptiness(self) -> float:
+        """By how much less a block is judged to cost that small matrices leave empty but for a
+        corner.
 
-    Then only the registers that go in and come out take time: as long as rotations.
-    """
-    layout, shape = move.sources[0]
-    assert layout.lane_dim is not None
-    used = sum(-(-shape[d] // layout.native_rows) for d in (dim, layout.lane_dim))
-    less = max(0.0, costs.transpose_block - costs.cross_lane * used)
-    return known.cost - costs.copies * less * known.count().get("TransposeBlocks", 0)
+        Then only the registers that go in and come out take time: as long as rotations.
+        """
+        layout, shape = self.move.sources[0]
+        used = sum(-(-n // layout.native_rows) for n in (shape[self.dim], self._lanes))
+        return max(0.0, self.costs.transpose_block - self.costs.cross_lane * used)
+
+    def _limit(self, known: Plan) -> float:
+        """What a plan may cost to be preferred to the one that is `known`."""
+        blocks = known.count().get("TransposeBlocks", 0)
+        if 0 < blocks < self._blocks:
+            return known.cost  # Stacked as well, if less so.
+        return _WORTH * (known.cost - self.costs.copies * self._emptiness * blocks)
+
+    def _least(self, times: int) -> float:
+        """What it costs at least to stack so many."""
+        _, shape = self.move.sources[0]
+        target, result = self.move.destination
+        blocks = math.prod(shape) // (shape[self.dim] * times)
+        blocks = blocks // self._lanes * -(-self._lanes // LANES)
+        least = blocks * self.costs.transpose_block + _MOVED * target.register_count(result)
+        return self.costs.copies * least
+
+    def _usual(self) -> float:
+        """What a transpose for each matrix is judged to cost, before a plan is known."""
+        (layout, shape), (target, result) = self.move.sources[0], self.move.destination
+        total = (self.costs.transpose_block - self._emptiness) * self._blocks
+        if layout.sublane_dim != self.dim:
+            upright = VectorLayout(layout.bits, self.dim, layout.lane_dim)
+            total += rows_exchanged(self.move.sources[0], (upright, shape))
+        if _came_from(self.move, target.sublane_dim) != layout.lane_dim:
+            turned = VectorLayout(layout.bits, layout.lane_dim, self.dim)
+            total += rows_exchanged((turned, shape), (target, result))
+        return self.costs.copies * total
 
 
 def _turned(move: Move) -> int | None:
@@ -75,14 +148,19 @@ def _turned(move: Move) -> int | None:
     None if these do so in the source, or if the movement does more than to permute dimensions.
     """
     (layout, _), (target, _) = move.sources[0], move.destination
-    if len(move.sources) > 1 or target.lane_dim is None:
+    if len(move.sources) > 1:
         return None
-    dim = target.lane_dim
+    dim = _came_from(move, target.lane_dim)
+    return None if layout.lane_dim is None or dim == layout.lane_dim else dim
+
+
+def _came_from(move: Move, dim: int | None) -> int | None:
+    """Which dimension of the source that one is; None unless dimensions are only permuted."""
     for step in reversed(move.steps):
-        if not isinstance(step, Transpose):
+        if dim is None or not isinstance(step, Transpose):
             return None
         dim = step.permutation[dim]
-    return None if layout.lane_dim is None or dim == layout.lane_dim else dim
+    return dim
 
 
 def _stacked(

@@ -17,6 +17,7 @@ import numpy as np
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner_budget import TooDear
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_trace import Trace
@@ -87,7 +88,7 @@ def _sources(move: Move) -> list[Value]:
 
 
 def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
-    program = Program(_sources(move), move.bits, costs)
+    program = Program(_sources(move), move.bits, costs, costs.most)
     turned: list[Laid] = []
     values: list[int] = []
     try:
@@ -96,16 +97,21 @@ def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
             if layout.sublane_dim != dim or not layout.is_native:
                 column = None if layout.column is None else layout.column % LANES
                 wanted = VectorLayout(layout.bits, dim, layout.lane_dim, 0, column)
-                first = plan(Move.relayout(layout, shape, wanted), costs)
+                first = plan(Move.relayout(layout, shape, wanted), _left(costs, program))
                 value, layout = append(program, first, [value]), wanted
             value, layout = transpose_value(program, value, layout, shape)
             values.append(value)
             turned.append((layout, shape))
-        rest = plan(replace(move, sources=tuple(turned)), costs)
-    except Unsupported:
+        rest = plan(replace(move, sources=tuple(turned)), _left(costs, program))
+        result = append(program, rest, values)
+    except (Unsupported, TooDear):
         return None
-    result = append(program, rest, values)
     return program.plan(result, f"transpose, {rest.how}")
+
+
+def _left(costs: Costs, program: Program) -> Costs:
+    """What is left for the plan of a part of `program`."""
+    return costs.below(program.limit - program.spent)
 
 
 def append(program: Program, plan: Plan, operands: list[int]) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Select, SublaneShuffle, Value
+from pallasite.layouts.planner import plan
 from pallasite.layouts.planner_budget import Budget, TooDear
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_fields import Mask
 from pallasite.layouts.planner_lines import progressions
 from pallasite.layouts.planner_program import Program
 from pallasite.layouts.strategies_rows import move_rows
+from pallasite.layouts.vector_layout import VectorLayout
 
 STARTS = np.zeros(1, np.int64)
 
@@ -38,6 +42,21 @@ def test_rows_that_cannot_win_are_not_planned():
     with pytest.raises(TooDear):
         move_rows(program, 0, *moved_down(4), STARTS, Costs())
     assert not program.steps
+
+
+@pytest.mark.parametrize("shape", [(25, 8, 9), (30, 8, 96), (4, 16, 138)], ids=str)
+def test_plans_within_a_limit(shape: tuple[int, int, int]):
+    native = VectorLayout.native(3, 32)
+    move = Move.transpose((native, shape), native, (2, 1, 0))
+    best = plan(move, Costs())
+    assert plan(move, Costs().below(1.1 * best.cost)) == best
+    for most in (best.cost, best.cost - 1, best.cost / 2):
+        try:
+            assert plan(move, Costs().below(most)).cost <= most
+        except Unsupported:
+            pass
+    with pytest.raises(Unsupported):
+        plan(move, Costs().below(best.cost / 4))
 
 
 def test_work_without_steps_counts():

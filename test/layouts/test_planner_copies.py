@@ -16,6 +16,7 @@ from pallasite.targets import get_target
 
 V5E = Costs.of(get_target("v5e"))
 N1, N2, N3, N4 = (VectorLayout.native(rank, 32) for rank in (1, 2, 3, 4))
+I3 = VectorLayout.native(3, 4)
 B1, B2, B3 = (VectorLayout.native(rank, 16) for rank in (1, 2, 3))
 LANES = np.arange(128)
 
@@ -45,6 +46,8 @@ MOVES = [
     Move.transpose((N3, (99, 119, 1)), N3, (1, 0, 2)),
     Move.slice((N3, (210, 60, 20)), N3, (3, 8, 0), (199, 48, 20)),
     Move.transpose((B3, (111, 159, 8)), B3, (1, 0, 2)),
+    # Gathers by index registers that advance over the grid: numbered for each copy.
+    Move.transpose((I3, (35, 192, 13)), I3, (2, 1, 0)),
 ]
 
 
@@ -78,6 +81,13 @@ def test_copies(move: Move, copies: int):
     found = batch(move)
     assert found is not None
     assert found.copies == copies
+
+
+def test_index_registers_are_numbered_for_each_copy():
+    one, many = (Move.transpose((I3, (35, n, 13)), I3, (2, 1, 0)) for n in (64, 192))
+    made = plan(many, V5E)
+    assert "GatherLanes" in made.count()
+    assert made.instructions <= 3 * plan(one, V5E).instructions
 
 
 def test_blocks_of_rows_are_counted():
@@ -119,3 +129,11 @@ def test_as_many_registers_as_the_whole_search_finds(sizes: tuple[int, int]):
     made = plan(Move.slice((N2, sizes), N2, (5, 111), (rows, columns)), V5E)
     blocks = (rows // 8 + 1) * (columns // 128 + 1)
     assert made.instructions <= 4 * blocks
+
+
+def test_all_matrices_are_stacked_although_there_are_copies():
+    # Blocks of eight rows are copies; sixteen matrices of four rows fit below one another.
+    one, many = (Move.transpose((N3, (4, n, 138)), N3, (2, 1, 0)) for n in (8, 16))
+    made = plan(many, V5E)
+    assert made.how.startswith("stack")
+    assert made.count()["TransposeBlocks"] == plan(one, V5E).count()["TransposeBlocks"]
