@@ -105,6 +105,8 @@ def _as_one(move: Move, costs: Costs) -> Plan:
             rest = costs.below(stacking.worth(stacked.cost))
         made = _plan(move, rest)
         made = _composed(move, by_changing_rows(move, rest, plan, made.cost)) or made
+        if move.bits < 32 and _splits_rows(move) and _cuts_rows_anew(move):
+            made = _widened(move, rest.below(made.cost)) or made
     except Unsupported:
         if stacked is None:
             raise
@@ -114,6 +116,14 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     if stacked is not None:
         return stacked if stacking.is_better(stacked, made) else made
     return _composed(move, stacking.better(plan, made)) or made
+
+
+def _widened(move: Move, costs: Costs) -> Plan | None:
+    """The plan by unpacked elements, if it moves a few of them as it should."""
+    made = by_widening(move, costs, plan)
+    if made is None or made.cost > costs.most:
+        return None
+    return made if performs_at(made, move, corner_elements(move)) else None
 
 
 def _no_plan(move: Move) -> Unsupported:
@@ -142,8 +152,8 @@ def _plan(move: Move, costs: Costs) -> Plan:
     grid = layout.grid_shape(shape)
     if _is_widened(move, costs):
         # Whatever else is tried costs many times as long, and finds little that is better.
-        made = by_widening(move, costs, plan)
-        if made is not None and performs_at(made, move, corner_elements(move)):
+        made = _widened(move, costs)
+        if made is not None:
             return made
     anew = _cuts_rows_anew(move) and (_registers(move) > _SMALL or _sources(move) > _MANY_SOURCES)
     straight = by_chunks(move, costs) if anew else None
@@ -171,8 +181,8 @@ def _plan(move: Move, costs: Costs) -> Plan:
     many = _registers(move) * costs.copies > _MANY
     parted = many and scattered(move, found) and not is_paired(move, found)
     if turned is None and (parted or _is_cut_finely(move, found)):
-        made = by_widening(move, costs, plan)
-        if made is not None and performs_at(made, move, corner_elements(move)):
+        made = _widened(move, costs)
+        if made is not None:
             return made
     made = None if turned is not None else _by_periods(move, found, costs, straight)
     if made is not None and (straight is None or made.cost <= straight.cost):
@@ -229,7 +239,19 @@ def _is_widened(move: Move, costs: Costs) -> bool:
     layouts = [layout for layout, _ in (*move.sources, move.destination)]
     if move.bits == 32 or not all(la.is_native for la in layouts):
         return False
-    return _cuts_rows_anew(move, _MANY_ROWS) and not _is_joined_again(move, costs)
+    if not _cuts_rows_anew(move, _MANY_ROWS) or _splits_rows(move):
+        return False
+    return not _is_joined_again(move, costs)
+
+
+def _splits_rows(move: Move) -> bool:
+    """Whether a reshape makes several rows of each, such that words hold parts of one row."""
+    step = move.steps[0] if len(move.steps) == 1 else None
+    if not isinstance(step, Reshape) or len(step.shape) < 2 or not step.source_shape:
+        return False
+    packing = 32 // move.bits
+    rows, part = step.shape[-2:]
+    return rows % packing == 0 and step.source_shape[-1] % (packing * part) == 0
 
 
 def _is_joined_again(move: Move, costs: Costs) -> bool:

@@ -136,7 +136,8 @@ class Search:
             self._try("pairs", lambda p, x: by_pairing(p, x, pairs, costs), floor)
         if parts_of(found, packing) is not None:
             self._try("pack", lambda p, x: by_packing(p, x, found, packing, costs))
-        if pairs is not None and self._plans and scattered(self._move, found):
+        unshifted = pairs is not None and not pairs.shifted
+        if unshifted and self._plans and scattered(self._move, found):
             # Whatever else there is moves elements one by one.
             return
         for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):

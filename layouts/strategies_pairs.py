@@ -7,6 +7,9 @@ first, they move as one word from then on, of which there are half as many as el
     c0 of rows a0 and a1     = pack words of a0, words of a1            (the upper halves fall off)
     c1 of rows a0 and a1     = pack words of a0 >> 16, words of a1 >> 16
 
+A lane split into rows puts neighbours in a word that lie in one row, a few lanes apart: registers
+are rotated by that before they are packed.
+
 Where few words of each register are wanted, whole words move first, once for all elements that
 are packed of them.
 """
@@ -25,6 +28,7 @@ from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_solve import solve
 from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.planner_words import WordMove, unique_rows
+from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_packed import distinct
 
 
@@ -34,11 +38,18 @@ class Pairs:
 
     registers: Array
     """[packed registers, elements]: the register that each element comes from, -1 for none."""
+    shifts: Array
+    """[packed registers, elements]: by how many lanes further up each element is than the first."""
     place: Array
     """Per packed register, which element of their words these are."""
     move: WordMove
     inverse: Array
     """Which register of `move` each destination register is."""
+
+    @property
+    def shifted(self) -> bool:
+        """Whether elements change their lanes before they are packed."""
+        return bool((self.shifts > 0).any())
 
 
 def pairs_of(found: Trace, packing: int) -> Pairs | None:
@@ -51,18 +62,22 @@ def pairs_of(found: Trace, packing: int) -> Pairs | None:
     register, row, lane = (f.reshape(shape) for f in (found.register, found.row, found.lane))
     wanted = register >= 0
     chosen = wanted.argmax(2)[:, :, None]
-    for field in (row, lane):
-        if (wanted & (field != np.take_along_axis(field, chosen, 2))).any():
-            return None
+    if (wanted & (row != np.take_along_axis(row, chosen, 2))).any():
+        return None
+    first = np.take_along_axis(lane, chosen, 2)
+    shift = np.where(wanted, (lane - first) % LANES, -1)
     some = wanted.any(2)
-    row, lane = (np.take_along_axis(f, chosen, 2)[:, :, 0] for f in (row, lane))
-    words = np.concatenate([np.moveaxis(register, 2, -1)[some], row[some][:, None] % packing], 1)
-    table, which = _completed(words)
+    row, lane = np.take_along_axis(row, chosen, 2)[:, :, 0], first[:, :, 0]
+    parts = [np.moveaxis(f, 2, -1)[some] for f in (register, shift)]
+    table, which = _completed(np.concatenate([*parts, row[some][:, None] % packing], 1))
+    if len(table) > n and (shift > 0).any():
+        return None
     packed = np.full(some.shape, -1)
     packed[some] = which
     sublane, lane = (np.where(some, f, -1) for f in (row // packing, lane))
     move = WordMove(found.starts, packed, sublane, lane, found.slopes[2])
-    return Pairs(table[:, :-1], table[:, -1], move, inverse)
+    registers, shifts = table[:, :packing], table[:, packing:-1]
+    return Pairs(registers, np.where(shifts > 0, shifts, 0), table[:, -1], move, inverse)
 
 
 def is_paired(move: Move, found: Trace) -> bool:
@@ -92,9 +107,22 @@ def by_pairing(program: Program, x: int, pairs: Pairs, costs: Costs) -> int | No
     """Packs what will be one word, and moves words."""
     packing = pairs.registers.shape[1]
     places = np.where(pairs.registers >= 0, pairs.place[:, None], -1)
-    packed = _packed(program, x, pairs.registers, places, packing, costs)
+    x, registers = _rotated(program, x, pairs)
+    packed = _packed(program, x, registers, places, packing, costs)
     made = None if packed is None else solve(program, packed, pairs.move, costs)
     return None if made is None else program.take(made, pairs.inverse)
+
+
+def _rotated(program: Program, x: int, pairs: Pairs) -> tuple[int, Array]:
+    """`x` with registers rotated, and which of them the elements are packed of."""
+    registers, pieces, at = pairs.registers.copy(), [x], program.size(x)
+    for amount in distinct_values(pairs.shifts[pairs.shifts > 0]).tolist():
+        here = pairs.shifts == amount
+        sources = distinct_values(pairs.registers[here])
+        pieces.append(program.rotate_lanes(program.take(x, sources), -amount))
+        registers[here] = np.searchsorted(sources, pairs.registers[here]) + at
+        at += sources.size
+    return program.concat(pieces), registers
 
 
 def parts_of(found: Trace, packing: int) -> Array | None:

@@ -159,6 +159,28 @@ def test_elements_of_a_word_from_several_registers(
     check(moving.Case(move, lambda x: x.transpose(permutation)), target, TYPES[bits][0], 0)
 
 
+@pytest.mark.parametrize("target", ["v4", "v5e"])
+@pytest.mark.parametrize(
+    ("bits", "source", "shape"),
+    [
+        (8, (2, 32, 128), (2, 32, 64, 2)),
+        (16, (64, 256), (64, 4, 64)),
+        (16, (100, 96), (100, 24, 4)),
+        (4, (64, 256), (64, 16, 16)),
+        (16, (33, 2048), (33, 64, 32)),
+    ],
+    ids=str,
+)
+def test_lanes_split_into_rows(
+    bits: int, source: tuple[int, ...], shape: tuple[int, ...], target: str
+):
+    """Elements of one row are packed together before they move: as words, not one by one."""
+    laid = VectorLayout.native(len(source), bits), source
+    move = Move.reshape(laid, VectorLayout.native(len(shape), bits), shape)
+    assert "unpack" not in plan(move, Costs.of(get_target(target))).how
+    check(moving.Case(move, lambda x: x.reshape(shape)), target, TYPES[bits][0], 0)
+
+
 @pytest.mark.parametrize(
     ("bits", "shape", "permutation", "target"),
     [
