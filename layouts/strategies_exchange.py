@@ -1,11 +1,11 @@
 """Row permutations that exchange bits of register numbers with bits of sublane numbers.
 
 Transposes and reshapes of leading dimensions move row number r of the source to a row number whose
-bits are a permutation of r's. Each exchange of one register bit with one sublane bit is a pair of
-two-source shuffles for every pair of registers, so a whole permutation takes at most three stages,
-whatever the size (design note "Form 4", section 2.1, strategy d). Groups of registers are padded
-to powers of two; registers that hold only padding are undefined, and outputs that nothing needs
-are left out.
+bits are a permutation of r's, those of the register number with weights of any size. Each exchange
+of one register bit with one sublane bit is a pair of two-source shuffles for every pair of
+registers, so a whole permutation takes at most three stages, whatever the size (design note "Form
+4", section 2.1, strategy d). Groups of registers are padded to powers of two; registers that hold
+only padding are undefined, and outputs that nothing needs are left out.
 """
 
 from __future__ import annotations
@@ -85,15 +85,22 @@ class _Network:
 
 def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
     """Plans `move` by bit exchanges, or declines."""
-    move = move.merged()
-    if move.starts.size > 1 or (move.displacement > 0).any() or not move.wanted.any():
+    if (move.displacement > 0).any() or not move.wanted.any():
         return None
-    rows = rows_of(move)[:, :, 0]
+    # Rows move whole, also where some of their lanes do not matter.
+    every = rows_of(move)
+    rows = every.max(2)
+    if (move.wanted & (every != rows[..., None])).any():
+        return None
     groups = _groups(rows)
     if groups is None:
         return None
+    placed = _placed(groups, rows)
+    if placed is None:
+        return None
+    groups, base = placed
     padded = np.where(groups[..., None] >= 0, rows[groups], -1)
-    bits = _find_bits(padded.reshape(len(groups), -1))
+    bits = _find_bits(padded.reshape(len(groups), -1), base)
     if bits is None:
         return None
     found = _best_network(bits, program, costs)
@@ -139,6 +146,50 @@ def _groups(rows: Array) -> Array | None:
     return groups
 
 
+def _placed(groups: Array, rows: Array) -> tuple[Array, Array] | None:
+    """The groups, registers in their places, and the source row that the first row comes from.
+
+    A group that lacks its first register is filled as the one is that lacks least.
+    """
+    padded = np.where(groups[..., None] >= 0, rows[groups], -1)
+    base = padded[:, 0, 0].copy()
+    whole = (base >= 0) & (base % SUBLANES == 0)
+    if whole.all():
+        return groups, base
+    if not whole.any():
+        return None
+    model = int(np.where(whole, (padded >= 0).sum((1, 2)), 0).argmax())
+    pattern = np.where(padded[model] >= 0, padded[model] - base[model], -1)
+    groups = groups.copy()
+    for number in np.nonzero(~whole)[0].tolist():
+        members = groups[number][groups[number] >= 0]
+        found = _places(pattern, rows[members])
+        if found is None:
+            return None
+        base[number], places = found
+        groups[number] = -1
+        groups[number, places] = members
+    return groups, base
+
+
+def _places(pattern: Array, rows: Array) -> tuple[int, list[int]] | None:
+    """Which registers of `pattern` [registers, 8] the `rows` are, if those are moved on.
+
+    And the row that they are moved to.
+    """
+    first = int((rows[0] >= 0).argmax())
+    for place in np.nonzero(pattern[:, first] >= 0)[0].tolist():
+        base = int(rows[0, first] - pattern[place, first])
+        if base < 0 or base % SUBLANES:
+            continue
+        alike = ((rows - base)[:, None] == pattern) | (rows < 0)[:, None]
+        fitting = alike.all(2)
+        places = fitting.argmax(1).tolist()
+        if fitting.any(1).all() and len(set(places)) == len(places):
+            return base, places
+    return None
+
+
 def _best_network(bits: _Bits, program: Program, costs: Costs) -> _Network | None:
     """The cheapest order of exchanges; groups that want the same rows are weighed once."""
     wanted, _, inverse = unique_rows(bits.wanted)
@@ -179,12 +230,10 @@ def _best_order(
     return orders[chosen], *prices[chosen]
 
 
-def _find_bits(numbers: Array) -> _Bits | None:
+def _find_bits(numbers: Array, base: Array) -> _Bits | None:
     """Source row numbers [groups, rows] as a permutation of the bits of the place in the group."""
     size = numbers.shape[1]
-    base, wanted = numbers[:, 0], np.asarray(numbers >= 0)
-    if (base < 0).any() or (base % SUBLANES).any():
-        return None
+    wanted = np.asarray(numbers >= 0)
     relative = np.where(wanted, numbers - base[:, None], -1)
     pattern = relative.max(0)
     used = any_along(wanted, 0)
@@ -192,7 +241,10 @@ def _find_bits(numbers: Array) -> _Bits | None:
         return None
     weights = [int(pattern[1 << i]) for i in range(size.bit_length() - 1)]
     known = [w for w in weights if w > 0]
-    if 0 in weights or any(w & (w - 1) for w in known) or len(set(known)) != len(known):
+    if 0 in weights or len(set(known)) != len(known):
+        return None
+    # Registers may lie any distance apart; within one, rows are numbered by bits.
+    if any(w & (w - 1) if w < SUBLANES else w % SUBLANES for w in known):
         return None
     place = np.arange(size)
     expected = sum(((place >> i) & 1) * max(w, 0) for i, w in enumerate(weights))
