@@ -75,7 +75,7 @@ def turn(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
     "source,shape,order,kind,most",
     [
         # A row becomes a column, which is one gather per register.
-        ("1x128xi8", (128, 128), (1, 0), "i8", 60),
+        ("1x128xi8", (128, 128), (1, 0), "i8", 48),
         ("1x128xf32", (128, 128), (1, 0), "f32", 80),
         # Rows of matrices are spread over the sublanes where the copies lie there.
         ("16x128xf32", (16, 16, 128), (1, 0, 2), "f32", 80),
@@ -95,7 +95,7 @@ def test_copies_are_moved_from_what_they_are_copies_of(
     )
     (actual,) = pallasite.run(lowered, [x], form="vreg", target=target)
     assert np.array_equal(actual, np.broadcast_to(x, shape).transpose(order))
-    assert sum(1 for _ in lowered.walk()) <= most
+    assert sum(op.name != "arith.constant" for op in lowered.walk()) <= most
 
 
 @pytest.mark.parametrize("target", ["v5e", "v6e"])
