@@ -51,7 +51,11 @@ def _outside(op: Access, strides: Sequence[int]) -> Iterator[Diagnostic]:
                     "what lies behind an array is padding or another array: "
                     + ("it may be overwritten" if stores(op) else "what is read has no meaning")
                 ),
-                Note("mask the positions outside, or make the ref as large as what is accessed"),
+                Note(
+                    f"nothing is counted from the end: write {extent + start} for {start}"
+                    if 0 <= extent + start < extent
+                    else "mask the positions outside, or make the ref as large as what is accessed"
+                ),
             ],
             severity="warning",
         )

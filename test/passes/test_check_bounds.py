@@ -53,3 +53,9 @@ def test_a_load_of_padding():
     body += f"vector.store %x, %o[%c0, %c0] : {memref(SHAPE)}, vector<8x50xf32>"
     (message,) = told(body)
     assert "load of positions 16 to 65 of dimension 1, of which the ref has 50" in message
+
+
+def test_places_below_zero_are_counted_from_the_start():
+    (message,) = told(stored("-8"))
+    assert "store to positions -8 to -1 of dimension 0" in message
+    assert "nothing is counted from the end: write 64 for -8" in message
