@@ -275,7 +275,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     pl.core_map = explained_map
 
 
-_EXPLAINED = "_pallasite_explained"
+_CODE = "traced-kernel"
 
 
 @contextmanager
@@ -287,10 +287,10 @@ def _explaining(
     try:
         yield
     except Exception as error:
-        if simulating() and not hasattr(error, _EXPLAINED):
+        told = any(f"[{_CODE}]" in note for note in getattr(error, "__notes__", ()))
+        if simulating() and not told:
             explanation = of_call(error) or explain(error)
             if explanation is not None:
-                setattr(error, _EXPLAINED, True)
                 error.add_note(str(explanation))
         raise
 
@@ -307,7 +307,7 @@ def explain(error: Exception, debug: Any = None) -> Diagnostic | None:
         ):
             notes = [Note(advice) for advice in fault.advice]
             where = _place(frames) or _beginning(debug) or _caller()
-            return Unsupported("traced-kernel", fault.rule, where, notes)
+            return Unsupported(_CODE, fault.rule, where, notes)
     return None
 
 
@@ -324,7 +324,7 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     counts = ", ".join(f"{count} {name}" for name, count in given.items() if count)
     rule = f"a kernel takes one ref per operand, in this order: {counts}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
-    return Unsupported("traced-kernel", rule, _beginning(debug) or _caller(), advice)
+    return Unsupported(_CODE, rule, _beginning(debug) or _caller(), advice)
 
 
 def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
@@ -335,7 +335,7 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
     if prefetched := getattr(spec, "num_scalar_prefetch", 0):
         rule += f", then the {prefetched} scalar prefetch operands"
     advice = [Note("take what is left as *_ where the map does not need it")]
-    return Unsupported("traced-kernel", rule, _caller(), advice)
+    return Unsupported(_CODE, rule, _caller(), advice)
 
 
 def _is_wrong_call(error: Exception) -> bool:
