@@ -123,7 +123,7 @@ class Field:
             return self.array()[place if self.registers > 1 else 0, sublane, lane]
         constant, grid, across, along = self.base
         result = constant + grid * place + across * sublane + along * lane
-        return result % self.modulus if self.modulus else result
+        return result & (self.modulus - 1) if self.modulus else result
 
     @property
     def is_repeatable(self) -> bool:
@@ -146,7 +146,7 @@ class Field:
         ):
             along = constant + lane * np.arange(l0, l1) + sublane * np.arange(s0, s1)[:, None]
             result[:, s0:s1, l0:l1] = along + grid * np.arange(self.registers)[:, None, None]
-        return result % self.modulus if self.modulus else result
+        return result & (self.modulus - 1) if self.modulus else result
 
     @staticmethod
     def is_affine(values: Array, modulus: int) -> bool:
