@@ -9,12 +9,11 @@ come from the target's record.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, VerifyError
@@ -22,20 +21,20 @@ from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, tiling_of
-from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_absent import ABSENT_RULES
 from pallasite.passes.check_accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
 from pallasite.passes.check_carried import carried_flat
 from pallasite.passes.check_carried_splats import check_carried_splats
 from pallasite.passes.check_casts import CAST_RULES, ROUNDING_RULES
 from pallasite.passes.check_columns import check_columns
+from pallasite.passes.check_control import CONTROL_REFERENCE_RULES, CONTROL_RULES
 from pallasite.passes.check_extrema import EXTREMUM_RULES
 from pallasite.passes.check_index_reductions import index_reduction
 from pallasite.passes.check_loops import signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
+from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
@@ -54,7 +53,6 @@ from pallasite.passes.check_vectors import (
     refusal,
 )
 from pallasite.passes.check_windows import check_windows
-from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
@@ -103,42 +101,6 @@ def _returned(op: ReturnOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _reshape_view(op: tpu.MemrefReshapeOp, target: Target) -> None:
-    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows.
-
-    A block of 32-bit words in one column of tiles may be tiled by single rows; one that is seen as
-    another type keeps the tiles of its own.
-    """
-    kinds, block = (op.input.type, op.result.type), op.input
-    while isinstance(block.owner, tpu.MemrefBitcastOp):
-        block = block.owner.input
-    if not isinstance(block, BlockArgument) or tiling_of(kinds[0]) is not None:
-        return
-    old, new = (kind.get_shape() for kind in kinds)
-    if min(len(old), len(new)) < 2 or -1 in (*old, *new):
-        return
-    bits, rows = bit_width(kinds[0]), block.type.get_shape()[-2]
-    own = tile_rows(rows, bit_width(block.type), large_halves=has_large_halves(block, target))
-    by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
-    tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
-    if by_rows and rows % own and prod(old[:-2]) > 1:
-        reason = f"rows of 32-bit words are padded to tiles of {own} rows"
-    elif bits == 32 and tile == 1:
-        if old[-1] == new[-1] or (old[-1] % LANES == 0 and new[-1] % LANES == 0):
-            return
-        reason = "rows of 32-bit words are padded to 128 columns"
-    else:
-        same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
-        if old[-1] == new[-1] and same_rows:
-            return
-        reason = f"its tiles have {tile} rows and {LANES} columns, and none may be cut"
-    raise refusal(
-        op, "view-layout", f"a ref of {kinds[0].element_type} of shape {list(old)} cannot be "
-        f"reshaped to {list(new)}", f"memory is not moved: {reason}",
-        "load the whole ref and reshape its value",
-    )  # fmt: skip
-
-
 def check_index_maps(module: ModuleOp) -> None:
     """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
     func = kernel_function(module)
@@ -184,6 +146,8 @@ _RULES = _merged(
     ACCESS_RULES,
     TRANSFER_RULES,
     ROUNDING_RULES,
+    REF_RULES,
+    CONTROL_RULES,
     {ReturnOp: (_returned,)},
 )
 _REFERENCE = _merged(
@@ -196,6 +160,8 @@ _REFERENCE = _merged(
     CAST_RULES,
     PRODUCT_REFERENCE_RULES,
     TRANSFER_REFERENCE_RULES,
+    REF_REFERENCE_RULES,
+    CONTROL_REFERENCE_RULES,
     {
         tpu.DynamicRotateOp: (strided_rotation,),
         tpu.ReduceIndexOp: (index_reduction,),
@@ -203,7 +169,6 @@ _REFERENCE = _merged(
         scf.IfOp: (carried_flat,),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
-        tpu.MemrefReshapeOp: (_reshape_view,),
         tpu.MemrefSliceOp: (slice_rule,),
     },
 )

@@ -68,12 +68,15 @@ def _carried_scalars(op: Operation, target: Target) -> None:
 
 def _seeds(op: tpu.PrngSetSeed32Op, target: Target) -> None:
     """The generator is seeded with one word or two."""
-    if len(op.seeds) > _SEEDS:
+    words = len(op.seeds)
+    if not 0 < words <= _SEEDS:
         raise refusal(
-            op, "seed-words", f"{len(op.seeds)} words are no seed of the random number generator",
-            f"the generator is seeded with at most {_SEEDS} words",
-            "combine the others into one word, as by multiplications and exclusive or",
-            f"the TPU compiler says: Setting seed with more than {_SEEDS} values is not supported",
+            op, "seed-words", f"{words} words are no seed of the random number generator",
+            f"the generator is seeded with one word, or with {_SEEDS}",
+            "combine the others into one word, as by multiplications and exclusive or" if words
+            else "give it a number",
+            f"the TPU compiler says: Setting seed with more than {_SEEDS} values is not supported"
+            if words else "the TPU compiler ends without a message",
         )  # fmt: skip
 
 

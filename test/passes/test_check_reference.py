@@ -224,10 +224,9 @@ def test_full_precision_is_for_f32() -> None:
 
 
 def test_refs_are_reshaped_where_they_lie() -> None:
-    def reshape(old: str, new: str) -> str:
-        return kernel(
-            f"%x: {memref(old)}", f"%v = tpu.memref_reshape %x : {memref(old)} -> {memref(new)}"
-        )
+    def reshape(old: str, new: str, use: str = "") -> str:
+        view = f"%v = tpu.memref_reshape %x : {memref(old)} -> {memref(new)}\n"
+        return kernel(f"%x: {memref(old)}", view + use)
 
     for old, new in (
         ("16x128xf32", "8x256xf32"), ("30x128xf32", "6x5x128xf32"), ("1x1024xf32", "8x128xf32"),
@@ -235,10 +234,13 @@ def test_refs_are_reshaped_where_they_lie() -> None:
     ):  # fmt: skip
         check(reshape(old, new))
     for old, new in (
-        ("16x256xf32", "32x128xf32"), ("6x5x128xf32", "30x128xf32"), ("8x256xf32", "2x4x256xf32"),
+        ("16x256xf32", "32x128xf32"), ("6x5x128xf32", "30x128xf32"), ("24x256xf32", "4x6x256xf32"),
         ("16x128xbf16", "8x256xbf16"), ("64x128xi8", "4x16x128xi8"),
     ):  # fmt: skip
         beyond(reshape(old, new), "view-layout")
+    # Tiles of 8 rows are cut evenly for transfers, not for loads.
+    check(reshape("8x256xf32", "2x4x256xf32"))
+    beyond(reshape("8x256xf32", "2x4x256xf32", load("y", "v", "2x4x256xf32")), "view-layout")
 
 
 def test_choosing_the_larger_of_narrow_integers() -> None:

@@ -159,6 +159,7 @@ def test_ends_in_a_diagnostic(name: str, driver: str) -> None:
         pallasite.run(
             pallasite.parse(text, name="hostile.mlir"), [np.zeros((8, 128), np.float32)], form="mosaic",
             results=[((8, 128), "float32")], driver=driver, max_steps=steps, max_memory=1 << 30,
+            allow_beyond_reference=True,
         )  # fmt: skip
     assert caught.value.code == code, str(caught.value)
     assert caught.value.location is not None, str(caught.value)
