@@ -7,15 +7,17 @@ that size are accepted, a quarter of a MiB more is "ran out of memory in memory 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
-from pallasite.dialects import memref
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import (
     CONFIG,
     DYNAMIC,
@@ -88,6 +90,7 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         _add(owners, argument, target, 1, "scalar prefetch")
     for argument in kernel.scratch:
         _add(owners, argument, target, 1, "scratch")
+    _check_semaphores(func, kernel, target)
     limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     if not allow_beyond_reference:
         _check_scratch(module)
@@ -115,6 +118,48 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
                 Note(f"use smaller blocks{raised}"),
             ],
         )  # fmt: skip
+
+
+def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
+    """One of each window, scratch, and at every place what is allocated around it."""
+    windows = sum(window.windowed for window in kernel.windows)
+    arguments = sum(_semaphores(argument) for argument in kernel.scratch)
+    total = windows + arguments + _scoped_semaphores(func.body.blocks)
+    left = target.semaphores - target.reserved_semaphores
+    if total <= left:
+        return
+    made = [op for op in func.walk() if isinstance(op, tpu.SemAllocOp)]
+    largest = max((op.result for op in made), key=_semaphores, default=None)
+    raise Unsupported(
+        "semaphore-mem-exhausted",
+        f"the kernel allocates {total} semaphores, {target.name} has {left} for a kernel",
+        (source_location(largest.op) if largest else None) or source_location(func),
+        [
+            *([Note(f"{_semaphores(largest)} of them: %{largest.name_hint}")] if largest else []),
+            Note("the TPU compiler says: Ran out of memory in memory space sflag"),
+            Note("let transfers share a semaphore: it counts bytes, whoever moves them"),
+        ],
+    )
+
+
+def _semaphores(value: SSAValue) -> int:
+    """How many semaphores `value` is."""
+    kind = value.type
+    if not isinstance(kind, MemRefType) or memory_space(kind) != "semaphore_mem":
+        return 0
+    return prod(cast(_MEMREF, kind).get_shape())
+
+
+def _scoped_semaphores(blocks: Iterable[Block]) -> int:
+    """The semaphores of `blocks` and of that nested scope that allocates most."""
+    here = deepest = 0
+    for block in blocks:
+        for op in block.ops:
+            if isinstance(op, tpu.SemAllocOp):
+                here += _semaphores(op.result)
+            for region in op.regions:
+                deepest = max(deepest, _scoped_semaphores(region.blocks))
+    return here + deepest
 
 
 def _check_scratch(module: ModuleOp) -> None:

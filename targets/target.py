@@ -29,7 +29,9 @@ class Target:
     """What the compiler gives a kernel that does not ask for more."""
     smem_bytes: int = 1 * MIB
     hbm_bytes: int = 16 * GIB
-    semaphores: int = 1024
+    semaphores: int = 512
+    reserved_semaphores: int = 71
+    """What the compiler keeps of them, from every kernel (asked of libtpu 0.0.51)."""
 
     mxu_contracting: int = 128
     """Rows of the stationary operand that one MXU pass contracts."""
@@ -155,7 +157,8 @@ _BF16_V6 = _BF16_V4 | {
 
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
-    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, memory_banks=16, staging_registers=1,
+    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
+    memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
     unconverted=frozenset({"f4E2M1FN", "i2"}),
@@ -178,7 +181,7 @@ _V5E = Target(
 )  # fmt: skip
 _V5P = Target(
     name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
-    vmem_bytes=64 * MIB, hbm_bytes=48 * GIB,
+    vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
@@ -191,7 +194,7 @@ _V5P = Target(
 )  # fmt: skip
 _V6E = Target(
     name="v6e", generation=6, topology="v6e:2x2",
-    vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB,
+    vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
@@ -209,6 +212,7 @@ _V6E = Target(
 _V7X = Target(
     name="v7x", generation=7, topology="tpu7x:2x2x1", chip_devices=2,
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
+    semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
     bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,

@@ -155,3 +155,17 @@ def test_traces_grids_and_barriers() -> None:
     refused(kernel("", "%n = tpu.iteration_bound 0 : i32"), "iteration-bound")
     refused(kernel("", "tpu.barrier barrier_id(%c0)"), "subcore")
     beyond(kernel("", '"tpu.prng_set_seed_32"() : () -> ()'), "seed-words")
+
+
+@pytest.mark.parametrize(("target", "most"), [("v4", 433), ("v5e", 441), ("v7x", 3681)])
+def test_semaphores_run_out(target: str, most: int) -> None:
+    def allocate(first: int, second: int) -> str:
+        first_, second_ = (
+            memref(f"{count}x!tpu.semaphore", SEMAPHORES) for count in (first, second)
+        )
+        inner = f"%t = tpu.sem_alloc : {second_}\ntpu.yield"
+        nested = f'"tpu.region"() ({{\n{inner}\n}}) : () -> ()\n'
+        return kernel(f"%s: {first_}", nested * 2, scratch=1)
+
+    check(allocate(100, most - 100), target)
+    refused(allocate(100, most - 99), "semaphore-mem-exhausted", target)

@@ -132,7 +132,7 @@ store %d[0, 0] 8x128
 alloc %c : 1048576xi32 smem
 put %c[0]
 """),
-    Bug("semaphores", "semaphore-mem-exhausted", 1, 100, ("%c",), """
+    Bug("semaphores", "semaphore-mem-exhausted", 1, None, ("%c", "100000"), """
 alloc %c : 100000 dma
 pick %one = %c[0]
 dma %x -> %a on %one
