@@ -10,6 +10,14 @@ becomes
 
 Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well, where those of
 one dimension are cut between rows of 128 words.
+Rows half in one tile and half in the next are found among such halves, whose distance is known:
+
+    %r = tpu.memref_slice %x[6, 0] : memref<24x256xf32, tiled<(8,128),[2,1]>> -> memref<4x256xf32>
+becomes
+    %rows = tpu.reinterpret_cast %x : ... -> memref<2x4x4x256xf32, tiled<(2,128),[8,1,5,4]>>
+    %r = tpu.memref_slice %rows[0, 3, 0, 0] : ... -> memref<1x1x4x256xf32, ...>
+    %row = tpu.memref_squeeze %r : ... -> memref<4x256xf32, tiled<(2,128),[5,4]>>
+
 Tiles of one column follow each other, so that any rows of words are whole tiles of one row:
 
     %r = tpu.memref_slice %x[%i, 0] : memref<40x128xf32, tiled<(8,128),[1,1]>> -> memref<12x128xf32>
@@ -30,7 +38,7 @@ So is the end of an array of packed rows, which cuts a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from operator import add
 
@@ -64,6 +72,8 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         Rewriter.replace_value_with_new_type(op.result, part)
     if _within_tiles(op, tiling):
         sliced = _slice_rows_of_words(op, tiling)
+    elif _straddles_tiles(op, tiling):
+        sliced = _slice_halves(op, tiling)
     elif _cuts_column(op, tiling):
         sliced = _slice_column(op, tiling)
     elif _cuts_flat_tiles(op, tiling):
@@ -153,50 +163,105 @@ def _cuts_flat_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
 
 def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     """Replaces `op` by a slice of the array seen as tiles of single rows of words."""
-    source, result = op.mem_ref.type, op.result.type
+    source = op.mem_ref.type
     *leading, rows, columns = source.get_shape()
     tile, per_word = tiling.first[0], packing(bit_width(source.element_type))
     *outer, of_tiles, of_columns = (stride * (tile // per_word) for stride in tiling.strides)
     split = Tiling(((per_word, LANES), *tiling.tiles[1:]), (*outer, of_tiles, 1, of_columns))
-    view = laid_out(source, (*leading, -(-rows // tile), tile, columns), split)
-    *sizes, size, wanted = result.get_shape()
-    part = laid_out(result, (*sizes, 1, size, wanted), split)
-    kept = squeezed(split, (*sizes, 1, size, wanted), (*sizes, size, wanted))
-    assert kept is not None
-    rows_type = laid_out(result, (*sizes, size, wanted), kept)
+    view = _Pieces(op, split, (*leading, -(-rows // tile), tile, columns))
+    row = op.base_idx[-2]
+    if rows <= tile:
+        return view.part((view.number(0), row))
+    count = view.number(tile)
+    number, row = view.emit(arith.DivUIOp(row, count)), view.emit(arith.RemUIOp(row, count))
+    if per_word > 1 and constant_of(op.base_idx[-2]) is None:
+        # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
+        row = view.emit(
+            tpu.AssumeMultipleOp(
+                operands=[row],
+                properties={"multiple": IntegerAttr(per_word, i32)},
+                result_types=[i32],
+            )
+        )
+    return view.part((number, row))
 
-    made: list[Operation] = []
 
-    def emit(new: Operation) -> SSAValue:
-        new.location = op.location
-        made.append(new)
+def _straddles_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` takes as many rows of the end of a tile as of the beginning of the next, of an
+    array of several columns of tiles outside VMEM."""
+    source = op.mem_ref.type
+    shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
+    if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
+        return False
+    if shape[-1] <= LANES or size <= 0 or size % (2 * per_word):
+        return False
+    tile, half, first = tiling.tile_of(len(shape) - 2), size // 2, constant_of(op.base_idx[-2])
+    cuts = half < tile and tile % half == 0
+    return first is not None and cuts and first % tile == tile - half
+
+
+def _slice_halves(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
+    """Replaces `op` by a slice of the array seen as the pieces of tiles that its halves are.
+
+    One dimension counts tiles, the next pieces of a tile; along the rows the next piece is the
+    first of the next tile, which for the last piece of a tile is right.
+    """
+    source, first = op.mem_ref.type, constant_of(op.base_idx[-2])
+    assert first is not None
+    *leading, rows, columns = source.get_shape()
+    tile, size = tiling.first[0], _rows(op)
+    pieces = 2 * tile // size
+    *outer, of_tiles, of_columns = (stride * pieces for stride in tiling.strides)
+    split = Tiling(
+        ((size // 2, LANES), *tiling.tiles[1:]),
+        (*outer, of_tiles, 1, of_tiles - pieces + 1, of_columns),
+    )
+    view = _Pieces(op, split, (*leading, -(-rows // tile) - 1, pieces, size, columns))
+    return view.part((view.number(first // tile), view.number(pieces - 1), view.number(0)))
+
+
+class _Pieces:
+    """An array seen as pieces of its tiles, with more dimensions before its last one."""
+
+    def __init__(self, op: tpu.MemrefSliceOp, tiling: Tiling, shape: Sequence[int]) -> None:
+        self._op, self._tiling = op, tiling
+        self._made: list[Operation] = []
+        kind = laid_out(op.mem_ref.type, shape, tiling)
+        self._array = self.emit(
+            tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[kind])
+        )
+
+    def emit(self, new: Operation) -> SSAValue:
+        """Adds an operation in front of the slice."""
+        new.location = self._op.location
+        self._made.append(new)
         return new.results[0]
 
-    array = emit(tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[view]))
-    *starts, row, column = op.base_idx
-    if rows <= tile:
-        number = emit(arith.ConstantOp.from_int_and_width(0, i32))
-    else:
-        count = emit(arith.ConstantOp.from_int_and_width(tile, i32))
-        number, row = emit(arith.DivUIOp(row, count)), emit(arith.RemUIOp(row, count))
-        if per_word > 1 and constant_of(op.base_idx[-2]) is None:
-            # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
-            row = emit(
-                tpu.AssumeMultipleOp(
-                    operands=[row],
-                    properties={"multiple": IntegerAttr(per_word, i32)},
-                    result_types=[i32],
-                )
+    def number(self, value: int) -> SSAValue:
+        """A constant."""
+        return self.emit(arith.ConstantOp.from_int_and_width(value, i32))
+
+    def part(self, rows: Sequence[SSAValue]) -> SSAValue:
+        """Replaces the slice by one that begins at `rows` in the dimensions that were the rows, of
+        size 1 but in the last of them."""
+        op, tiling, result = self._op, self._tiling, self._op.result.type
+        *outer, _, column = op.base_idx
+        *sizes, size, wanted = result.get_shape()
+        shape = (*sizes, *[1] * (len(rows) - 1), size, wanted)
+        sliced = self.emit(
+            tpu.MemrefSliceOp(
+                operands=[self._array, [*outer, *rows, column], list(op.dynamic_sizes)],
+                result_types=[laid_out(result, shape, tiling)],
             )
-    starts += [number, row, column]
-    sliced = emit(
-        tpu.MemrefSliceOp(operands=[array, starts, list(op.dynamic_sizes)], result_types=[part])
-    )
-    found = emit(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[rows_type]))
-    Rewriter.insert_op(made, InsertPoint.before(op))
-    op.result.replace_all_uses_with(found)
-    Rewriter.erase_op(op)
-    return found
+        )
+        kept = squeezed(tiling, shape, (*sizes, size, wanted))
+        assert kept is not None
+        kind = laid_out(result, (*sizes, size, wanted), kept)
+        found = self.emit(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[kind]))
+        Rewriter.insert_op(self._made, InsertPoint.before(op))
+        op.result.replace_all_uses_with(found)
+        Rewriter.erase_op(op)
+        return found
 
 
 def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:

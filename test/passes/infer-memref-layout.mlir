@@ -198,3 +198,15 @@ func.func @rows_are_cut_anew(%a: memref<16x128xf32, #tpu.memory_space<any>>) {
   %1 = tpu.memref_reshape %b : memref<2x5x128xi32, #tpu.memory_space<smem>> -> memref<10x128xi32, #tpu.memory_space<smem>>
   func.return
 }
+
+// Half in one tile and half in the next: pieces of tiles at a known distance.
+// CHECK-LABEL: func.func @rows_of_two_tiles(
+// CHECK:       [[PIECES:%.+]] = tpu.reinterpret_cast %a : {{.*}} -> memref<2x4x4x256xf32, #tpu.tiled<(2,128),[8,1,5,4]>, {{.*}}
+// CHECK:       [[PART:%.+]] = tpu.memref_slice [[PIECES]][{{.*}}] : {{.*}} -> memref<1x1x4x256xf32,
+// CHECK-NEXT:  tpu.memref_squeeze [[PART]] : {{.*}} -> memref<4x256xf32, #tpu.tiled<(2,128),[5,4]>,
+func.func @rows_of_two_tiles(%a: memref<24x256xf32, #tpu.memory_space<any>>) {
+  %c0 = arith.constant 0 : i32
+  %c6 = arith.constant 6 : i32
+  %0 = tpu.memref_slice %a[%c6, %c0] : memref<24x256xf32, #tpu.memory_space<any>> -> memref<4x256xf32, #tpu.memory_space<any>>
+  func.return
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from .checking import ANY, SMEM, kernel, memref
 
 FORMS = ("mosaic", "dma", "tiles", "vreg")
 SEMAPHORE = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>"
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "i8": np.int8}
 NUMBERS = np.arange(1 << 15, dtype=np.float32)
 
 
@@ -115,3 +117,29 @@ def test_scalars_of_parts_of_smem(
     values = NUMBERS[: np.prod(shape)].astype(np.int32).reshape(shape)
     place = tuple(map(sum, zip(start, index, strict=True)))
     equal_in_all_forms(kernel(f"%a: {whole}, %o: {result}", body), values, values[place].reshape(1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "start", "size", "element"),
+    [
+        ((12, 256), (4, 0), (8, 256), "f32"),
+        ((16, 256), (7, 128), (2, 128), "f32"),
+        ((2, 24, 384), (1, 14, 0), (1, 4, 384), "f32"),
+        ((3, 32, 256), (0, 6, 0), (3, 4, 256), "bf16"),
+        ((64, 256), (28, 0), (8, 256), "i8"),
+    ],
+)
+def test_rows_half_in_one_tile_and_half_in_the_next(
+    shape: tuple[int, ...], start: tuple[int, ...], size: tuple[int, ...], element: str
+) -> None:
+    whole, part = (
+        memref("x".join(map(str, (*extents, element))), ANY) for extents in (shape, size)
+    )
+    names = [f"d{dim}" for dim in range(len(shape))]
+    body = constants(**dict(zip(names, start, strict=True)))
+    places = ", ".join(f"%{name}" for name in names)
+    body += f"%p = tpu.memref_slice %a[{places}] : {whole} -> {part}\n"
+    body += transfer("%p", part, "%o", part)
+    values = np.arange(np.prod(shape)).astype(DTYPES[element]).reshape(shape)
+    expected = values[tuple(slice(i, i + n) for i, n in zip(start, size, strict=True))]
+    equal_in_all_forms(kernel(f"%a: {whole}, %o: {part}", region(body)), values, expected)
