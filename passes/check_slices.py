@@ -44,7 +44,10 @@ class Array:
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Raises `Unsupported` where the TPU compiler has no layout for the part."""
     array = array_of(op.mem_ref, target)
-    if array is None or _single_words(op, array):
+    if array is None:
+        return
+    single = _single_words(op, array)
+    if single and (len(array.type.get_shape()) < 2 or array.type.get_shape()[-1] <= LANES):
         return
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
     per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
@@ -65,7 +68,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             unit = step if lanes else min(step, max(SUBLANES, per_word))
             fits = remainder(start, step) == 0 == remainder(amount, unit)
         elif lanes:
-            fits = _whole_tiles(start, size, held, tile)
+            fits = _whole_tiles(start, size, held, tile) or (single and _within(start, size, tile))
         else:
             fits = _rows_fit(start, size, held, tile, step, per_word)
         if not fits:
@@ -219,6 +222,12 @@ def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
     return None if left else kept
 
 
+def _within(start: SSAValue, size: int, tile: int) -> bool:
+    """Whether a part is known to lie within one tile."""
+    first = constant_of(start)
+    return first is not None and first % tile + size <= tile
+
+
 def _whole_tiles(start: SSAValue, size: int, held: int, tile: int) -> bool:
     if remainder(start, tile) != 0:
         return False
@@ -238,7 +247,7 @@ def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_w
     if step == per_word:
         return True
     if first is not None:
-        if first % tile + size <= tile:
+        if _within(start, size, tile):
             return True
         # What is half in one tile and half in the next.
         return tile % size == 0 and size % (2 * per_word) == 0 and first % (size // 2) == 0
