@@ -145,8 +145,12 @@ def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
     return refusal(
         op, "unproven-alignment",
         f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
-        f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block "
-        "and rotate",
+        f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block and rotate"
+        + (
+            " the value into place: ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), "
+            "ref[...])"
+            if stores(op) else " it: pltpu.roll(ref[...], -index % size, axis)"
+        ),
     )  # fmt: skip
 
 

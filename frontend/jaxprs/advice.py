@@ -8,8 +8,9 @@ _SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular m
 _EXTREMES = "go through the rows with lax.fori_loop and {}"
 _WINDOWS = "write it as shifted slices of a ref"
 INDEXED_REFS = (
-    "read the rows one by one, ref[pl.ds(i, 1), :], with i read from SMEM",
-    "or load the ref and use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
+    "read the rows one by one, ref[pl.ds(i, 1), :], with i read from SMEM, of types of 32 bits",
+    "or load the ref and use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with "
+    "indices of the shape of the result",
 )
 _SOLVERS = (
     "cholesky", "eig", "eigh", "householder_product", "linear_solve", "lu", "qr", "schur", "svd",

@@ -207,7 +207,7 @@ def _gather(e: Equation) -> Result:
             "a TPU gathers within rows or columns only",
             "use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with indices of "
             "the shape of the result: jnp.broadcast_to(indices, shape)",
-            "read rows of a ref one by one, ref[pl.ds(i, 1), :], with i read from SMEM",
+            "read rows of a ref of 32 bits one by one, ref[pl.ds(i, 1), :], with i from SMEM",
         )
     if along[0] < len(shape) - 2:
         raise e.unsupported(

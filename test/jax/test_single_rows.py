@@ -14,6 +14,7 @@ from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
+from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
 from pallasite.jax import simulate, trace  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
@@ -261,3 +262,43 @@ def test_parts_of_scalar_memory(shape: Any, part: Any, compiler: Any) -> None:
         lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
     )
     assert verdict.accepted, verdict.message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("row", [0, 3, 63])
+def test_rows_of_narrow_types_as_the_notes_say_to_write_them(dtype: str, row: int) -> None:
+    """The TPU compiler finds rows of words only; of other types the block is rotated."""
+
+    def read(i: Any, x: Any, o: Any) -> None:
+        o[...] = x[pl.ds(i[0], 1), :]
+
+    def read_rotated(i: Any, x: Any, o: Any) -> None:
+        o[...] = pltpu.roll(x[...], -i[0] % 64, 0)[:1]
+
+    def store(i: Any, x: Any, o: Any) -> None:
+        o[...] = x[...]
+        o[pl.ds(i[0], 1), :] = x[8:9, :]
+
+    def store_rotated(i: Any, x: Any, o: Any) -> None:
+        inside = jax.lax.broadcasted_iota(jnp.int32, x.shape, 0) == i[0]
+        o[...] = jnp.where(inside, pltpu.roll(x[...], (i[0] - 8) % 64, 0), x[...])
+
+    x = jnp.asarray(np.random.default_rng(0).integers(-9, 9, (64, 128))).astype(dtype)
+    expected = {read: x[row : row + 1], store: x.at[row].set(x[8])}
+    for plain, rotated, word in ((read, read_rotated, "it: "), (store, store_rotated, "jnp.where")):
+        for body in (plain, rotated):
+            call = pl.pallas_call(
+                body,
+                out_shape=expected[plain],
+                in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec()],
+            )
+            if body is plain and dtype != "float32":
+                with simulate(), pytest.raises(Unsupported, match="multiple of") as caught:
+                    call(jnp.array([row]), x)
+                assert word in str(caught.value) and "pltpu.roll" in str(caught.value)
+            else:
+                with simulate():
+                    result = call(jnp.array([row]), x)
+                np.testing.assert_array_equal(
+                    np.asarray(result, np.float32), np.asarray(expected[plain], np.float32)
+                )
