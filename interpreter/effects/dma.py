@@ -42,14 +42,25 @@ def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]
     return spread
 
 
+def _slots(op: tpu.EnqueueDmaOp) -> int:
+    """Of how many blocks the target's buffer consists, if the copy fetches one; else 0."""
+    slots = op.attributes.get(SLOTS)
+    if slots is None:
+        return 0
+    if not isinstance(slots, IntegerAttr) or slots.value.data < 1:
+        raise VerifyError(
+            "dma-slots", f"expected at least 1 for {SLOTS}, got {slots}", source_location(op)
+        )
+    return slots.value.data
+
+
 @effect(tpu.EnqueueDmaOp)
 def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     """Starts a copy; to another core or device if ids are given."""
     at = source_location(op)
     spread = _operands(op)
     rounded = multiples_of_view(op.target)
-    slots = op.attributes.get(SLOTS)
-    blocks = slots.value.data if isinstance(slots, IntegerAttr) else 0
+    blocks = _slots(op)
 
     def fn(core: Core, *operands: Any) -> None:
         source, sent, target, received, device, index = spread(operands)

@@ -75,7 +75,7 @@ def spoil_block(target: Ref, count: int) -> None:
     NaN there).
     """
     buffer = target.buffer
-    size = buffer.size // count
+    size = max(buffer.size // count, 1)
     first = (target.address - buffer.address) // size * size
     poison = np.full(-(-size // 4), POISON_WORDS[buffer.memory.poison], np.uint32)
     buffer.bytes[first : first + size] = poison.view(np.uint8)[:size]

@@ -9,8 +9,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import Attribute
 
 import pallasite
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects.kernel import SLOTS
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -59,3 +63,17 @@ def test_it_is_undefined(
         np.testing.assert_array_equal(got[inside], x)
         undefined = got[behind].astype(np.float32)
         assert np.isnan(undefined).all() if poison == 0 else len(np.unique(undefined)) == 1
+
+
+@pytest.mark.parametrize("count", [IntegerAttr(0, i64), IntegerAttr(-1, i64), UnitAttr()])
+def test_the_number_of_blocks_is_checked(count: Attribute) -> None:
+    text = COPY.format(
+        steps=2, shape="12x128", padded="16x128", at="i, 0", block="8, 128", ref="8x128",
+        element="f32", buffers=2,
+    )  # fmt: skip
+    module = pallasite.lower(pallasite.parse(text), form="dma")
+    for op in module.walk():
+        if SLOTS in op.attributes:
+            op.attributes[SLOTS] = count
+    with pytest.raises(VerifyError, match=f"expected at least 1 for {SLOTS}"):
+        pallasite.run(module, [np.zeros((12, 128), np.float32)], form="dma")
