@@ -24,7 +24,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec, view
-from pallasite.interpreter.machine.faults import negative
+from pallasite.interpreter.machine.faults import negative, outside
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -164,6 +164,8 @@ def plan(
             at,
             [Note("registers are loaded in whole sublanes of 128 words; shift with a rotate")],
         )
+    if found.pieces and _leaves(ref, index, shape, steps, sublanes):
+        raise outside(ref, f"register {what}", index, shape, None, at)
     low, high = ref.base + found.lowest, ref.base + found.highest
     if found.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
         row = LANES * packing
@@ -176,6 +178,28 @@ def plan(
             negative(index),
         )
     return found
+
+
+def _leaves(
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    steps: tuple[int, ...],
+    sublanes: tuple[bool, ...],
+) -> bool:
+    """Whether registers begin beyond the last tile of a dimension, or before the first.
+
+    What is there belongs to others: a neighbouring row, another block of the same buffer. The
+    sublanes of a register may be rows of any dimension, so only their memory is known to be right.
+    """
+    grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
+    for d, (extent, block, start) in enumerate(zip(ref.shape, ref.blocks, index, strict=True)):
+        last = int(start) + (max(shape[d] - 1, 0) * steps[d] if d < grid else 0)
+        inner = ref.starts[d] % block
+        above = start < -inner and (d != len(ref.shape) - 2 or sublanes[0])
+        if above or last >= -(-(inner + extent) // block) * block - inner:
+            return True
+    return False
 
 
 @lru_cache(maxsize=1 << 16)

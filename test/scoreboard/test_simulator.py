@@ -93,6 +93,24 @@ def test_who_visits_which_point() -> None:
 
 
 @feature("Z09")
+@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles", "vreg"])
+def test_neighbours_in_memory_are_outside(form: str) -> None:
+    """What a place outside of a dimension would hit are rows of the same buffer."""
+
+    def body(at: Any, x: Any, o: Any) -> None:
+        o[...] = x[at[0], pl.ds(pl.multiple_of(at[1], 8), 8)]
+
+    smem, x = pl.BlockSpec(memory_space=pltpu.SMEM), noise(6, 16, 128)
+    block = pl.BlockSpec((2, 16, 128), lambda i: (i, 0, 0))
+    out = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    program = call(body, S(24, 128), grid=(3,), in_specs=[smem, block], out_specs=out)
+    inside = run(program, jnp.array([1, 8]), x, form=form)
+    equal(inside, x[1::2, 8:].reshape(24, 128))
+    for row, start in ((-1, 0), (2, 0), (0, 16), (1, -8)):
+        assert "out-of-bounds" in refusal(program, jnp.array([row, start]), x, form=form)
+
+
+@feature("Z09")
 def test_an_array_ends_before_its_last_tile_does() -> None:
     """20 rows: forms above registers know no more of them, registers hold the 24 of whole tiles."""
 
