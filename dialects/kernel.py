@@ -36,7 +36,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import first_location, position_of, source_location
 from pallasite.dialects.types import tiling_of
 
 CALL = "tpu.call"
@@ -263,6 +263,15 @@ def broken_grid_rule(sizes: Sequence[int]) -> str | None:
         if steps > MOST_STEPS:
             return f"expected a grid of at most {MOST_STEPS} steps, got {steps} in {axis + 1} axes"
     return None
+
+
+def checked_kernel(func: FuncOp) -> Kernel:
+    """`describe_kernel`, for which a broken convention is a `VerifyError` at the kernel's line."""
+    try:
+        return describe_kernel(func)
+    except ValueError as error:
+        where = position_of(first_location(func))
+        raise VerifyError("kernel-signature", str(error), where) from error
 
 
 def describe_kernel(func: FuncOp) -> Kernel:

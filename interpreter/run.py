@@ -31,7 +31,7 @@ from pallasite.dialects.kernel import (
     Call,
     Kernel,
     call_of,
-    describe_kernel,
+    checked_kernel,
     form_of,
     kernel_function,
 )
@@ -272,10 +272,7 @@ def find_kernel(module: ModuleOp) -> Kernel:
             source_location(module),
             [Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
         )
-    try:
-        return describe_kernel(func)
-    except ValueError as error:
-        raise VerifyError("kernel-signature", str(error), source_location(func)) from error
+    return checked_kernel(func)
 
 
 def call_for(

@@ -72,13 +72,11 @@ _LOG = logging.getLogger(__name__)
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)
-    made = _by_copies(move, costs)
-    if made is not None or (made := _by_axes(move, costs)) is not None:
-        stacking = None if _is_stacked_alike(move, costs) else Stacking.of(move, costs)
-        if stacking is not None:
-            made = _composed(move, stacking.better(plan, made)) or made
-    else:
+    made = _by_copies(move, costs) or _by_axes(move, costs)
+    if made is None:
         made = _as_one(move, costs)
+    elif not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
+        made = _composed(move, stacking.better(plan, made)) or made
     if made.cost > costs.most:
         raise _no_plan(move)
     return made

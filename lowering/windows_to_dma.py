@@ -67,12 +67,12 @@ from pallasite.dialects.kernel import (
     WRITTEN_ONCE,
     Kernel,
     call_of,
-    describe_kernel,
+    checked_kernel,
     form_of,
     kernel_function,
     set_form,
 )
-from pallasite.dialects.locations import first_location, position_of, source_location
+from pallasite.dialects.locations import first_location, source_location
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
@@ -132,11 +132,7 @@ class _Lowering:
         self.module = module
         self.function = function
         self.generation = target.generation
-        try:
-            self.kernel: Kernel = describe_kernel(function)
-        except ValueError as error:
-            where = position_of(first_location(function))
-            raise VerifyError("kernel-signature", str(error), where) from error
+        self.kernel: Kernel = checked_kernel(function)
         maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
         self.operands = classify(self.kernel, call_of(module), maps)
         outputs = [n for n, operand in enumerate(self.operands) if operand.output]

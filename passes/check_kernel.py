@@ -89,9 +89,6 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
                 rule(op, target)
 
 
-# Memory
-
-
 def _returned(op: ReturnOp, target: Target) -> None:
     """libtpu: "Vector-typed return values are not supported"; scalars it ignores."""
     if any(isinstance(value.type, VectorType) for value in op.operands):

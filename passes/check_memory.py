@@ -15,7 +15,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, Signedness
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
-from pallasite.diagnostics import Note, SourceLocation, Unsupported, VerifyError
+from pallasite.diagnostics import Note, SourceLocation, Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import (
@@ -25,11 +25,11 @@ from pallasite.dialects.kernel import (
     Kernel,
     Window,
     call_of,
-    describe_kernel,
+    checked_kernel,
     form_of,
     kernel_function,
 )
-from pallasite.dialects.locations import first_location, position_of, source_location
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
@@ -76,11 +76,7 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     func = kernel_function(module)
     if func is None:
         return
-    try:
-        kernel = describe_kernel(func)
-    except ValueError as error:
-        where = position_of(first_location(func))
-        raise VerifyError("kernel-signature", str(error), where) from error
+    kernel = checked_kernel(func)
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
     call = call_of(module)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):

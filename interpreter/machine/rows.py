@@ -196,8 +196,8 @@ def _leaves(
     for d, (extent, block, start) in enumerate(zip(ref.shape, ref.blocks, index, strict=True)):
         last = int(start) + (max(shape[d] - 1, 0) * steps[d] if d < grid else 0)
         inner = ref.starts[d] % block
-        above = start < -inner and (d != len(ref.shape) - 2 or sublanes[0])
-        if above or last >= -(-(inner + extent) // block) * block - inner:
+        before = start < -inner and (d != len(ref.shape) - 2 or sublanes[0])
+        if before or last >= -(-(inner + extent) // block) * block - inner:
             return True
     return False
 
