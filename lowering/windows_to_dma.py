@@ -37,9 +37,9 @@ parallel axis, the cores, and loops over the sub-grid of the core that its first
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -123,6 +123,14 @@ class WindowsToDmaPass(ModulePass):
             )
         _Lowering(op, function, get_target(self.target)).run()
         set_form(op, "dma")
+
+
+class _Copied(NamedTuple):
+    """An array that is copied as a whole, into its buffer or out of it."""
+
+    operand: Operand
+    array: SSAValue
+    buffer: SSAValue
 
 
 class _Lowering:
@@ -226,7 +234,7 @@ class _Lowering:
         """Writes buffers, copies and the pipeline around the body `old`."""
         build = self.build
         pipelined: list[Pipelined] = []
-        copied: list[tuple[Operand, SSAValue, SSAValue]] = []
+        copied: list[_Copied] = []
         held: dict[int, SSAValue] = {}
         for position, (operand, array) in enumerate(zip(self.operands, arrays, strict=True)):
             array.name_hint = operand.argument.name_hint
@@ -235,46 +243,50 @@ class _Lowering:
                     shape = operand.block_type.get_shape()
                     operand.argument.replace_all_uses_with(squeeze_to(build, array, shape))
                 elif operand.role is Role.COPIED:
-                    if operand.shares is not None:
-                        held[position] = held[operand.shares]
-                    else:
-                        alloca = _alloca(operand.buffer_type(1))
-                        held[position] = build.emit(alloca, operand.hint("window")).results[0]
-                    copied.append((operand, array, held[position]))
+                    held[position] = self._buffer(operand, held)
+                    copied.append(_Copied(operand, array, held[position]))
                 else:
                     pipelined.append(self._window(operand, array))
         semaphore = _semaphores(build, 1, "copied") if copied else None
         steps = self.grid.steps(build)
 
-        acting = [
-            operand
-            for operand in self.operands
-            if operand.role is not Role.PIPELINED
-            and operand.index_map_or_none is not None
-            and acts(operand.index_map)
-        ]
-
         def body(point: Indices) -> None:
-            for operand in acting:
-                with build.at(operand.location):
-                    evaluate(build, operand.index_map, (*point, *prefetch), self.grid.totals)
+            self._act(point, prefetch)
             self._body(old, point)
 
         def everything() -> None:
-            for operand, array, buffer in copied:
-                if not operand.output and semaphore is not None:
-                    with build.at(operand.location):
-                        copy(build, array, buffer, semaphore)
+            self._copy([c for c in copied if not c.operand.output], semaphore)
             for operand, _, buffer in copied:
                 view = squeeze_to(build, buffer, operand.block_type.get_shape())
                 operand.argument.replace_all_uses_with(view)
             Pipeline(build, self.grid, pipelined, prefetch, body).write(steps)
-            for operand, array, buffer in copied:
-                if operand.output and semaphore is not None:
-                    with build.at(operand.location):
-                        copy(build, buffer, array, semaphore)
+            self._copy([c for c in copied if c.operand.output], semaphore)
 
         build.when(1 if known(steps) else build.less(0, steps), everything)
+
+    def _buffer(self, operand: Operand, held: Mapping[int, SSAValue]) -> SSAValue:
+        """The buffer of an operand that is copied as a whole, perhaps another one's."""
+        if operand.shares is not None:
+            return held[operand.shares]
+        alloca = _alloca(operand.buffer_type(1))
+        return self.build.emit(alloca, operand.hint("window")).results[0]
+
+    def _copy(self, copied: Sequence[_Copied], semaphore: SSAValue | None) -> None:
+        """Copies inputs into their buffers, outputs out of them."""
+        for operand, array, buffer in copied:
+            ends = (buffer, array) if operand.output else (array, buffer)
+            if semaphore is not None:
+                with self.build.at(operand.location):
+                    copy(self.build, *ends, semaphore)
+
+    def _act(self, point: Indices, prefetch: Sequence[SSAValue]) -> None:
+        """Evaluates the index maps that do something, of operands without a pipeline."""
+        for operand in self.operands:
+            if operand.role is Role.PIPELINED or operand.index_map_or_none is None:
+                continue
+            if acts(operand.index_map):
+                with self.build.at(operand.location):
+                    evaluate(self.build, operand.index_map, (*point, *prefetch), self.grid.totals)
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         build, buffers = self.build, operand.buffers

@@ -7,6 +7,7 @@ Loops are those of JAX's TPU lowering: a `scan` without stacked inputs and outpu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jax import lax
@@ -101,10 +102,8 @@ def _scan(e: Equation) -> Result:
     initial = arguments[consts:]
     if has_index:
         start, *initial = initial
-    results = _loop(
-        e, closed, start, Known(length, "int32"), arguments[:consts], initial,
-        has_index=has_index, unroll=params["unroll"],
-    )  # fmt: skip
+    loop = _Loop(e, closed, arguments[:consts], has_index)
+    results = loop.run(start, Known(length, "int32"), initial, params["unroll"])
     if not has_index:
         return results
     if isinstance(start, Known):
@@ -125,7 +124,7 @@ def _while(e: Equation) -> Result:
     if counted is not None:
         start, end, *rest = initial
         closed = jax_core.ClosedJaxpr(counted, body.consts)
-        results = _loop(e, closed, start, _difference(e, end, start), of_body, rest)
+        results = _Loop(e, closed, of_body).run(start, _difference(e, end, start), rest)
         return [_last(e, start, end) if e.used[0] else end, end, *results]
     values = [e.tracer.value(v) for v in initial]
     kinds = [value.type for value in values]
@@ -154,71 +153,85 @@ def _difference(e: Equation, end: Value, start: Value) -> Value:
     return e.emit(arith.SubiOp(e.tracer.value(end), e.tracer.value(start)))
 
 
-def _loop(
-    e: Equation,
-    closed: Any,
-    start: Value,
-    steps: Value,
-    consts: Sequence[Value],
-    initial: Sequence[Value],
-    *,
-    has_index: bool = True,
-    unroll: int = 1,
-) -> list[Value]:
-    """Runs `closed` for `steps` positions from `start`, `unroll` of them in each turn."""
-    tracer = e.tracer
+@dataclass(frozen=True)
+class _Loop:
+    """A loop around `closed`, which takes constants, the position if `has_index`, and carries."""
 
-    def once(index: Value, carried: Sequence[Value]) -> list[Value]:
-        position = [index] if has_index else []
-        return tracer.inline(closed, [*consts, *position, *carried])
+    e: Equation
+    closed: Any
+    consts: Sequence[Value]
+    has_index: bool = True
 
-    known_steps = int(steps.value) if isinstance(steps, Known) else None
-    if unroll == 0:
-        if known_steps is None:
-            raise e.unsupported("a loop of unknown length cannot be unrolled", "unroll=1")
-        unroll = max(known_steps, 1)
-    carried = list(initial)
-    if known_steps is not None and known_steps == unroll and isinstance(start, Known):
-        for i in range(known_steps):
-            carried = once(Known(int(start.value) + i, "int32"), carried)
+    def run(
+        self, start: Value, steps: Value, initial: Sequence[Value], unroll: int = 1
+    ) -> list[Value]:
+        """What is carried after `steps` positions from `start`, `unroll` of them in each turn."""
+        if not isinstance(steps, Known):
+            return self._unknown(start, steps, initial, unroll)
+        length = int(steps.value)
+        unroll = unroll or max(length, 1)
+        if length == unroll and isinstance(start, Known):
+            carried = list(initial)
+            for i in range(length):
+                carried = self._once(Known(int(start.value) + i, "int32"), carried)
+            return carried
+        return self._known(start, length, initial, unroll)
+
+    def _known(
+        self, start: Value, length: int, initial: Sequence[Value], unroll: int
+    ) -> list[Value]:
+        """Turns of `unroll` positions, and the rest of the positions one by one."""
+        e = self.e
+        low = e.tracer.value(start)
+        whole = length // unroll * unroll
+        carried = list(initial)
+        if whole:
+            carried = self._turns(low, _plus(e, start, low, whole), unroll, carried)
+        for i in range(whole, length):
+            at = e.emit(arith.AddiOp(low, e.tracer.scalar(i, i32)))
+            carried = self._once(at, carried)
         return carried
 
-    def turns(first: SSAValue, last: SSAValue, step: int, values: Sequence[Value]) -> list[Value]:
-        operands = [tracer.value(v) for v in values]
+    def _unknown(
+        self, start: Value, steps: Value, initial: Sequence[Value], unroll: int
+    ) -> list[Value]:
+        """Turns of `unroll` positions, and a second loop over the rest of them."""
+        e = self.e
+        if unroll == 0:
+            raise e.unsupported("a loop of unknown length cannot be unrolled", "unroll=1")
+        low, count = e.tracer.value(start), e.tracer.value(steps)
+        end = count
+        if not (isinstance(start, Known) and int(start.value) == 0):
+            end = e.emit(arith.AddiOp(low, count))
+        if unroll == 1:
+            return self._turns(low, end, 1, initial)
+        size = e.tracer.scalar(unroll, i32)
+        whole = e.emit(arith.MuliOp(e.emit(arith.DivSIOp(count, size)), size))
+        middle = e.emit(arith.AddiOp(low, whole))
+        return self._turns(middle, end, 1, self._turns(low, middle, unroll, initial))
+
+    def _once(self, index: Value, carried: Sequence[Value]) -> list[Value]:
+        position = [index] if self.has_index else []
+        return self.e.tracer.inline(self.closed, [*self.consts, *position, *carried])
+
+    def _turns(
+        self, first: SSAValue, last: SSAValue, step: int, values: Sequence[Value]
+    ) -> list[Value]:
+        """A `for` from `first` to below `last` with `step` positions in each turn."""
+        e = self.e
+        operands = [e.tracer.value(v) for v in values]
 
         def turn(index: SSAValue, *inner: SSAValue) -> list[Value]:
             out: list[Value] = list(inner)
             for k in range(step):
-                here = index
-                if k:
-                    here = e.emit(arith.AddiOp(index, tracer.scalar(k, i32)))
-                out = once(here, out)
+                here = e.emit(arith.AddiOp(index, e.tracer.scalar(k, i32))) if k else index
+                out = self._once(here, out)
             return out
 
         block = _block(e, turn, [i32, *(value.type for value in operands)])
-        op = scf.ForOp(first, last, tracer.scalar(step, i32), operands, block)
+        op = scf.ForOp(first, last, e.tracer.scalar(step, i32), operands, block)
         e.add(op)
         return list(op.results)
-
-    low = tracer.value(start)
-    if known_steps is not None:
-        whole = known_steps // unroll * unroll
-        if whole:
-            carried = turns(low, _plus(e, start, low, whole), unroll, carried)
-        for i in range(whole, known_steps):
-            at = e.emit(arith.AddiOp(low, tracer.scalar(i, i32)))
-            carried = once(at, carried)
-        return carried
-    count = tracer.value(steps)
-    end = count
-    if not (isinstance(start, Known) and int(start.value) == 0):
-        end = e.emit(arith.AddiOp(low, count))
-    if unroll == 1:
-        return turns(low, end, 1, carried)
-    size = tracer.scalar(unroll, i32)
-    whole = e.emit(arith.MuliOp(e.emit(arith.DivSIOp(count, size)), size))
-    middle = e.emit(arith.AddiOp(low, whole))
-    return turns(middle, end, 1, turns(low, middle, unroll, carried))
 
 
 def _plus(e: Equation, start: Value, low: SSAValue, steps: int) -> SSAValue:

@@ -48,28 +48,37 @@ class AbsorbMovesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
-            if not isinstance(function, func.FuncOp) or not function.body.blocks:
-                continue
-            for found in list(function.walk()):
-                if isinstance(found, vector.LoadOp):
-                    load_in_full_rank(found)
-                elif isinstance(found, vector.StoreOp | tpu.VectorStoreOp):
-                    store_in_full_rank(found)
-            for block in _blocks(function):
-                merge_rows(block)
-            for found in list(function.walk()):
-                if isinstance(found, tpu.DynamicRotateOp):
-                    roll_as_column(found)
-            deepened = Deepened()
-            for found in list(function.walk()):
-                if isinstance(found, tpu.VectorStoreOp):
-                    split_store(found)
-                elif isinstance(found, vector.ShapeCastOp | tpu.ReshapeOp):
-                    reshape_memory(found)
-                elif isinstance(found, tpu.DynamicRotateOp):
-                    roll_in_memory(found, deepened)
-            for found in list(function.walk()):
-                if isinstance(found, vector.ExtractStridedSliceOp):
-                    move_slice_up(found)
-            for block in function.body.blocks:
-                remove_dead_code(block)
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                _absorb(function)
+
+
+def _absorb(function: func.FuncOp) -> None:
+    """Each step finds what the ones before it have left."""
+    for found in list(function.walk()):
+        if isinstance(found, vector.LoadOp):
+            load_in_full_rank(found)
+        elif isinstance(found, vector.StoreOp | tpu.VectorStoreOp):
+            store_in_full_rank(found)
+    for block in _blocks(function):
+        merge_rows(block)
+    for found in list(function.walk()):
+        if isinstance(found, tpu.DynamicRotateOp):
+            roll_as_column(found)
+    _move_in_memory(function)
+    for found in list(function.walk()):
+        if isinstance(found, vector.ExtractStridedSliceOp):
+            move_slice_up(found)
+    for block in function.body.blocks:
+        remove_dead_code(block)
+
+
+def _move_in_memory(function: func.FuncOp) -> None:
+    """Stores of parts, views and rolls of memory instead of movement of registers."""
+    deepened = Deepened()
+    for found in list(function.walk()):
+        if isinstance(found, tpu.VectorStoreOp):
+            split_store(found)
+        elif isinstance(found, vector.ShapeCastOp | tpu.ReshapeOp):
+            reshape_memory(found)
+        elif isinstance(found, tpu.DynamicRotateOp):
+            roll_in_memory(found, deepened)
