@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.layouts import registers
 
@@ -49,6 +49,11 @@ def bit_width(type: Attribute) -> int:
 def element_type(type: Attribute) -> Attribute:
     """The element type of a vector or memref, else `type` itself."""
     return cast(Shaped, type).element_type if isinstance(type, VectorType | MemRefType) else type
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a vector or memref `value`, else its type."""
+    return element_type(value.type)
 
 
 def shape_of(type: Attribute) -> tuple[int, ...]:

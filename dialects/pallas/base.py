@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
 from xdsl.utils.exceptions import VerifyException
@@ -58,22 +58,7 @@ def value_type(shape: Sequence[int], element: Attribute) -> Attribute:
     return VectorType(element, shape) if shape else element
 
 
-def shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
-    """The shape and element type of a value; scalars have shape ()."""
-    if isinstance(type, VectorType):
-        vector = cast(AnyVector, type)
-        return vector.get_shape(), vector.element_type
-    return (), type
-
-
 def check_type(actual: Attribute, expected: Attribute, what: str) -> None:
     """Raises unless `what` has the type that follows from the rest of the operation."""
     if actual != expected:
         raise VerifyException(f"expected {what} of type {expected}, got {actual}")
-
-
-def check_i32(values: Sequence[SSAValue], what: str) -> None:
-    """Raises unless all `values` are i32 scalars."""
-    for value in values:
-        if value.type != i32:
-            raise VerifyException(f"expected {what} of type i32, got {value.type}")

@@ -245,11 +245,6 @@ def _jit(e: Equation) -> Result:
     return e.tracer.inline(e.params["jaxpr"], e.arguments)
 
 
-@rule(jax_core.closed_call_p)
-def _closed_call(e: Equation) -> Result:
-    return e.tracer.inline(e.params["call_jaxpr"], e.arguments)
-
-
 @rule(ad_checkpoint.remat_p)
 def _checkpoint(e: Equation) -> Result:
     return e.tracer.inline(jax_core.ClosedJaxpr(e.params["jaxpr"], ()), e.arguments)
@@ -262,9 +257,13 @@ def _jaxpr_call(e: Equation) -> Result:
     )
 
 
-@rule(custom_derivatives.custom_jvp_call_p, custom_derivatives.custom_vjp_call_p)
-def _custom_derivative(e: Equation) -> Result:
-    """Kernels are not differentiated: only the function itself counts."""
+@rule(
+    jax_core.closed_call_p,
+    custom_derivatives.custom_jvp_call_p,
+    custom_derivatives.custom_vjp_call_p,
+)
+def _call(e: Equation) -> Result:
+    """Kernels are not differentiated: of a function with its own derivative only itself counts."""
     return e.tracer.inline(e.params["call_jaxpr"], e.arguments)
 
 

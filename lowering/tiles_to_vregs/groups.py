@@ -13,17 +13,13 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import bit_width, vector_of
+from pallasite.dialects.types import bit_width, element_of, vector_of
 from pallasite.layouts.registers import LANES, native_tile
 from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.grids import Registers, as_grid
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 _FOLDS = {op.name: op for op in arith.Arith.operations}
-
-
-def _element(value: SSAValue) -> Attribute:
-    return cast(VectorType[Attribute], value.type).element_type
 
 
 def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> SSAValue:
@@ -66,8 +62,8 @@ def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
     """One `tpu.matmul` per group of MXU size; padding registers of a group are zeros."""
     lhs, rhs, acc = (u.registers(v) for v in (op.lhs, op.rhs, op.acc))
     transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
-    left_rows, _ = native_tile(bit_width(_element(op.lhs)))
-    right_rows, _ = native_tile(bit_width(_element(op.rhs)))
+    left_rows, _ = native_tile(bit_width(element_of(op.lhs)))
+    right_rows, _ = native_tile(bit_width(element_of(op.rhs)))
     acc_rows, _ = native_tile(32)
     deep = op.contracting.value.data
     wide = op.columns.value.data
@@ -140,7 +136,7 @@ def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> No
     (result,) = op.results
     high, wide = u.grid(result.type)
     rows, columns = native_tile(32)
-    matrix = vector_of(_element(result), (high * rows, wide * columns))
+    matrix = vector_of(element_of(result), (high * rows, wide * columns))
     popped = made(type(op), (), (matrix,), op.properties, location=op.location)
     kind = u.register_type(result.type)
     u.define(result, _unroll(u, u.emit(popped).results[0], kind, op))
@@ -151,7 +147,7 @@ def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
     """One 2-D `tpu.transpose` per block of 128 columns and 128 rows."""
     source = u.registers(op.operands[0])
     kind = u.register_type(op.operands[0].type)
-    rows, _ = native_tile(bit_width(_element(op.operands[0])))
+    rows, _ = native_tile(bit_width(element_of(op.operands[0])))
     side = LANES // rows
     result = np.full(_transposed_shape(op), None, dtype=object)
     for lead in np.ndindex(*source.shape[:-2]):

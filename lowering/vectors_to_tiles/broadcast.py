@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, vector
+from pallasite.dialects.types import element_of
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
@@ -26,7 +27,6 @@ from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scala
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 from pallasite.lowering.vectors_to_tiles.tiled import (
-    element_of,
     grid_type,
     is_one_value,
     is_vector,
@@ -91,9 +91,7 @@ def _spread(layout: VectorLayout, old: tuple[int, ...], new: tuple[int, ...]) ->
     return layout.with_offsets(row, column)
 
 
-def _copies(
-    source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter
-) -> Copies:
+def _copies(source: SSAValue, spread: VectorLayout, shape: tuple[int, ...], c: Converter) -> Copies:
     """Of a broadcast: what it takes to spread the source, and which registers are the same."""
     layout, old = lifted(c.tiled(source), len(shape))
     grid, held = spread.grid_shape(shape), spread.grid_shape(old)

@@ -32,7 +32,7 @@ from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, element_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
@@ -40,7 +40,6 @@ from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
-    element_of,
     is_free,
     is_vector,
     shape_of,
@@ -54,19 +53,11 @@ if TYPE_CHECKING:
     from pallasite.lowering.vectors_to_tiles.chains import Moved
 
 
-
-
 Rule = Callable[..., None]
 
 _SIGNED = IntegerType(32, Signedness.SIGNED)
 
 _RULES: dict[type[Operation], Rule] = {}
-
-
-
-
-
-
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
@@ -78,16 +69,6 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-
-
-
-
-
-
-
-
 
 
 class Converter(Insertion):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
+from pallasite.dialects.types import element_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
@@ -15,7 +16,6 @@ from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
-    element_of,
     grid_type,
     is_one_value,
     is_vector,

@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import bit_width, element_of, splat
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
 
 
 def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:

@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat, vector_of
+from pallasite.dialects.types import element_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 
 def is_mask(value: SSAValue) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import vector
+from pallasite.dialects.types import element_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import access, access_in
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
@@ -17,7 +18,7 @@ from pallasite.lowering.vectors_to_tiles.packed_loads import (
     load_words,
 )
 from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load_rows
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 @rule(vector.LoadOp)
@@ -41,13 +42,3 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     if plan.layout.bits < 32 and len(shape) > 1:
         c.offer_form("words", result, partial(load_words, op, c))
     c.retire(op)
-
-
-
-
-
-
-
-
-
-

@@ -20,14 +20,14 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, splat, tiling_of
+from pallasite.dialects.types import bit_width, element_of, splat, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_grid, load_registers
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
 from pallasite.passes.divisibility import constant_of
 
 

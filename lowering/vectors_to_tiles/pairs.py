@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import element_of, splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.stacked import stack
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
 
 
 def transpose_pairs(

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.types import element_of
 from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
 from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
@@ -30,7 +31,6 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
 )
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
-    element_of,
     grid_type,
     is_one_value,
     shape_of,

@@ -13,12 +13,13 @@ from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu, vector
+from pallasite.dialects.types import element_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import STEPS, Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
 
 _ROWS = 16
 """The first row of words that a shuffled load does not reach."""

@@ -12,14 +12,14 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, element_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 def strided_access(

@@ -64,10 +64,6 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tuple(cast(VectorType[Attribute], value.type).get_shape())
 
 
-def element_of(value: SSAValue) -> Attribute:
-    return cast(VectorType[Attribute], value.type).element_type
-
-
 def is_float(kind: Attribute) -> bool:
     """Whether `kind` is a floating-point type."""
     return not isinstance(kind, IntegerType | IndexType)

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from pallasite.dialects import tpu
+from pallasite.dialects.types import element_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import element_of, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
 
 
 @rule(tpu.MatmulPushRhsOp, tpu.MatmulAccLhsOp, tpu.MatmulLhsFifoOp)

@@ -30,7 +30,7 @@ from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, memref_of, split_grid, tiling_of
+from pallasite.dialects.types import bit_width, element_of, memref_of, split_grid, tiling_of
 from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.lowering.vectors_to_tiles.access import STEPS
@@ -109,9 +109,9 @@ def _alike(op: Operation, operands: list[SSAValue]) -> Operation:
 
 def _retype_load(op: tpu.LoadOp) -> None:
     casts: list[tpu.BitcastVregOp] = []
-    if not _casts_of(op.result, casts) or len({_element(c.results[0]) for c in casts}) != 1:
+    if not _casts_of(op.result, casts) or len({element_of(c.results[0]) for c in casts}) != 1:
         return
-    element = _element(casts[0].results[0])
+    element = element_of(casts[0].results[0])
     place = _place(op, op.base, list(op.indices), element)
     if place is None:
         return
@@ -198,12 +198,8 @@ def _as(value: SSAValue, element: Attribute) -> Vector:
     return VectorType(element, (*split[0], *register_shape(bit_width(element))))
 
 
-def _element(value: SSAValue) -> Attribute:
-    return cast(Vector, value.type).element_type
-
-
 def _width(value: SSAValue) -> int:
-    return bit_width(_element(value))
+    return bit_width(element_of(value))
 
 
 def _insert(op: Operation, place: Operation) -> SSAValue:

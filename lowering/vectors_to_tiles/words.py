@@ -15,13 +15,13 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import bit_width, element_of, splat
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, element_of, grid_type, is_float
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_float
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:

@@ -8,11 +8,10 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
-from pallasite.dialects.types import Dense, bit_width, splat
+from pallasite.dialects.types import Dense, bit_width, element_of, splat
 from pallasite.passes.canonicalize_mosaic.compares import ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
-    element_of,
     is_bf16,
     is_float,
     is_vector,

@@ -22,13 +22,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.rounding import rounding_mode
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import bit_width, element_of, splat
 from pallasite.passes.canonicalize_mosaic import scalars
 from pallasite.passes.canonicalize_mosaic.driver import (
     NEAREST,
     TOWARDS_ZERO,
     Legalizer,
-    element_of,
     is_bf16,
     is_vector,
     like,

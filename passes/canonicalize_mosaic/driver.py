@@ -34,7 +34,7 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, math, tpu
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target, get_target
 
@@ -61,12 +61,6 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
 
 def is_vector(value: SSAValue) -> bool:
     return isinstance(value.type, VectorType)
-
-
-def element_of(value: SSAValue) -> Attribute:
-    """The element type of a vector, or the type of a scalar."""
-    kind = value.type
-    return cast(VectorType[Attribute], kind).element_type if isinstance(kind, VectorType) else kind
 
 
 def like(value: SSAValue, element: Attribute) -> Attribute:

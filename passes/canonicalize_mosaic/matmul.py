@@ -26,11 +26,10 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.registers import check_product
-from pallasite.dialects.types import bit_width, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import (
     TOWARDS_ZERO,
     Legalizer,
-    element_of,
     is_float,
     like,
     rule,

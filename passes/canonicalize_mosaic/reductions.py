@@ -8,11 +8,10 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import bit_width, element_of, splat
 from pallasite.passes import two_values
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
-    element_of,
     is_bf16,
     is_float,
     is_vector,

@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel.driver import (
     Folder,
-    element_of,
     integer,
     number,
     rule,

@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, element_of
 from pallasite.passes.fold_kernel.comparisons import predicate
-from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same
+from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 
 _EXTREMA: dict[str, type[Operation]] = {
     "slt": arith.MinSIOp, "sle": arith.MinSIOp, "sgt": arith.MaxSIOp, "sge": arith.MaxSIOp,

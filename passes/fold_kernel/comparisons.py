@@ -9,8 +9,9 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
 from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
-from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
+from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
 EQUAL = ("eq", "sle", "sge", "ule", "uge")
 """Predicates that hold between a value and itself."""

@@ -37,7 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, func, vector
-from pallasite.dialects.types import splat, splat_value
+from pallasite.dialects.types import element_of, splat, splat_value
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
 
@@ -120,12 +120,6 @@ class Folder(Insertion):
         if vector_type is not None:
             value = splat(cast(VectorType[Attribute], vector_type), number)
         return self.emit(arith.ConstantOp(cast(Any, value)))
-
-
-def element_of(value: SSAValue) -> Attribute:
-    """The element type of a vector, or the type of a scalar."""
-    kind = value.type
-    return cast(VectorType[Attribute], kind).element_type if isinstance(kind, VectorType) else kind
 
 
 def width_of(kind: Attribute) -> int:

@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
-from pallasite.passes.fold_kernel.driver import Folder, element_of, number, rule, same
+from pallasite.dialects.types import element_of
+from pallasite.passes.fold_kernel.driver import Folder, number, rule, same
 
 _NEUTRAL: dict[type[Operation], float] = {
     arith.AddfOp: -0.0, arith.SubfOp: 0.0, arith.MulfOp: 1.0, arith.DivfOp: 1.0,

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
-from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, same, width_of
+from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
 _COMMUTATIVE = (
     arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp,

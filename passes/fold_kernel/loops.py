@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import scf
+from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel.branches import inline
-from pallasite.passes.fold_kernel.driver import Folder, element_of, integer, rule, width_of
+from pallasite.passes.fold_kernel.driver import Folder, integer, rule, width_of
 
 
 @rule(scf.ForOp)
