@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import cast
+from typing import NamedTuple, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, VectorType, i1, i64
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Note, VerifyError
@@ -19,6 +19,58 @@ from pallasite.dialects.types import register_type, split_grid
 
 STEPS = "grid.steps"
 """Of a load or store of a grid of registers, the elements between them in each dimension."""
+BOX = "tpu.box"
+"""Of a load or store that is part of a larger one of the kernel: where that is (`Box`)."""
+
+
+class Box(NamedTuple):
+    """What the kernel accesses, where what is left of its access may not show it any more.
+
+    Registers are whole tiles, so one that begins inside of an array may hold what lies behind it.
+    """
+
+    offsets: tuple[int, ...]
+    """Where the box begins, counted from the indices of the access that carries it."""
+    sizes: tuple[int, ...]
+    """The elements from the first to the last of each dimension."""
+    extents: tuple[int, ...]
+    """The sizes of the ref that the kernel accesses."""
+
+    @property
+    def attribute(self) -> DenseArrayBase[IntegerType]:
+        """The box as the attribute `BOX`."""
+        return DenseArrayBase.from_list(i64, [*self.offsets, *self.sizes, *self.extents])
+
+    def moved(self, amounts: Sequence[int]) -> Box:
+        """The same box, seen from an access whose indices are larger by `amounts`."""
+        offsets = tuple(o - a for o, a in zip(self.offsets, amounts, strict=True))
+        return self._replace(offsets=offsets)
+
+    def leaves(self, index: Sequence[int]) -> bool:
+        """Whether the box of an access at `index` reaches out of the ref."""
+        places = zip(index, self.offsets, self.sizes, self.extents, strict=True)
+        return any(i + low < 0 or i + low + size > extent for i, low, size, extent in places)
+
+
+def box_of(op: Operation) -> Box | None:
+    """The box that `op` carries, if it does."""
+    attribute = op.attributes.get(BOX)
+    if not isinstance(attribute, DenseArrayBase):
+        return None
+    numbers = tuple(int(n) for n in cast("DenseArrayBase[IntegerType]", attribute).get_values())
+    rank = len(numbers) // 3
+    return Box(numbers[:rank], numbers[rank : 2 * rank], numbers[2 * rank :])
+
+
+def hull(one: Box, other: Box) -> Box | None:
+    """A box of the same indices that leaves the ref wherever one of the two does."""
+    if one.extents != other.extents:
+        return None
+    ends = [
+        (min(a, b), max(a + m, b + n))
+        for a, m, b, n in zip(one.offsets, one.sizes, other.offsets, other.sizes, strict=True)
+    ]
+    return Box(tuple(a for a, _ in ends), tuple(b - a for a, b in ends), one.extents)
 
 
 def grid_and_register(

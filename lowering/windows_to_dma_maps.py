@@ -7,8 +7,7 @@ next step by copying its operations, folded where operands are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.func import FuncOp
@@ -18,7 +17,8 @@ from xdsl.traits import is_side_effect_free
 from pallasite.dialects import arith, cf, memref
 from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
-from pallasite.passes.scalar_folds import FOLDS, fold_numbers
+from pallasite.passes.ranges import Range, range_of_operation
+from pallasite.passes.scalar_folds import fold_numbers
 
 _Known = dict[SSAValue, Scalar]
 _ACTS = (LogOp, LogBufferOp, cf.AssertOp)
@@ -87,33 +87,6 @@ def _fold(op: Operation, scalars: _Known) -> Scalar | None:
     return fold_numbers(op, cast("list[int]", values))
 
 
-@dataclass(frozen=True)
-class Range:
-    """The integers from `low` to `high`; None is an unknown end."""
-
-    low: int | None = None
-    high: int | None = None
-
-    def over(self, other: Range, combine: Callable[[int, int], int]) -> Range:
-        """The range of a `combine` that is monotonic in each operand."""
-        ends = (self.low, self.high, other.low, other.high)
-        if any(end is None for end in ends):
-            return Range()
-        a, b, c, d = cast("tuple[int, int, int, int]", ends)
-        corners = [combine(x, y) for x in (a, b) for y in (c, d)]
-        if min(corners) < -(1 << 31) or max(corners) >= 1 << 31:
-            return Range()
-        return Range(min(corners), max(corners))
-
-    def join(self, other: Range) -> Range:
-        """The smallest range that holds both."""
-        ends = (self.low, self.high, other.low, other.high)
-        if any(end is None for end in ends):
-            return Range()
-        a, b, c, d = cast("tuple[int, int, int, int]", ends)
-        return Range(min(a, c), max(b, d))
-
-
 def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
     """What each result of index map `function` may be over a grid; a bound may be unknown."""
     block = function.body.block
@@ -129,24 +102,6 @@ def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
     return ()
 
 
-_MONOTONIC = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.MinSIOp, arith.MaxSIOp)
-
-
 def _range_of(op: Operation, operands: Sequence[Range]) -> Range:
     value = known(op.results[0])
-    if value is not None:
-        return Range(value, value)
-    if isinstance(op, _MONOTONIC):
-        return operands[0].over(operands[1], FOLDS[type(op)])
-    if isinstance(op, arith.SelectOp):
-        return operands[1].join(operands[2])
-    if isinstance(op, arith.DivSIOp | arith.RemSIOp):
-        divisor = operands[1].high
-        if divisor is None or divisor != operands[1].low or divisor < 1:
-            return Range()
-        if isinstance(op, arith.DivSIOp):
-            return operands[0].over(operands[1], FOLDS[type(op)])
-        low, high = operands[0].low, operands[0].high
-        if low is not None and low >= 0:
-            return Range(0, divisor - 1 if high is None else min(high, divisor - 1))
-    return Range()
+    return Range(value, value) if value is not None else range_of_operation(op, operands)

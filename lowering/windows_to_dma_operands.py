@@ -21,7 +21,8 @@ from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.lowering.windows_to_dma_maps import Range, ranges
+from pallasite.lowering.windows_to_dma_maps import ranges
+from pallasite.passes.ranges import Range
 
 _ANY = MemorySpaceAttr("any")
 _ZERO = Range(0, 0)

@@ -36,8 +36,8 @@ from pallasite.dialects.types import bit_width, memref_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.lowering.creation import made, operand_segments
-from pallasite.lowering.windows_to_dma_maps import Range
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
+from pallasite.passes.ranges import Range
 
 Index = tuple[Scalar, ...]
 """The results of an index map: one i32 per dimension of the block."""

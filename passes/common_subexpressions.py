@@ -31,6 +31,8 @@ from xdsl.traits import (
 )
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
+from pallasite.dialects.registers import BOX, box_of, hull
+
 _NO_EFFECTS = frozenset[EffectInstance]()
 
 Known = dict[Hashable, list[Operation]]
@@ -99,7 +101,11 @@ class _Remover:
         existing = next((o for o in found if not op.regions or _same_regions(op, o)), None)
         if existing is None:
             known[key] = [*found, op]
-        elif not effects or (op.parent is existing.parent and not _written(existing, op)):
+        elif not effects or (
+            op.parent is existing.parent
+            and not _written(existing, op)
+            and _accesses_both(existing, op)
+        ):
             for old, new in zip(op.results, existing.results, strict=True):
                 old.replace_all_uses_with(new)
             self._gone.append(op)
@@ -128,7 +134,8 @@ class _Remover:
     def _entries(self, entries: Mapping[str, Attribute]) -> Hashable:
         if not entries:
             return None
-        return frozenset([(name, self._number(value)) for name, value in entries.items()])
+        # Where the kernel's accesses lie does not change what is read.
+        return frozenset([(n, self._number(v)) for n, v in entries.items() if n != BOX]) or None
 
     def _number(self, attribute: Attribute) -> int:
         """Equal for equal attributes."""
@@ -166,6 +173,17 @@ def _outline(op: Operation) -> Hashable:
 def _same_regions(one: Operation, other: Operation) -> bool:
     pairs = zip(one.regions, other.regions, strict=True)
     return all(a.is_structurally_equivalent(b) for a, b in pairs)
+
+
+def _accesses_both(first: Operation, last: Operation) -> bool:
+    """Lets the load `first` say where both accesses lie that it is part of; False if it cannot."""
+    box, other = box_of(first), box_of(last)
+    if other is None:
+        return True
+    both = other if box is None else hull(box, other)
+    if both is not None:
+        first.attributes[BOX] = both.attribute
+    return both is not None
 
 
 def _written(first: Operation, last: Operation) -> bool:

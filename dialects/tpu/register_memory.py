@@ -30,7 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.registers import STEPS
+from pallasite.dialects.registers import BOX, STEPS
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
@@ -178,6 +178,10 @@ def check_registers(
     Without steps any vector is taken, as by the C++ dialect; only a register has a meaning.
     """
     check_indices(indices, base)
+    box = op.attributes.get(BOX)
+    wanted = 3 * len(indices)
+    if box is not None and not (isinstance(box, DenseArrayBase) and len(box) == wanted):
+        raise VerifyException(f"expected {BOX} as array<i64> of {wanted} numbers, got {box}")
     steps = op.attributes.get(STEPS)
     if steps is None:
         return

@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.registers import grid_steps
+from pallasite.dialects.registers import box_of, grid_steps
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Rows
@@ -45,7 +45,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.base.type, op.result.type)
-    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
+    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op))
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
@@ -61,7 +61,7 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     rank = len(op.indices)
     steps = grid_steps(op, op.base.type, op.value.type)
     shape = shape_of(op.value.type)
-    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op))
+    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op))
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:

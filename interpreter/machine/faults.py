@@ -34,13 +34,15 @@ def outside(
     shape: Sequence[int],
     strides: Sequence[int] | None,
     at: SourceLocation | None,
+    extents: Sequence[int] | None = None,
 ) -> ExecutionError:
-    """The access `what` (a load, say) of a box that reaches out of `ref`."""
+    """The access `what` (a load, say) of a box that reaches out of `ref`, or of its `extents`."""
+    shape_of_ref = list(extents or ref.shape)
     stepped = f" with strides {list(strides)}" if strides and set(strides) != {1} else ""
     return ExecutionError(
         "out-of-bounds",
         f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
-        f"memref of shape {list(ref.shape)} ({ref.buffer.name or ref.buffer.memory.kind})",
+        f"memref of shape {shape_of_ref} ({ref.buffer.name or ref.buffer.memory.kind})",
         at,
         negative(index),
     )

@@ -15,6 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import SourceLocation
+from pallasite.dialects.registers import Box
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.boxes import Piece
 from pallasite.interpreter.machine.codec import view
@@ -37,6 +38,7 @@ class Pattern:
     steps: tuple[int, ...]
     sublanes: tuple[bool, ...]
     offsets: tuple[int, ...]
+    box: Box | None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -45,9 +47,10 @@ def pattern(
     steps: tuple[int, ...] = (),
     sublanes: tuple[bool, ...] = rows.ALL,
     offsets: tuple[int, ...] = rows.CONSECUTIVE,
+    box: Box | None = None,
 ) -> Pattern:
     """The pattern of these arguments."""
-    return Pattern(shape, steps, sublanes, offsets)
+    return Pattern(shape, steps, sublanes, offsets, box)
 
 
 class Access:
@@ -132,7 +135,7 @@ def access(
             ref.alive(at)
         return found
     p = wanted
-    planned = rows.plan(ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at)
+    planned = rows.plan(ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box)
     found = Access(planned, wanted)
     if len(kept) < MOST_KEPT:
         kept[wanted, index] = found

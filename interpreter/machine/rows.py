@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.dialects.registers import Box
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, Piece
@@ -149,10 +150,15 @@ def plan(
     sublanes: tuple[bool, ...],
     offsets: tuple[int, ...],
     at: SourceLocation | None,
+    box: Box | None = None,
 ) -> Registers:
-    """How the access splits into pieces; raises if it is unaligned or out of bounds."""
+    """How the access splits into pieces; raises if it is unaligned or out of bounds, or if the
+    `box` that the kernel accesses is."""
     if ref.buffer.freed:
         ref.alive(at)
+    if box is not None and box.leaves(index):
+        start = [int(i) + low for i, low in zip(index, box.offsets, strict=True)]
+        raise outside(ref, what, start, box.sizes, None, at, box.extents)
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
     packing = ref.codec.packing
     found = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,7 +19,9 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.lowering.vectors_to_tiles.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
+from pallasite.passes.accesses import accessed_shape
 from pallasite.passes.divisibility import constant_of, remainder
 
 Shape = tuple[int, ...]
@@ -100,6 +103,15 @@ def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
     step = arith.ConstantOp(IntegerAttr((known or 0) + amount, IndexType()))
     added = insert_before(step, place)
     return added if known is not None else insert_before(arith.AddiOp(index, added), place)
+
+
+def part_of(
+    access: vector.LoadOp | tpu.VectorStoreOp, indices: Sequence[SSAValue]
+) -> dict[str, Attribute]:
+    """What an access at `indices` says of `access`, which it is part of (`dialects.registers`)."""
+    sizes = accessed_shape(access)
+    whole = accessed(access, list(access.indices), sizes, shape_of(access.base.type))
+    return {} if whole is None else whole.seen_from(indices)
 
 
 @dataclass(frozen=True)

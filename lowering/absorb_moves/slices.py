@@ -20,6 +20,7 @@ from pallasite.lowering.absorb_moves.memory import (
     insert_before,
     memory_serves,
     only_sliced,
+    part_of,
 )
 
 
@@ -61,7 +62,9 @@ def sliced(value: SSAValue, box: Box) -> SSAValue:
     if isinstance(owner, vector.LoadOp):
         places = zip(owner.indices, box.offsets, strict=True)
         indices = [index_plus(index, offset, owner) for index, offset in places]
-        return insert_before(vector.LoadOp(owner.base, indices, kind), owner)
+        load = vector.LoadOp(owner.base, indices, kind)
+        load.attributes |= part_of(owner, indices)
+        return insert_before(load, owner)
     if isinstance(owner, ELEMENTWISE) and len(owner.results) == 1:
         operands = [
             v if not isinstance(v.type, VectorType)

@@ -12,6 +12,7 @@ from pallasite.lowering.absorb_moves.memory import (
     Box,
     index_plus,
     memory_serves,
+    part_of,
 )
 from pallasite.lowering.absorb_moves.slices import sliced, unserved
 from pallasite.passes.divisibility import constant_of
@@ -43,7 +44,7 @@ def split_store(op: tpu.VectorStoreOp) -> None:
         stored = tpu.VectorStoreOp.create(
             operands=[value, op.base, *indices],
             properties=op.properties,
-            attributes=op.attributes,
+            attributes={**op.attributes, **part_of(op, indices)},
         )
         stored.location = op.location
         Rewriter.insert_op(stored, InsertPoint.before(op))

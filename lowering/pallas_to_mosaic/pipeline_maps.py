@@ -13,7 +13,8 @@ from pallasite.dialects import arith, func, pallas
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import DimKind
 from pallasite.lowering.pallas_to_mosaic.maps import affine_values
-from pallasite.lowering.windows_to_dma_maps import Range, ranges
+from pallasite.lowering.windows_to_dma_maps import ranges
+from pallasite.passes.ranges import Range
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.registers import grid_steps
+from pallasite.dialects.registers import BOX, box_of, grid_steps
 from pallasite.lowering.creation import Model
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, is_vector
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
@@ -30,6 +31,22 @@ def _places(
     return product(*map(u.offsets, base, steps, counts))
 
 
+def _keep_box(
+    op: Operation,
+    steps: Sequence[int],
+    positions: Iterable[tuple[int, ...]],
+    accesses: Sequence[Operation],
+) -> None:
+    """Lets the accesses of registers at `positions` say what `op` says of the kernel's access."""
+    box = box_of(op)
+    if box is None:
+        return
+    for position, access in zip(positions, accesses, strict=True):
+        # A single register has no position.
+        amounts = [p * step for p, step in zip(position, steps, strict=False)] or [0] * len(steps)
+        access.attributes[BOX] = box.moved(amounts).attribute
+
+
 @rule(tpu.LoadOp, tpu.ShuffledLoadOp)
 def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     """Position g of the grid reads at `index + g * steps`."""
@@ -42,6 +59,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     model = Model(type(op), (kind,), op.properties, location=op.location)
     rows = [(memory, *indices) for indices in _places(base, steps, grid, u)]
     u.define(result, as_grid(model.results(rows, out), grid))
+    _keep_box(op, steps, np.ndindex(*grid), out[len(out) - len(rows) :])
 
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
@@ -65,3 +83,5 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
             if value is not None
         ]
     model.results(rows, out)
+    kept = (p for p, value in np.ndenumerate(values) if value is not None)
+    _keep_box(op, steps, kept, out[len(out) - len(rows) :])

@@ -14,23 +14,25 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     MemRefType,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.kernel import EXTENT
+from pallasite.dialects.registers import STEPS
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.boxes import Accessed, accessed
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.passes.divisibility import constant_of, remainder
-
-STEPS = "grid.steps"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ class Access:
     """The box ends where the array ends, so the rest of its last words is padding."""
     axis: int = -2
     """The memref dimension, counted from the end, whose elements lie on the sublanes."""
+
+    box: Accessed | None = None
+    """What the kernel accesses, if that may leave the memref."""
+
+    def attributes(self, base: Sequence[SSAValue]) -> dict[str, Attribute]:
+        """What a load or store of registers from `base` on says of them."""
+        steps: dict[str, Attribute] = {STEPS: DenseArrayBase.from_list(i64, self.steps)}
+        return steps if self.box is None else {**steps, **self.box.seen_from(base)}
 
     def order(self, rank: int) -> list[int]:
         """The memref dimension of every dimension of a grid in this layout."""
@@ -149,6 +159,7 @@ def _matrix_access(
         memref, base, layout, steps, stride, native if single_rows else rows, single_rows,
         open_rows and not single_rows, ends[1] == extent[-1] and reaches_end(memref, -1),
         open_word=open_rows,
+        box=accessed(op, indices, shape, extent),
     )  # fmt: skip
 
 
@@ -269,4 +280,5 @@ def _flat_access(
         single_rows=False,
         open_row=False,
         open_column=start is not None and start + size == extent and reaches_end(memref, -1),
+        box=accessed(op, [index], [size], [extent]),
     )

@@ -10,14 +10,13 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import tiling_of
 from pallasite.layouts.registers import SUBLANES, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.access import STEPS, Access
+from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.passes.divisibility import constant_of, remainder
@@ -102,7 +101,7 @@ def load_registers(
             "sublane_mask": sublane_mask(0, last),
             "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
         },
-        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+        attributes=plan.attributes(base),
     )
     loaded = c.emit(made)
     return loaded if plan.axis == -2 else c.emit(grid.TransposeOp(loaded, order))

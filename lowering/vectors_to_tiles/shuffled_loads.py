@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu, vector
 from pallasite.dialects.types import element_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import STEPS, Access
+from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
@@ -81,6 +81,6 @@ def _shuffled(
                 i32, [row * plan.sublane_stride for row in rows]
             ),
         },
-        attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+        attributes=plan.attributes(base),
     )
     return c.emit(made)

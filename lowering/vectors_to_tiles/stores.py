@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
@@ -20,7 +20,7 @@ from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import STEPS, Access, access, access_in, accesses
+from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in, accesses
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
@@ -262,7 +262,7 @@ def _emit_store(
                 "add": IntegerAttr(0, i1),
                 "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
             },
-            attributes={STEPS: DenseArrayBase.from_list(i64, plan.steps)},
+            attributes=plan.attributes(base),
         )
     )
 

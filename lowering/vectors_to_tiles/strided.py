@@ -16,6 +16,7 @@ from pallasite.dialects.types import bit_width, element_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access
+from pallasite.lowering.vectors_to_tiles.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
@@ -34,12 +35,14 @@ def strided_access(
             "only memory that is tiled by single rows is accessed at a distance",
             "access the whole block and slice or select its value",
         )  # fmt: skip
+    span = [(size - 1) * stride + 1 for size, stride in zip(shape, strides, strict=True)]
     lead = [step * stride for step, stride in zip(plan.steps[:-1], strides[:-1], strict=True)]
     return replace(
         plan,
         steps=(*lead, plan.steps[-1]),
         sublane_stride=plan.sublane_stride * strides[-2],
         open_row=plan.open_row and strides[-2] == 1,
+        box=accessed(op, indices, span, shape_of(memref)),
     )
 
 

@@ -29,11 +29,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.grid_base import Renaming
+from pallasite.dialects.registers import BOX, STEPS, Box, box_of
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, element_of, memref_of, split_grid, tiling_of
 from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
-from pallasite.lowering.vectors_to_tiles.access import STEPS
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
 
@@ -159,10 +159,15 @@ def _place(
         return None
     steps = op.attributes.get(STEPS)
     lines = [int(s) for s in cast("DenseArrayBase[Any]", steps).get_values()] if steps else []
+    box = box_of(op)
     if old != new:
         row = constant_of(indices[-2])
         if row is None or row * old % new or (lines and lines[-2] * old % new):
             return None
+        if box is not None:
+            box = _rows_as(box, row, old, new)
+            if box is None:
+                return None
         if shape[-2] * old % new:
             if not isinstance(memref.owner, memref_dialect.AllocaOp):
                 return None
@@ -182,7 +187,21 @@ def _place(
     )
     base = _insert(tpu.MemrefBitcastOp(operands=[memref], result_types=[view]), op)
     kept: dict[str, Attribute] = {STEPS: DenseArrayBase.from_list(i64, lines)} if lines else {}
+    if box is not None:
+        kept[BOX] = box.attribute
     return base, indices, kept
+
+
+def _rows_as(box: Box, row: int, old: int, new: int) -> Box | None:
+    """The box of an access at `row` in rows of elements of other widths; None if its rows leave
+    the ref, which whole words might not show."""
+    first, extent = row + box.offsets[-2], box.extents[-2]
+    end = first + box.sizes[-2]
+    if first < 0 or end > extent:
+        return None
+    low, high, most = first * old // new, -(-end * old // new), -(-extent * old // new)
+    rows = zip(box, (low - row * old // new, high - low, most), strict=True)
+    return Box(*((*numbers[:-2], number, numbers[-1]) for numbers, number in rows))
 
 
 def _tiles(tiling: Tiling, old: int, new: int) -> Tiling:

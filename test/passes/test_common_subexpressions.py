@@ -65,3 +65,25 @@ def test_as_upstream(body: str):
     remove_common_subexpressions(actual)
     assert str(actual) == str(expected)
     assert len(str(actual)) < len(str(Parser(context, text).parse_module()))
+
+
+def test_equal_loads_of_two_accesses_say_where_both_lie():
+    load = (
+        "tpu.load %m[%i, %i] sublanes [true, true, true, true, true, true, true, true] {{{}}} : "
+        "memref<12x256xf32>, vector<8x128xf32>"
+    )
+    boxes = ("0, 0, 3, 128, 12, 256", "-1, 0, 2, 256, 12, 256")
+    loads = [load.format(f"tpu.box = array<i64: {box}>") for box in boxes]
+    text = f"""func.func @f(%i: index, %m: memref<12x256xf32>) {{
+      %a = {loads[0]}
+      %b = {loads[1]}
+      %c = {load.format("")}
+      "test.op"(%a, %b, %c) : (vector<8x128xf32>, vector<8x128xf32>, vector<8x128xf32>) -> ()
+      func.return
+    }}"""
+    context = make_context()
+    context.allow_unregistered = True
+    module = Parser(context, text).parse_module()
+    remove_common_subexpressions(module)
+    assert str(module).count("tpu.load") == 1
+    assert "tpu.box = array<i64: -1, 0, 4, 256, 12, 256>" in str(module)
