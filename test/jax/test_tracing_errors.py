@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,76 @@ def sizes(x: Any, o: Any) -> None:
     o[...] = jnp.zeros((pl.program_id(0), 128))
 
 
+def carries_types(x: Any, o: Any) -> None:
+    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: (c + x[...]).astype(jnp.bfloat16), x[...])
+
+
+def carries_types_rightly(x: Any, o: Any) -> None:
+    start = jnp.zeros(x.shape, jnp.bfloat16)
+    end = jax.lax.fori_loop(0, 4, lambda _, c: (c + x[...]).astype(jnp.bfloat16), start)
+    o[...] = end.astype(o.dtype)
+
+
+def carries_shapes(x: Any, o: Any) -> None:
+    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: c + x[...], 0.0)
+
+
+def loops_return(x: Any, o: Any) -> None:
+    @pl.loop(0, 4)
+    def _step(i: Any) -> Any:
+        return i
+
+
+def loops_return_rightly(x: Any, o: Any) -> None:
+    @pl.loop(0, 4, init_carry=x[...])
+    def total(_: Any, carry: Any) -> Any:
+        return carry + x[...]
+
+    o[...] = total
+
+
+def stores_in_turns(x: Any, o: Any) -> None:
+    def body(i: Any, carry: Any) -> None:
+        o[i] = x[i]
+
+    jax.lax.fori_loop(0, 8, body, 0)
+
+
+def stores_in_turns_rightly(x: Any, o: Any) -> None:
+    def body(i: Any, carry: Any) -> None:
+        o[i] = x[i]
+
+    jax.lax.fori_loop(0, 8, body, None)
+
+
+def branches_types(x: Any, o: Any) -> None:
+    o[...] = jax.lax.cond(pl.program_id(0) == 0, lambda: x[...], lambda: 0.0)
+
+
+def branches_types_rightly(x: Any, o: Any) -> None:
+    first = pl.program_id(0) == 0
+    o[...] = jax.lax.cond(first, lambda: x[...], lambda: jnp.full(x.shape, 0.0))
+
+
+def goes_on(x: Any, o: Any) -> None:
+    o[...] = jax.lax.while_loop(lambda c: c < 4, lambda c: c + x[...], x[...])
+
+
+def goes_on_rightly(x: Any, o: Any) -> None:
+    o[...] = jax.lax.while_loop(lambda c: jnp.max(c) < 4, lambda c: c + x[...], x[...])
+
+
+def branches_to_values(x: Any, o: Any) -> None:
+    cond: Any = jax.lax.cond
+    o[...] = cond(pl.program_id(0) == 0, x[...], -x[...])
+
+
+def calls_back(x: Any, o: Any) -> None:
+    @pl.loop(0, 8)  # pyright: ignore[reportArgumentType]
+    def _copy() -> None:
+        o[...] = x[...]
+
+
 WRONG: list[tuple[Body, str, str, Body]] = [
     (decides, "Python decides", "jnp.where", decides_rightly),
     (combines, "for whole vectors", "&, | and ~", combines_rightly),
@@ -202,6 +273,14 @@ WRONG: list[tuple[Body, str, str, Body]] = [
     (branches, "for the whole kernel", "jnp.where(condition", branches_rightly),
     (pipes, "blocks of refs", "pass the ref", pipes_rightly),
     (sums, "as operands", "lax.fori_loop", sums_rightly),
+    (carries_types, "keeps its type", "jnp.zeros(shape, dtype)", carries_types_rightly),
+    (carries_shapes, "keeps its shape", "jnp.zeros(shape, dtype)", sums_rightly),
+    (loops_return, "without init_carry", "init_carry=init", loops_return_rightly),
+    (stores_in_turns, "keeps its structure", "begin with None", stores_in_turns_rightly),
+    (branches_types, "one type and shape", "jnp.full(shape, value)", branches_types_rightly),
+    (goes_on, "for the whole kernel", "jnp.max(x) < limit", goes_on_rightly),
+    (branches_to_values, "is a function", "jnp.where(", branches_rightly),
+    (calls_back, "other arguments", "@pl.loop give it the index", adds_rightly),
     (sizes, "shape of a vector", "mask the rest", adds_rightly),
 ]
 
@@ -318,6 +397,79 @@ def test_kernels_of_other_kinds() -> None:
     with simulate(), pytest.raises(Exception, match=r"AbstractRef|unsupported") as caught:
         kernel(x)
     assert "a ref is memory" in "\n".join(caught.value.__notes__)
+
+
+def calls_itself_wrongly(x: Any, o: Any) -> None:
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    wrong: Any = add
+    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: wrong(c), x[...])
+
+
+def calls_jax_wrongly(x: Any, o: Any) -> None:
+    wrong: Any = jnp.maximum
+    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: wrong(c), x[...])
+
+
+@pytest.mark.parametrize("body", [calls_itself_wrongly, calls_jax_wrongly])
+def test_calls_of_its_own_are_left_to_python(body: Body) -> None:
+    with simulate(), pytest.raises(TypeError, match="missing 1 required") as caught:
+        call(body)
+    assert not any("traced-kernel" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+def squares(x: Any, o: Any) -> None:
+    o[...] = x[...] * x[...]
+
+
+def squares_by_scratch(x: Any, o: Any, s: Any) -> None:
+    s[...] = x[...]
+    o[...] = s[...] * x[...]
+
+
+def squares_a_copy(x: Any, o: Any) -> None:
+    @functools.partial(pl.run_scoped, s=pltpu.VMEM((8, 128), jnp.float32))
+    def _square(s: Any) -> None:
+        pltpu.sync_copy(x, s)
+        s[...] *= s[...]
+        pltpu.sync_copy(s, o)
+
+
+SQUARES = {
+    "pallas_call": lambda x: pl.pallas_call(squares, out_shape=x)(x),
+    "scratch": lambda x: pl.pallas_call(
+        squares_by_scratch, out_shape=x, scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)]
+    )(x),
+    "kernel": lambda x: pl.kernel(
+        squares_a_copy, out_type=x, mesh=pltpu.create_tensorcore_mesh("core", num_cores=1)
+    )(x),
+}
+
+
+@pytest.mark.parametrize("kind", SQUARES)
+def test_derivatives(kind: str) -> None:
+    function, x = SQUARES[kind], jnp.full((8, 128), 3.0)
+    with simulate(), pytest.raises((ValueError, AssertionError)) as caught:
+        jax.grad(lambda x: function(x).sum())(x)
+    (note,) = [n for n in caught.value.__notes__ if "[traced-kernel]" in n]
+    assert "no backward pass" in note and "jax.custom_vjp" in note
+    kinds = {"pallas_call": squares, "scratch": squares_by_scratch, "kernel": squares_a_copy}
+    line = kinds[kind].__code__.co_firstlineno
+    assert note.startswith(f"{__file__}:{line}:")
+
+    derivable = jax.custom_vjp(function)
+    derivable.defvjp(lambda x: (function(x), x), lambda x, grad: (2 * x * grad,))
+    with simulate():
+        np.testing.assert_array_equal(jax.grad(lambda x: derivable(x).sum())(x), 2 * x)
+
+
+def test_derivatives_that_jax_finds() -> None:
+    x = jnp.full((8, 128), 3.0)
+    with simulate():
+        value, slope = jax.jvp(SQUARES["pallas_call"], (x,), (x,))
+    np.testing.assert_array_equal(value, 9 * jnp.ones_like(x))
+    np.testing.assert_array_equal(slope, 18 * jnp.ones_like(x))
 
 
 def test_outside_of_simulations_nothing_is_added() -> None:

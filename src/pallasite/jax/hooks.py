@@ -79,7 +79,7 @@ from pallasite.jax.meshes import check_results  # noqa: E402
 from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
 from pallasite.jax.source_lines import keep_source_lines  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
-from pallasite.jax.tracing_errors import explain_tracing  # noqa: E402
+from pallasite.jax.tracing_errors import explain_tracing, explaining_derivatives  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
@@ -136,7 +136,8 @@ def _mark_calls(primitive: Any) -> None:
         settings = current()
         if settings is not None and not params["interpret"] and _for_tpu(params):
             params["interpret"] = Simulated(settings)
-        return bind(*args, **params)
+        with explaining_derivatives(settings is not None, params):
+            return bind(*args, **params)
 
     primitive.bind = marked
 

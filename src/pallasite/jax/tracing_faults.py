@@ -1,0 +1,277 @@
+"""Kinds of errors that Python raises while JAX traces a kernel, and what notes say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of error: its type, a pattern of its message, the file of JAX that must be involved;
+    and what a note says of it. The first that fits counts."""
+
+    kind: type[BaseException]
+    message: str
+    rule: str
+    advice: tuple[str, ...]
+    within: str = ""
+    called: str = ""
+    """A pattern of the files of JAX of which the kernel's line has called one."""
+
+
+_READ = "read it first: ref[...], of a ref in SMEM ref[i]"
+_INDEXING = "state/indexing.py"
+_TRUTH = (
+    "guard stores with @pl.when(condition)",
+    "choose values with jnp.where or lax.cond, combine conditions with &, | and ~",
+    "repeat with lax.fori_loop, lax.while_loop or @pl.loop",
+)
+FAULTS = (
+    Fault(
+        jax.errors.TracerBoolConversionError,
+        "",
+        "the size of a slice of a ref is known when the kernel is traced",
+        ("write ref[pl.ds(start, size)], where only start may be computed",),
+        _INDEXING,
+    ),
+    Fault(
+        jax.errors.TracerBoolConversionError,
+        "",
+        "Python decides when the kernel is traced, and this condition is known when it runs",
+        _TRUTH,
+    ),
+    Fault(
+        TypeError,
+        r"same pytree structure[\s\S]*pallas/helpers.py",
+        "what pl.when guards returns nothing",
+        ("store in it, or choose values with jnp.where or lax.cond",),
+    ),
+    Fault(
+        TypeError,
+        "Pred must be a scalar",
+        "a branch is taken for the whole kernel",
+        ("choose element by element: jnp.where(condition, a, b)",),
+    ),
+    Fault(
+        TypeError,
+        r"body function carry input and carry output must have equal types[\s\S]*dtypes do not",
+        "what a loop carries keeps its type",
+        (
+            "begin with the type that the body gives: jnp.zeros(shape, dtype)",
+            "or convert what the body gives: value.astype(dtype)",
+        ),
+    ),
+    Fault(
+        TypeError,
+        "body function carry input and carry output must have equal types",
+        "what a loop carries keeps its shape",
+        (
+            "begin with the shape that the body gives: jnp.zeros(shape, dtype)",
+            "what grows is kept in scratch, and a part of it written in each turn",
+        ),
+    ),
+    Fault(
+        TypeError,
+        r"carry output must have the same pytree structure",
+        "what pl.loop repeats returns nothing without init_carry",
+        ("store in it, or carry values: @pl.loop(0, n, init_carry=init)",),
+        "pallas/helpers.py",
+    ),
+    Fault(
+        TypeError,
+        r"carry output must have the same pytree structure",
+        "what a loop carries keeps its structure, and its body returns it",
+        (
+            "return as many values as the loop begins with, a tuple for a tuple",
+            "where nothing is carried, repeat with @pl.loop(0, n), or begin with None",
+        ),
+    ),
+    Fault(
+        TypeError,
+        "branches must have equal output types",
+        "all branches give values of one type and shape",
+        ("write value.astype(dtype), and jnp.full(shape, value) for a number",),
+    ),
+    Fault(
+        TypeError,
+        "cond_fun must return a boolean scalar",
+        "a loop goes on or ends for the whole kernel",
+        ("reduce the values that decide: jnp.max(x) < limit",),
+    ),
+    Fault(
+        TypeError,
+        "arguments should be callable",
+        "a branch is a function",
+        ("write lambda: value, or choose values with jnp.where(condition, a, b)",),
+    ),
+    Fault(
+        TypeError,
+        "positional argument",
+        "JAX calls this function with other arguments than it takes",
+        (
+            "lax.fori_loop and @pl.loop give it the index, then what is carried, in one value",
+            "lax.while_loop gives what is carried, in one value; lax.cond its operands",
+            "pl.run_scoped gives one ref per allocation, pltpu.emit_pipeline one per operand",
+            "@pl.when gives nothing",
+        ),
+        called=r"/control_flow/|pallas/(helpers|primitives)\.py|mosaic/pipeline\.py",
+    ),
+    Fault(
+        ValueError,
+        "truth value of an array",
+        "Python decides when the kernel is traced, and for whole vectors",
+        ("use jnp.where, jnp.maximum and jnp.minimum, combine conditions with &, | and ~",),
+    ),
+    Fault(
+        jax.errors.TracerIntegerConversionError,
+        "",
+        "Python counts when the kernel is traced, and this number is known when it runs",
+        (
+            "repeat with lax.fori_loop(0, n, body, init) or @pl.loop(0, n)",
+            "keep tables in SMEM instead of lists: ref[i]",
+        ),
+    ),
+    Fault(
+        jax.errors.TracerArrayConversionError,
+        "",
+        "NumPy computes when the kernel is traced, and this value is known when it runs",
+        ("use the function of jax.numpy",),
+    ),
+    Fault(
+        TypeError,
+        "Shapes must be 1D sequences of concrete values",
+        "the shape of a vector is known when the kernel is traced",
+        ("take the largest one and mask the rest: jnp.where(index < n, x, 0)",),
+    ),
+    Fault(
+        jax.errors.ConcretizationTypeError,
+        "",
+        "Python numbers are made when the kernel is traced, and this value is known when it runs",
+        ("convert with x.astype(dtype)",),
+    ),
+    Fault(
+        AttributeError,
+        r"'(AbstractRef|TransformedRef)' object has no attribute",
+        "a ref is memory; only values are computed with",
+        (_READ,),
+    ),
+    Fault(
+        TypeError,
+        "requires ndarray or scalar arguments"
+        "|unsupported operand type.*Tracer|Tracer'> is not iterable",
+        "a ref is memory; only values are computed with",
+        (_READ,),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute 'inner_aval'",
+        "a pipeline copies blocks of refs",
+        ("pass the ref, and not its value ref[...]",),
+    ),
+    Fault(
+        Exception,
+        "TransformedRefs cannot be abstractified",
+        "a view of a ref is memory; only values are computed with",
+        (_READ,),
+    ),
+    Fault(
+        ValueError,
+        "Cannot store a Ref into another Ref",
+        "a ref is memory; only values are stored",
+        (_READ,),
+    ),
+    Fault(
+        ValueError,
+        "DMA source/destination/semaphore arguments must be Refs",
+        "a copy is from a ref to a ref, and takes a semaphore by its ref",
+        ("write ref.at[...] instead of ref[...], of several semaphores sems.at[i]",),
+    ),
+    Fault(
+        ValueError,
+        r"non-\(\)-shaped semaphore",
+        "a copy, a signal and a wait take one semaphore",
+        ("write sems.at[i]",),
+    ),
+    Fault(
+        ValueError,
+        "requires a DMA semaphore",
+        "copies count on semaphores of their own kind",
+        ("give the kernel scratch_shapes=[pltpu.SemaphoreType.DMA]",),
+    ),
+    Fault(
+        ValueError,
+        "Must (signal|wait|read).* semaphores of the following types",
+        "signals count on semaphores of their own kind",
+        ("give the kernel scratch_shapes=[pltpu.SemaphoreType.REGULAR]",),
+    ),
+    Fault(
+        ValueError,
+        "does not have a corresponding jaxpr input",
+        "what pl.run_scoped allocates is gone when its function returns",
+        ("use the ref in that function, and return values",),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute 'get_ref_aval'",
+        "scratch says which memory it is in",
+        ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
+    ),
+    Fault(
+        ValueError,
+        "captures constants",
+        "a kernel gets its arrays as operands",
+        (
+            "pass the array to the call, with a BlockSpec of its own",
+            "compute what a formula gives inside, with jnp.full or lax.broadcasted_iota",
+            "hand on what a loop computes: lax.fori_loop(0, n, body, init), or a ref",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "should return None",
+        "a kernel returns nothing",
+        ("store the result to the ref of the output: out[...] = value",),
+    ),
+    Fault(
+        ValueError,
+        r"Invalid dtype for `swap`.*Ref dtype: (float|int|uint)64",
+        "a TPU kernel has no elements of 64 bits",
+        ("give the output a type of 32 bits",),
+    ),
+    Fault(
+        ValueError,
+        "Invalid dtype for `swap`",
+        "values are stored as they are",
+        ("convert it first: ref[...] = value.astype(ref.dtype)",),
+    ),
+    Fault(
+        ValueError,
+        "Invalid shape for `swap`",
+        "values are stored as they are, and not broadcast",
+        (
+            "reduce with keepdims=True to keep the rank",
+            "broadcast it first: ref[...] = jnp.broadcast_to(value, ref.shape)",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "`indices` must not be longer than `shape`|not enough values to unpack",
+        "a ref is indexed by a number, a slice or pl.ds in each of its dimensions",
+        ("read it, and reshape the value: ref[...][:, None]",),
+        _INDEXING,
+    ),
+    Fault(
+        ValueError,
+        r"slice must have a step >= 1",
+        "a ref is read forwards",
+        ("multiply the value with a permutation matrix, or gather with jnp.take_along_axis",),
+    ),
+    Fault(
+        ValueError,
+        "shift must be non-negative",
+        "pltpu.roll goes towards higher indices",
+        ("write shift % x.shape[axis]",),
+    ),
+)
