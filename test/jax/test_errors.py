@@ -375,3 +375,16 @@ def test_arrays_without_elements(form: str) -> None:
         assert caught.value.code == "empty-array"
         with simulate(form=form):
             assert pl.pallas_call(nothing, out_shape=empty)(x).shape == shape
+
+
+def test_a_kernel_beyond_the_reference_compiler() -> None:
+    x = jnp.arange(300, dtype=jnp.float32).reshape(6, 50)
+
+    def kernel(x: Any, o: Any) -> None:
+        o[...] = x[...].reshape(10, 30)
+
+    call = jax.jit(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((10, 30), x.dtype)))
+    with simulate(), pytest.raises(Unsupported, match="cannot reshape"):
+        call(x)
+    with simulate(allow_beyond_reference=True):
+        np.testing.assert_array_equal(np.asarray(call(x)), np.asarray(x).reshape(10, 30))

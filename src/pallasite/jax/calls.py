@@ -196,7 +196,10 @@ def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, 
 
 
 def _lowered(module: ModuleOp, settings: Settings) -> ModuleOp:
-    return lower(module, settings.form, settings.target, passes=settings.passes)
+    return lower(
+        module, settings.form, settings.target, passes=settings.passes,
+        allow_beyond_reference=settings.allow_beyond_reference,
+    )  # fmt: skip
 
 
 def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -67,6 +67,8 @@ class Settings:
     """Transfers between the same two cores may overtake each other."""
     passes: tuple[ModulePass, ...] = ()
     """Passes of the user's, to run before what is missing to the form."""
+    allow_beyond_reference: bool = False
+    """Kernels run that the TPU compiler refuses and the lowering could do."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
     spare: Spare = field(default_factory=Spare, compare=False, repr=False)
@@ -101,6 +103,7 @@ def settings_of(
     max_memory: int | None = None,
     unordered: bool = False,
     passes: Iterable[ModulePass] = (),
+    allow_beyond_reference: bool = False,
 ) -> Settings:
     """The settings of that names; a `UsageError` for names that nobody knows."""
     target_named(target)
@@ -121,4 +124,5 @@ def settings_of(
         arguments.limit(max_memory, "max_memory"),
         unordered,
         chosen,
+        allow_beyond_reference,
     )

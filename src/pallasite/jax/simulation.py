@@ -41,12 +41,15 @@ class simulate:
         max_memory: int | None = None,
         unordered: bool = False,
         passes: Iterable[ModulePass] = (),
+        allow_beyond_reference: bool = False,
     ) -> None:
         """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`;
-        `passes` run on every kernel before what is missing to `form`."""
+        `passes` run on every kernel before what is missing to `form`, and
+        `allow_beyond_reference` admits kernels that only the reference compiler refuses."""
         self.settings = settings_of(
-            target, form, checks, seed, max_steps, max_memory, unordered, passes
-        )
+            target, form, checks, seed, max_steps, max_memory, unordered, passes,
+            allow_beyond_reference,
+        )  # fmt: skip
         self._entered = threading.local()
 
     def __enter__(self) -> simulate:
