@@ -29,6 +29,7 @@ from pallasite.passes.check_casts import CAST_RULES, ROUNDING_RULES
 from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_control import CONTROL_REFERENCE_RULES, CONTROL_RULES
 from pallasite.passes.check_extrema import EXTREMUM_RULES
+from pallasite.passes.check_grid import check_core_axes
 from pallasite.passes.check_index_reductions import index_reduction
 from pallasite.passes.check_loops import signed_counter
 from pallasite.passes.check_masks import MASK_RULES
@@ -76,7 +77,9 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         rules = [_RULES]
     else:
         rules = [_RULES, _REFERENCE]
-        check_windows(module, describe_kernel(func))
+        kernel = describe_kernel(func)
+        check_core_axes(kernel, target)
+        check_windows(module, kernel)
         check_columns(func, target)
         check_carried_splats(func)
     for op in func.walk():

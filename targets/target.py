@@ -22,6 +22,9 @@ class Target:
     """What JAX's ahead-of-time compiler calls a small slice of this chip."""
     cores: int = 1
     """TensorCores that one device shows to a kernel."""
+    active_cores: int = 1
+    """Steps that the compiler takes of a core-parallel axis: no more and no fewer (asked of libtpu
+    0.0.51, which gives a kernel on v4 its second core for parallel axes only)."""
     sublanes: int = 8
     lanes: int = 128
     vmem_bytes: int = 128 * MIB
@@ -180,7 +183,7 @@ _V5E = Target(
     bf16_ops_per_second=197e12, int8_ops=394e12,
 )  # fmt: skip
 _V5P = Target(
-    name="v5p", generation=5, topology="v5p:2x2x1", cores=2,
+    name="v5p", generation=5, topology="v5p:2x2x1", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
