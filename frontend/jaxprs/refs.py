@@ -295,7 +295,10 @@ def index_value(tracer: Tracer, value: SSAValue) -> SSAValue:
         return value
     if isinstance(value.type, IntegerType) and value.type.bitwidth < 32:
         return tracer.emit(arith.ExtSIOp(value, i32))
-    raise tracer.unsupported(f"an index of type {value.type}", "use int32 indices")
+    raise tracer.unsupported(
+        f"an index of type {value.type}",
+        "use int32 indices: i // 2 instead of i / 2, or i.astype(jnp.int32)",
+    )
 
 
 def _memref(ref: SSAValue) -> Any:

@@ -19,270 +19,14 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import VerifyError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .mistaken_kernels import (  # noqa: E402
+    WRONG,
+    Body,
+    adds_refs,
+    adds_rightly,
+)
+
 pytestmark = pytest.mark.jax
-
-Body = Callable[[Any, Any], Any]
-TABLE = np.arange(128.0, dtype=np.float32)
-
-
-def decides(x: Any, o: Any) -> None:
-    o[...] = x[...] if pl.program_id(0) == 0 else -x[...]
-
-
-def decides_rightly(x: Any, o: Any) -> None:
-    o[...] = jnp.where(pl.program_id(0) == 0, x[...], -x[...])
-
-
-def combines(x: Any, o: Any) -> None:
-    o[...] = jnp.where(x[...] > 0 and x[...] < 1, x[...], 0.0)
-
-
-def combines_rightly(x: Any, o: Any) -> None:
-    o[...] = jnp.where((x[...] > 0) & (x[...] < 1), x[...], 0.0)
-
-
-def repeats(x: Any, o: Any) -> None:
-    o[...] = x[...]
-    for _ in range(pl.program_id(0)):
-        o[...] += x[...]
-
-
-def repeats_rightly(x: Any, o: Any) -> None:
-    o[...] = x[...]
-
-    @pl.loop(0, pl.program_id(0))
-    def _add(_: Any) -> None:
-        o[...] += x[...]
-
-
-def slices(x: Any, o: Any) -> None:
-    i = pl.program_id(0)
-    o[...] = x[i : i + 8]
-
-
-def slices_rightly(x: Any, o: Any) -> None:
-    o[...] = x[pl.ds(pl.program_id(0), 8)]
-
-
-def numpys(x: Any, o: Any) -> None:
-    o[...] = np.exp(x[...])
-
-
-def numpys_rightly(x: Any, o: Any) -> None:
-    o[...] = jnp.exp(x[...])
-
-
-def adds_refs(x: Any, o: Any) -> None:
-    o[...] = x + 1
-
-
-def sums_refs(x: Any, o: Any) -> None:
-    o[...] = x.sum()
-
-
-def takes_refs(x: Any, o: Any) -> None:
-    o[...] = jnp.exp(x)
-
-
-def multiplies_refs(x: Any, o: Any) -> None:
-    o[...] = x * o
-
-
-def adds_rightly(x: Any, o: Any) -> None:
-    o[...] = x[...] + 1
-
-
-def captures(x: Any, o: Any) -> None:
-    o[...] = x[...] + TABLE
-
-
-def captures_rightly(x: Any, o: Any) -> None:
-    o[...] = x[...] + jax.lax.broadcasted_iota(jnp.int32, x.shape, 1)
-
-
-def returns(x: Any, o: Any) -> Any:
-    return x[...]
-
-
-def converts(x: Any, o: Any) -> None:
-    o[...] = x[...].astype(jnp.int32)
-
-
-def converts_rightly(x: Any, o: Any) -> None:
-    o[...] = x[...].astype(jnp.int32).astype(o.dtype)
-
-
-def broadcasts(x: Any, o: Any) -> None:
-    o[...] = x[0]
-
-
-def broadcasts_rightly(x: Any, o: Any) -> None:
-    o[...] = jnp.broadcast_to(x[0], o.shape)
-
-
-def widens(x: Any, o: Any) -> None:
-    o[...] = x[:, None, :][:, 0]
-
-
-def widens_rightly(x: Any, o: Any) -> None:
-    o[...] = x[...][:, None][:, 0]
-
-
-def rolls(x: Any, o: Any) -> None:
-    o[...] = pltpu.roll(x[...], -3, 1)
-
-
-def rolls_rightly(x: Any, o: Any) -> None:
-    o[...] = pltpu.roll(x[...], -3 % x.shape[1], 1)
-
-
-def guards(x: Any, o: Any) -> None:
-    pl.when(pl.program_id(0) == 0)(lambda: x[...])
-
-
-def guards_rightly(x: Any, o: Any) -> None:
-    @pl.when(pl.program_id(0) == 0)
-    def _store() -> None:
-        o[...] = x[...]
-
-
-def branches(x: Any, o: Any) -> None:
-    o[...] = jax.lax.cond(x[...] > 0, lambda: x[...], lambda: -x[...])
-
-
-def branches_rightly(x: Any, o: Any) -> None:
-    o[...] = jnp.where(x[...] > 0, x[...], -x[...])
-
-
-def pipes(x: Any, o: Any) -> None:
-    block = pl.BlockSpec((8, 128), lambda i: (0, 0))
-    pltpu.emit_pipeline(adds_rightly, grid=(1,), in_specs=[block], out_specs=[block])(x[...], o)
-
-
-def pipes_rightly(x: Any, o: Any) -> None:
-    block = pl.BlockSpec((8, 128), lambda i: (0, 0))
-    pltpu.emit_pipeline(adds_rightly, grid=(1,), in_specs=[block], out_specs=[block])(x, o)
-
-
-def sums(x: Any, o: Any) -> None:
-    total = jnp.zeros_like(x)
-
-    @pl.loop(0, 4)
-    def _add(_: Any) -> None:
-        nonlocal total
-        total += x[...]
-
-    o[...] = total
-
-
-def sums_rightly(x: Any, o: Any) -> None:
-    o[...] = jax.lax.fori_loop(0, 4, lambda _, total: total + x[...], jnp.zeros_like(x))
-
-
-def sizes(x: Any, o: Any) -> None:
-    o[...] = jnp.zeros((pl.program_id(0), 128))
-
-
-def carries_types(x: Any, o: Any) -> None:
-    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: (c + x[...]).astype(jnp.bfloat16), x[...])
-
-
-def carries_types_rightly(x: Any, o: Any) -> None:
-    start = jnp.zeros(x.shape, jnp.bfloat16)
-    end = jax.lax.fori_loop(0, 4, lambda _, c: (c + x[...]).astype(jnp.bfloat16), start)
-    o[...] = end.astype(o.dtype)
-
-
-def carries_shapes(x: Any, o: Any) -> None:
-    o[...] = jax.lax.fori_loop(0, 4, lambda _, c: c + x[...], 0.0)
-
-
-def loops_return(x: Any, o: Any) -> None:
-    @pl.loop(0, 4)
-    def _step(i: Any) -> Any:
-        return i
-
-
-def loops_return_rightly(x: Any, o: Any) -> None:
-    @pl.loop(0, 4, init_carry=x[...])
-    def total(_: Any, carry: Any) -> Any:
-        return carry + x[...]
-
-    o[...] = total
-
-
-def stores_in_turns(x: Any, o: Any) -> None:
-    def body(i: Any, carry: Any) -> None:
-        o[i] = x[i]
-
-    jax.lax.fori_loop(0, 8, body, 0)
-
-
-def stores_in_turns_rightly(x: Any, o: Any) -> None:
-    def body(i: Any, carry: Any) -> None:
-        o[i] = x[i]
-
-    jax.lax.fori_loop(0, 8, body, None)
-
-
-def branches_types(x: Any, o: Any) -> None:
-    o[...] = jax.lax.cond(pl.program_id(0) == 0, lambda: x[...], lambda: 0.0)
-
-
-def branches_types_rightly(x: Any, o: Any) -> None:
-    first = pl.program_id(0) == 0
-    o[...] = jax.lax.cond(first, lambda: x[...], lambda: jnp.full(x.shape, 0.0))
-
-
-def goes_on(x: Any, o: Any) -> None:
-    o[...] = jax.lax.while_loop(lambda c: c < 4, lambda c: c + x[...], x[...])
-
-
-def goes_on_rightly(x: Any, o: Any) -> None:
-    o[...] = jax.lax.while_loop(lambda c: jnp.max(c) < 4, lambda c: c + x[...], x[...])
-
-
-def branches_to_values(x: Any, o: Any) -> None:
-    cond: Any = jax.lax.cond
-    o[...] = cond(pl.program_id(0) == 0, x[...], -x[...])
-
-
-def calls_back(x: Any, o: Any) -> None:
-    @pl.loop(0, 8)  # pyright: ignore[reportArgumentType]
-    def _copy() -> None:
-        o[...] = x[...]
-
-
-WRONG: list[tuple[Body, str, str, Body]] = [
-    (decides, "Python decides", "jnp.where", decides_rightly),
-    (combines, "for whole vectors", "&, | and ~", combines_rightly),
-    (repeats, "Python counts", "@pl.loop", repeats_rightly),
-    (slices, "size of a slice", "pl.ds(start, size)", slices_rightly),
-    (numpys, "NumPy computes", "jax.numpy", numpys_rightly),
-    (adds_refs, "a ref is memory", "ref[...]", adds_rightly),
-    (sums_refs, "a ref is memory", "ref[...]", adds_rightly),
-    (takes_refs, "a ref is memory", "ref[...]", adds_rightly),
-    (multiplies_refs, "a ref is memory", "ref[...]", adds_rightly),
-    (captures, "as operands", "lax.broadcasted_iota", captures_rightly),
-    (returns, "returns nothing", "out[...] = value", adds_rightly),
-    (converts, "stored as they are", "astype(ref.dtype)", converts_rightly),
-    (broadcasts, "not broadcast", "jnp.broadcast_to", broadcasts_rightly),
-    (widens, "in each of its dimensions", "ref[...][:, None]", widens_rightly),
-    (rolls, "higher indices", "shift % x.shape[axis]", rolls_rightly),
-    (guards, "returns nothing", "store in it", guards_rightly),
-    (branches, "for the whole kernel", "jnp.where(condition", branches_rightly),
-    (pipes, "blocks of refs", "pass the ref", pipes_rightly),
-    (sums, "as operands", "lax.fori_loop", sums_rightly),
-    (carries_types, "keeps its type", "jnp.zeros(shape, dtype)", carries_types_rightly),
-    (carries_shapes, "keeps its shape", "jnp.zeros(shape, dtype)", sums_rightly),
-    (loops_return, "without init_carry", "init_carry=init", loops_return_rightly),
-    (stores_in_turns, "keeps its structure", "begin with None", stores_in_turns_rightly),
-    (branches_types, "one type and shape", "jnp.full(shape, value)", branches_types_rightly),
-    (goes_on, "for the whole kernel", "jnp.max(x) < limit", goes_on_rightly),
-    (branches_to_values, "is a function", "jnp.where(", branches_rightly),
-    (calls_back, "other arguments", "@pl.loop give it the index", adds_rightly),
-    (sizes, "shape of a vector", "mask the rest", adds_rightly),
-]
 
 
 def copies(source: Any, target: Any, semaphore: Any) -> None:
@@ -365,7 +109,7 @@ def test_the_line_the_rule_and_what_to_write(
     (note,) = [n for n in caught.value.__notes__ if "[traced-kernel]" in n]
     assert rule in note and advice in note
     file, line = note.split(":")[:2]
-    assert Path(file) == Path(__file__)
+    assert file == wrong.__code__.co_filename
     assert int(line) in {number for *_, number in wrong.__code__.co_lines()}
     with simulate():
         jax.block_until_ready(call(right))
@@ -388,6 +132,26 @@ def test_parameters_of_index_maps_are_counted() -> None:
         kernel(x)
     note = "\n".join(caught.value.__notes__)
     assert "per axis of the grid, which has 1" in note and f"{Path(__file__).name}:" in note
+
+
+BLOCK: Any = pl.BlockSpec((8, 128), lambda i: (i, 0))
+SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"in_specs": [pl.BlockSpec((8, 128), lambda i: (i / 1, 0))]}, "i // 2"),
+    ({"in_specs": [pl.BlockSpec((8, 128), lambda i: i)]}, "lambda i: (i, 0)"),
+    ({"in_specs": [pl.BlockSpec((8,), lambda i: (i,))]}, "(None, 8, 128)"),
+    ({"in_specs": [BLOCK, BLOCK]}, "pl.BlockSpec() for an operand"),
+    ({"out_specs": [BLOCK]}, "one for one result"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "advice"), SPECS, ids=[row[1] for row in SPECS])
+def test_specs(wrong: dict[str, Any], advice: str) -> None:
+    x = jnp.ones((16, 128))
+    specs = {"in_specs": [BLOCK], "out_specs": BLOCK} | wrong
+    with simulate(), pytest.raises(ValueError, match=r".") as caught:
+        pl.pallas_call(adds_rightly, out_shape=x, grid=(2,), **specs)(x)
+    note = "\n".join(caught.value.__notes__)
+    assert advice in note and f"{Path(__file__).name}:" in note
 
 
 def test_kernels_of_other_kinds() -> None:

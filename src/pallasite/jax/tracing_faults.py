@@ -12,7 +12,7 @@ class Fault:
     """A kind of error: its type, a pattern of its message, the file of JAX that must be involved;
     and what a note says of it. The first that fits counts."""
 
-    kind: type[BaseException]
+    kind: type[BaseException] | tuple[type[BaseException], ...]
     message: str
     rule: str
     advice: tuple[str, ...]
@@ -261,6 +261,81 @@ FAULTS = (
         "a ref is indexed by a number, a slice or pl.ds in each of its dimensions",
         ("read it, and reshape the value: ref[...][:, None]",),
         _INDEXING,
+    ),
+    Fault(
+        (ValueError, TypeError),
+        "too many values to unpack|is not a valid JAX type",
+        "a ref is indexed by a number, a slice or pl.ds in each of its dimensions",
+        ("read one row after the other: jnp.concatenate([ref[i : i + 1] for i in rows])",),
+        _INDEXING,
+    ),
+    Fault(
+        ValueError,
+        "Out of bound slice",
+        "a part of a ref lies within it",
+        (
+            "take no more than there is: ref[pl.ds(start, size)] ends at start + size",
+            "where blocks do not fill an array, let the grid cut the last: pl.cdiv(n, size)",
+        ),
+        _INDEXING,
+    ),
+    Fault(
+        (TypeError, AssertionError),
+        r"^'float' object cannot be interpreted as an integer|^DShapedArray\(.*\(float",
+        "places and sizes are integers",
+        ("write n // 2 instead of n / 2",),
+    ),
+    Fault(
+        AssertionError,
+        r"^DShapedArray\(",
+        "the size of what is loaded is known when the kernel is traced",
+        ("load as many as there can be, and mask the rest: jnp.where(index < n, x, 0)",),
+    ),
+    Fault(
+        ValueError,
+        "must return integer scalars",
+        "an index map returns the number of a block in each dimension, an integer",
+        ("write i // 2 instead of i / 2",),
+    ),
+    Fault(
+        ValueError,
+        "Index map function.* to match block_shape",
+        "an index map returns the number of a block in each dimension",
+        ("write lambda i: (i, 0) for rows of blocks, with as many numbers as dimensions",),
+    ),
+    Fault(
+        ValueError,
+        "Block shape for.* same number of dimensions as the array",
+        "a block has a size in each dimension of its array",
+        ("write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",),
+    ),
+    Fault(
+        ValueError,
+        "Pytree for `in_specs` and",
+        "each operand has one BlockSpec",
+        (
+            "give as many, nested as the operands are; scalar prefetch operands have none",
+            "write pl.BlockSpec() for an operand that is one block",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "Pytree for `out_specs` and",
+        "each result has one BlockSpec",
+        ("give one for one result, a list for a list of results",),
+    ),
+    Fault(
+        ValueError,
+        "is out of bounds for grid",
+        "a kernel has one program_id per axis of its grid, counted from 0",
+        ("give the call a grid with this axis: grid=(n,)",),
+    ),
+    Fault(
+        TypeError,
+        "indices must be integers or slices, not str",
+        "the axes of a grid are counted, from 0",
+        ("write pl.program_id(0); lax.axis_index(name) is for the axes of a mesh",),
+        "pallas/core.py",
     ),
     Fault(
         ValueError,
