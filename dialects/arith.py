@@ -15,7 +15,6 @@ from xdsl.dialects.arith import (
     AddiOp,
     AddUIExtendedOp,
     AndIOp,
-    BitcastOp,
     CeilDivSIOp,
     CeilDivUIOp,
     ConstantOp,
@@ -69,6 +68,7 @@ from xdsl.traits import Pure
 
 from pallasite.dialects.arith_casts import (
     CASTS,
+    BitcastOp,
     ConvertFOp,
     ExtFOp,
     ExtSIOp,

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    MemRefType,
     ShapedType,
     UnitAttr,
     VectorType,
@@ -39,13 +40,14 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "float": (AnyFloat,),
     "integer": (IntegerType,),
     "integer or index": (IntegerType, IndexType),
+    "integer or float": (IntegerType, AnyFloat),
 }
 
 
 def verify_same_shape(first: Attribute, second: Attribute) -> None:
-    """Both types are scalars, or both are containers of one shape."""
-    one = first.get_shape() if isinstance(first, ShapedType) else None
-    two = second.get_shape() if isinstance(second, ShapedType) else None
+    """Both types are scalars, or both are containers of one kind and shape."""
+    one = (type(first), first.get_shape()) if isinstance(first, ShapedType) else None
+    two = (type(second), second.get_shape()) if isinstance(second, ShapedType) else None
     if one != two or (
         isinstance(first, VectorType)
         and isinstance(second, VectorType)
@@ -54,18 +56,30 @@ def verify_same_shape(first: Attribute, second: Attribute) -> None:
         raise VerifyException(f"expected types of one shape, got {first} and {second}")
 
 
-def verify_kind(type: Attribute, kind: str) -> None:
-    """`type`, or its elements, are of `kind`."""
-    if not isinstance(get_element_type_or_self(type), KINDS[kind]):
-        raise VerifyException(f"expected a {kind}-like type, got {type}")
+def verify_kind(type: Attribute, kind: str, memory: bool = False) -> None:
+    """`type`, or its elements, are of `kind`; it is the type of memory only if `memory`."""
+    is_memory = isinstance(type, MemRefType) and not memory
+    if is_memory or not isinstance(get_element_type_or_self(type), KINDS[kind]):
+        article = "an" if kind.startswith("i") else "a"
+        raise VerifyException(f"expected {article} {kind}-like type, got {type}")
 
 
 def verify_width(source: Attribute, target: Attribute, widens: bool) -> None:
     """The elements of `target` are wider than those of `source`, or narrower."""
-    before, after = bit_width(source), bit_width(target)
+    before, after = _width(source), _width(target)
     if (after <= before) if widens else (after >= before):
         order = "wider" if widens else "narrower"
         raise VerifyException(f"expected a result {order} than {source}, got {target}")
+
+
+def verify_one_width(source: Attribute, target: Attribute) -> None:
+    """The elements of `target` are as wide as those of `source`."""
+    if _width(source) != _width(target):
+        raise VerifyException(f"expected elements of one width, got {source} and {target}")
+
+
+def _width(type: Attribute) -> int:
+    return bit_width(get_element_type_or_self(type))
 
 
 def rounding_of(op: TruncFOp | ConvertFOp | ScalingTruncFOp) -> str:
@@ -147,11 +161,25 @@ class IndexCastUIOp(IntegerCast):
 
 def _verify_index_cast(source: Attribute, target: Attribute) -> None:
     verify_same_shape(source, target)
-    verify_kind(source, "integer or index")
-    verify_kind(target, "integer or index")
+    verify_kind(source, "integer or index", memory=True)
+    verify_kind(target, "integer or index", memory=True)
     index = [isinstance(get_element_type_or_self(t), IndexType) for t in (source, target)]
     if index[0] == index[1]:
         raise VerifyException(f"expected exactly one index type, got {source} and {target}")
+
+
+@irdl_op_definition
+class BitcastOp(Cast):
+    """The same bits as a number of another type."""
+
+    name = "arith.bitcast"
+
+    def verify_(self) -> None:
+        source, target = self.input.type, self.result.type
+        verify_same_shape(source, target)
+        verify_kind(source, "integer or float", memory=True)
+        verify_kind(target, "integer or float", memory=True)
+        verify_one_width(source, target)
 
 
 @irdl_op_definition
@@ -289,6 +317,7 @@ class ConvertFOp(Cast):
     def verify_(self) -> None:
         super().verify_()
         rounding_of(self)
+        verify_one_width(self.input.type, self.result.type)
 
 
 class _ScalingCast(IRDLOperation, ABC):
@@ -343,6 +372,7 @@ class ScalingTruncFOp(_ScalingCast):
 
 
 CASTS = (
+    BitcastOp,
     IndexCastOp,
     IndexCastUIOp,
     FPToSIOp,

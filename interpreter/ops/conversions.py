@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
@@ -34,6 +34,12 @@ def _towards_zero(op: Operation) -> bool:
     if mode is None:
         raise unsupported(op, "a mode of rounding other than to the nearest or towards zero")
     return mode is RoundingMode.TOWARDS_ZERO
+
+
+def _check_values(op: Operation) -> None:
+    """MLIR lets some casts take memory."""
+    if isinstance(op.operands[0].type, MemRefType):
+        raise unsupported(op, "a cast of memory (tpu.memref_bitcast makes a view of it)")
 
 
 @meaning(arith.ExtFOp, tpu.ExtfOp)
@@ -65,16 +71,19 @@ def itofp(op: Operation, facts: Facts) -> Function:
 
 @meaning(arith.ExtSIOp, arith.TruncIOp, arith.IndexCastOp)
 def extsi(op: Operation, facts: Facts) -> Function:
+    _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type)
 
 
 @meaning(arith.ExtUIOp, arith.IndexCastUIOp)
 def extui(op: Operation, facts: Facts) -> Function:
+    _check_values(op)
     return integer_to_integer(op.operands[0].type, op.results[0].type, signed=False)
 
 
 @meaning(arith.BitcastOp)
 def bitcast(op: arith.BitcastOp, facts: Facts) -> Function:
+    _check_values(op)
     return reinterpret(op.input.type, op.result.type)
 
 

@@ -136,6 +136,8 @@ def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
     shape = shape_of(op.source.type)
     if len(dims) == 1 and shape_of(op.indices.type) == shape:
         return _gather_along(shape, dims[0])
+    if not dims:
+        return lambda x, index: x
     sizes = tuple(shape[d] for d in dims)
     total = prod(sizes)
     places = np.indices(shape_of(op.indices.type), sparse=True)

@@ -36,3 +36,33 @@ func.func @early(%a: i32) {
   %1 = "arith.addi"(%a, %a) : (i32, i32) -> i32
   func.return
 }
+
+// -----
+
+// CHECK: error: 'arith.fptosi': expected a float-like type, got memref<8x128xbf16>
+%m = "test.op"() : () -> memref<8x128xbf16>
+%0 = "arith.fptosi"(%m) : (memref<8x128xbf16>) -> memref<8x128xi32>
+
+// -----
+
+// CHECK: error: 'arith.bitcast': expected an integer or float-like type, got index
+%i = "test.op"() : () -> index
+%0 = arith.bitcast %i : index to f32
+
+// -----
+
+// CHECK: error: 'arith.bitcast': expected elements of one width, got vector<4xf32> and vector<4xi16>
+%v = "test.op"() : () -> vector<4xf32>
+%0 = arith.bitcast %v : vector<4xf32> to vector<4xi16>
+
+// -----
+
+// CHECK: error: 'arith.convertf': expected elements of one width, got f32 and bf16
+%f = "test.op"() : () -> f32
+%0 = arith.convertf %f : f32 to bf16
+
+// -----
+
+// CHECK: error: 'arith.index_cast': expected types of one shape, got tensor<4xi32> and vector<4xindex>
+%t = "test.op"() : () -> tensor<4xi32>
+%0 = arith.index_cast %t : tensor<4xi32> to vector<4xindex>

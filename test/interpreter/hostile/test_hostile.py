@@ -136,6 +136,8 @@ CASES = {
         %v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
         %w = tpu.all_reduce %v {{dim = 7 : i64, kind = #tpu.reduction_kind<max>}} : vector<8x128xf32> -> vector<8x128xf32>"""),
         "no-meaning"),
+    "cast-of-memory": (module(f"""
+        %m = arith.bitcast %x : {BLOCK} to {BLOCK.replace("f32", "i32")}"""), "no-meaning"),
     "map-of-one-index": (module("", grid="2",
         functions="func.func @t(%i: i32) -> (i32) {\n return %i : i32\n}"), "index-map"),
     "map-of-floats": (module("", grid="2",

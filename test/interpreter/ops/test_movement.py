@@ -59,6 +59,12 @@ def test_dynamic_gather_wraps_indices(meaning, dim):
     np.testing.assert_array_equal(result, expected)
 
 
+def test_dynamic_gather_along_no_dimension_reads_no_index(meaning):
+    text = f"%r = tpu.dynamic_gather %a[%i] in [] : {R}, vector<8x128xi32> -> {R}"
+    index = SEED.integers(-200, 200, (8, 128), dtype=np.int32)
+    np.testing.assert_array_equal(meaning(text, a=R, i="vector<8x128xi32>")(X, index), X)
+
+
 def test_dynamic_gather_along_two_dimensions_counts_row_major(meaning):
     x = SEED.integers(0, 99, (4, 5, 6)).astype(np.int32)
     index = SEED.integers(0, 24, (4, 5, 6)).astype(np.int32)
