@@ -51,6 +51,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
         return
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
     per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
+    cut = _cuts_a_column_of_tiles(op, array) and (per_word > 1 or not one_column)
     for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
         amount = next(amounts) if size == DYNAMIC_INDEX else None
         held = op.mem_ref.type.get_shape()[dim]
@@ -68,11 +69,24 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             unit = step if lanes else min(step, max(SUBLANES, per_word))
             fits = remainder(start, step) == 0 == remainder(amount, unit)
         elif lanes:
-            fits = _whole_tiles(start, size, held, tile) or (single and _within(start, size, tile))
+            fits = _whole_tiles(start, size, held, tile, tile)
+            fits = fits or (single and _within(start, size, tile))
+        elif cut:
+            fits = _whole_tiles(start, size, held, tile, min(tile, SUBLANES), ends=False)
         else:
             fits = _rows_fit(start, size, held, tile, step, per_word)
         if not fits:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+
+
+def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
+    """Whether the lanes are all of an array that ends within a column of tiles, as a part that
+    begins at a place known at run time: its rows are then whole tiles, or whole parts of the last
+    (asked of libtpu 0.0.51 for v5e and v6e). Single columns of 32-bit tiles are no matter."""
+    if len(array.type.get_shape()) < 2 or array.dims[-1:] != (len(array.type.get_shape()) - 1,):
+        return False
+    size, start = op.result.type.get_shape()[-1], op.base_idx[-1]
+    return size > 0 and size % LANES != 0 and constant_of(start) is None
 
 
 def _single_words(op: tpu.MemrefSliceOp, array: Array) -> bool:
@@ -117,7 +131,8 @@ def part_of_tile_rule(
 ) -> None:
     """Raises `Unsupported` for accesses to a view of some rows of a tile of a wide array.
 
-    The columns of such a view do not follow each other in memory; of words, single rows are found.
+    The columns of such a view do not follow each other in memory; of words, single rows are found,
+    and of the first rows of a tile multiples of eight (asked of libtpu 0.0.51 for v5e and v6e).
     """
     view = op.base
     owner = view.owner
@@ -135,6 +150,8 @@ def part_of_tile_rule(
     accessed = accessed_shape(op)
     columns = cast(MemRef, view.type).get_shape()[-1]
     if rows in (held, DYNAMIC_INDEX) or rows >= array.tile or columns <= LANES:
+        return
+    if rows % SUBLANES == 0 and remainder(owner.base_idx[-2], array.tile) == 0:
         return
     if len(accessed) > 1 and (accessed[-2] > 1 or packing(bit_width(array.type)) > 1):
         raise refusal(
@@ -228,15 +245,20 @@ def _within(start: SSAValue, size: int, tile: int) -> bool:
     return first is not None and first % tile + size <= tile
 
 
-def _whole_tiles(start: SSAValue, size: int, held: int, tile: int) -> bool:
+def _whole_tiles(
+    start: SSAValue, size: int, held: int, tile: int, unit: int, *, ends: bool = True
+) -> bool:
+    """Whether a part begins with a tile and has multiples of `unit`, or all, or all that is left
+    if that `ends` it."""
     if remainder(start, tile) != 0:
         return False
-    first = constant_of(start)
-    return size % tile == 0 or size == held or (first is not None and first + size == held)
+    if size % unit == 0 or size == held:
+        return True
+    return ends and constant_of(start) == held - size
 
 
 def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_word: int) -> bool:
-    if _whole_tiles(start, size, held, tile):
+    if _whole_tiles(start, size, held, tile, min(tile, SUBLANES)):
         return True
     first = constant_of(start)
     if first is not None and first + size == held:
