@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.tpu.views import squeezed_dimensions
+from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES
 from pallasite.passes.check_slices import Array, array_of
 from pallasite.passes.check_vectors import Rule, refusal
@@ -30,6 +32,35 @@ def _counts_transfers(op: tpu.EnqueueDmaOp, target: Target) -> None:
         "its engines count bytes; only newer ones (v6e, v7x) count transfers",
         "use a DMA semaphore (pltpu.SemaphoreType.DMA) and wait for the copy",
     )  # fmt: skip
+
+
+def _equal_ends(op: tpu.EnqueueDmaOp, target: Target) -> None:
+    """Sizes that are operands do not show in the types of the ends; constants must be equal."""
+    pairs = zip(_sizes(op.source), _sizes(op.target), strict=True)
+    for dim, (source, other) in enumerate(pairs):
+        if DYNAMIC_INDEX not in (source, other) and source != other:
+            least = min(source, other)
+            raise refusal(
+                op, "dma-shape",
+                f"a DMA of {source} elements to {other} (dimension {dim} of {op.source.type} and "
+                f"{op.target.type})",
+                "a DMA moves every element of its source to one of its target",
+                f"give both ends one size: pl.ds(start, {least})",
+            )  # fmt: skip
+
+
+def _sizes(view: SSAValue) -> tuple[int, ...]:
+    """The sizes of a ref, with those that are constant operands of a slice."""
+    owner = view.owner
+    shape = shape_of(view.type)
+    if isinstance(owner, tpu.MemrefSqueezeOp):
+        dropped = squeezed_dimensions(shape_of(owner.input.type), shape) or ()
+        return tuple(n for dim, n in enumerate(_sizes(owner.input)) if dim not in dropped)
+    if not isinstance(owner, tpu.MemrefSliceOp):
+        return shape
+    amounts = iter(owner.dynamic_sizes)
+    known = [constant_of(next(amounts)) if size == DYNAMIC_INDEX else size for size in shape]
+    return tuple(DYNAMIC_INDEX if size is None else size for size in known)
 
 
 def _one_transfer(op: tpu.EnqueueDmaOp, target: Target) -> None:
@@ -153,7 +184,9 @@ def _merged(levels: list[_Level], piece: int) -> list[_Level]:
     return [*merged, current][1:]
 
 
-TRANSFER_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.EnqueueDmaOp: (_counts_transfers,)}
+TRANSFER_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    tpu.EnqueueDmaOp: (_equal_ends, _counts_transfers)
+}
 TRANSFER_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     tpu.EnqueueDmaOp: (_one_transfer, _last_odd_rows)
 }

@@ -144,3 +144,39 @@ def test_the_last_of_an_odd_number_of_rows_keeps_its_dimension(
 
 def test_the_last_row_as_a_matrix() -> None:
     check(row((2, 3, 256), 2, (1, 256)))
+
+
+@pytest.mark.parametrize(("rows", "others", "good"), [("%n8", "%m8", True), ("%n8", "%n16", False),
+                                                      ("%n8", "%i", True)])  # fmt: skip
+@pytest.mark.parametrize("squeezed", [False, True])
+def test_constant_sizes_of_both_ends_are_equal(
+    rows: str, others: str, squeezed: bool, good: bool
+) -> None:
+    """Types do not tell them; a run would fail."""
+    x, y = memref("2x64x128xf32", ANY), memref("2x64x128xf32", VMEM)
+    part, other = memref("1x?x128xf32", ANY), memref("1x?x128xf32", VMEM)
+    body = f"""
+      %zero = arith.constant 0 : i32
+      %n8 = arith.constant 8 : i32
+      %four = arith.constant 4 : i32
+      %m8 = arith.addi %four, %four : i32
+      %n16 = arith.addi %n8, %m8 : i32
+      %j = tpu.device_id : i32
+      %i = tpu.assume_multiple %j, 8 : i32
+      %a = tpu.memref_slice %x[%zero, %zero, %zero] <{rows}> : {x} -> {part}
+      %b = tpu.memref_slice %y[%zero, %zero, %zero] <{others}> : {y} -> {other}"""
+    source, target = "%a", "%b"
+    if squeezed:
+        flat, near = memref("?x128xf32", ANY), memref("?x128xf32", VMEM)
+        body += f"""
+      %c = tpu.memref_squeeze %a : {part} -> {flat}
+      %d = tpu.memref_squeeze %b : {other} -> {near}"""
+        source, target, part, other = "%c", "%d", flat, near
+    body += f"""
+      tpu.enqueue_dma source({source} : {part}) target({target} : {other})
+        target_semaphore(%s : {BYTES})"""
+    text = kernel(f"%x: {x}, %y: {y}, %s: {BYTES}", body, scratch=2)
+    if good:
+        check(text)
+    else:
+        refused(text, "dma-shape")
