@@ -191,6 +191,6 @@ def _check_returns(op: KernelOp, rows: list[Row]) -> None:
             raise VerifyException(
                 f"{what}: block {list(block)} is visited again at grid point {list(point)}, after "
                 "other blocks; the steps of one output block follow each other: make the axes that "
-                "it does not depend on the last ones, alias the output to an input, or say "
-                "revisits (in JAX, pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY))"
+                "it does not depend on the last ones, or say revisits (in JAX, "
+                "pipeline_mode=pl.Buffered(1, revisit=pl.RevisitMode.ANY))"
             )

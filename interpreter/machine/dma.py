@@ -86,6 +86,22 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
     transfers.copy(source, target)
 
 
+def _in_scope(transfer: Transfer, ref: Ref) -> None:
+    """Raises if the buffer that a transfer is about to touch is gone."""
+    if ref.buffer.freed:
+        name = ref.buffer.title
+        raise ExecutionError(
+            "use-after-free",
+            f"{transfer.describe()} is still in flight after the scope of {name} has ended",
+            transfer.location,
+            [
+                Note(f"{name} is allocated here", ref.buffer.location),
+                Note("wait for it before, on the core that has started it"),
+                Note("cores that share a parallel axis have scratch and semaphores of their own"),
+            ],
+        )
+
+
 def _written_once(transfer: Transfer) -> None:
     """Notes that a block of an output is written back; refuses the second time."""
     target = transfer.target
@@ -259,7 +275,7 @@ class Engine:
         """The first half: reads the source and credits the source semaphore."""
         if transfer.read:
             return
-        transfer.source.alive(transfer.location)
+        _in_scope(transfer, transfer.source)
         transfer.data = transfers.snapshot(transfer.source)
         self._was_read(transfer)
 
@@ -291,6 +307,8 @@ class Engine:
                 del route[0]
             memory = transfer.receiver.memory(target.buffer.memory.kind)
             target = target.on(memory, transfer.location)
+        _in_scope(transfer, transfer.data or transfer.source)
+        _in_scope(transfer, target)
         copy(transfer.data or transfer.source, target, transfer.location)
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape)

@@ -13,6 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -91,3 +92,36 @@ def test_parallel_grids_have_scratch_per_core() -> None:
             compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
         )()  # fmt: skip
     assert counts[::8, 0].tolist() == [1, 2, 3, 1, 2]
+
+
+@pytest.mark.parametrize("semantics", ["arbitrary", "parallel"])
+def test_a_step_does_not_fetch_for_the_next_core(semantics: str) -> None:
+    """Each step starts the copy that the next one waits for, which may be another core's."""
+
+    def body(x: Any, o: Any, blocks: Any, came: Any) -> None:
+        step = pl.program_id(0)
+
+        def copy(block: Any) -> Any:
+            slot = block % 2
+            return pltpu.make_async_copy(x.at[pl.ds(block * 8, 8)], blocks.at[slot], came.at[slot])
+
+        pl.when(step == 0)(lambda: copy(0).start())
+        pl.when(step + 1 < pl.num_programs(0))(lambda: copy(step + 1).start())
+        copy(step).wait()
+        o[...] = blocks[step % 2]
+
+    x = ramp(32, 128)
+    call = pl.pallas_call(
+        body, out_shape=x, grid=(4,), in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        scratch_shapes=[pltpu.VMEM((2, 8, 128), f32), pltpu.SemaphoreType.DMA((2,))],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)),
+    )  # fmt: skip
+    with simulate(target="v4"):
+        if semantics == "arbitrary":
+            np.testing.assert_array_equal(call(x), x)
+            return
+        with pytest.raises(Diagnostic) as caught:
+            jax.block_until_ready(call(x))
+    assert "still in flight after the scope of %scratch" in caught.value.message
+    assert any("of their own" in note.message for note in caught.value.notes)

@@ -184,7 +184,7 @@ pallas.kernel @k grid (4)
 
 // -----
 
-// CHECK: 'pallas.kernel': output 0 (%o): block [0, 0] is visited again at grid point [1, 0], after other blocks; the steps of one output block follow each other: make the axes that it does not depend on the last ones, alias the output to an input, or say revisits
+// CHECK: 'pallas.kernel': output 0 (%o): block [0, 0] is visited again at grid point [1, 0], after other blocks; the steps of one output block follow each other: make the axes that it does not depend on the last ones, or say revisits
 pallas.kernel @k grid (2, 4)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d1, 0)
 {
