@@ -35,8 +35,19 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
-from pallasite.dialects.kernel import BOOLEAN_OPERANDS, BOOLEANS, CALL, CONFIG, FORM, Call, call_of
+from pallasite.dialects.kernel import (
+    BOOLEAN_OPERANDS,
+    BOOLEANS,
+    CALL,
+    CONFIG,
+    FORM,
+    Call,
+    call_of,
+    describe_kernel,
+    kernel_function,
+)
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
+from pallasite.dialects.types import memory_space
 from pallasite.frontend.bytecode_writer import write_bytecode
 from pallasite.frontend.calls import BODY
 from pallasite.frontend.versions import NEWEST, VERSION, serialize
@@ -96,6 +107,7 @@ def compile_ahead_of_time(
     request = {
         "config": json.dumps(_configuration(module, call, layout_passes)),
         "operands": [_array(t) for t in call.operands],
+        "memories": _memories(module, call),
         "results": [_array(t) for t in call.results],
         "aliases": list(call.aliases),
         "side_effect": bool(call.settings.get("has_side_effect")) or not call.results,
@@ -114,6 +126,20 @@ def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[st
     config |= {BODY: body, "serialization_format": 1, "needs_layout_passes": layout_passes}
     siblings = {key: value for key, value in call.settings.items() if key not in _OURS}
     return {CONFIG: config, **siblings}
+
+
+def _memories(module: ModuleOp, call: Call) -> list[str | None]:
+    """The kind of memory of each operand, as JAX names it; None is the device's own."""
+    func = kernel_function(module)
+    if func is None:
+        return [None] * len(call.operands)
+    kernel = describe_kernel(func)
+    arguments = (*kernel.prefetch, *kernel.operands)
+    spaces = [memory_space(argument.type) for argument in arguments]
+    # The call passes the sizes of the grid that the kernel learns when it runs before all else.
+    bounds = len(call.operands) + len(call.results) - len(spaces)
+    kinds = ["pinned_host" if space == "host" else None for space in spaces]
+    return [*[None] * bounds, *kinds][: len(call.operands)]
 
 
 def _has_windows(module: ModuleOp) -> bool:

@@ -57,8 +57,8 @@ def _compile(request: dict[str, Any], sharding: Any) -> dict[str, Any]:
         legacy_backend_config=request["config"],
     )
     operands = [
-        jax.ShapeDtypeStruct(shape, _dtype(name), sharding=sharding)
-        for shape, name in request["operands"]
+        jax.ShapeDtypeStruct(shape, _dtype(name), sharding=_in_memory(sharding, kind))
+        for (shape, name), kind in zip(request["operands"], request["memories"], strict=True)
     ]
     began = time.perf_counter()
     try:
@@ -74,6 +74,10 @@ def _compile(request: dict[str, Any], sharding: Any) -> dict[str, Any]:
     sizes = program.memory_analysis()
     code = sizes.generated_code_size_in_bytes if sizes is not None else None
     return {"accepted": True, "message": "", "seconds": took, "code_bytes": code}
+
+
+def _in_memory(sharding: Any, kind: str | None) -> Any:
+    return sharding if kind is None else sharding.with_memory_kind(kind)
 
 
 def _dtype(name: str) -> Any:

@@ -85,6 +85,23 @@ def test_settings_of_the_call_are_forwarded(data: Path, request_of: Any) -> None
     assert "kernel_name" not in config
 
 
+def test_the_memory_of_operands(request_of: Any) -> None:
+    """The compiler aborts where a kernel takes host memory and its operand is in the device's."""
+    arrays = ", ".join(
+        f"%{name}: memref<16x256xf32, #tpu.memory_space<{space}>>"
+        for name, space in (("a", "any"), ("b", "host"), ("o", "any"))
+    )
+    module = read(f"""
+    func.func @main({arrays}) attributes {{tpu.core_type = #tpu.core_type<tc>,
+        dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64}} {{
+      return
+    }}""")
+    array: TensorType[Attribute] = TensorType(f32, [16, 256])
+    set_call(module, Call((array, array), (array,), (), {}))
+    assert request_of(module)["memories"] == [None, "pinned_host"]
+    assert request_of(_with_call(_register_kernel(_reduce("sum"))))["memories"] == [None]
+
+
 def test_our_own_settings_stay_here(data: Path, request_of: Any) -> None:
     module = read((data / "bool_output.stablehlo.mlir").read_text())
     call = call_of(module)
