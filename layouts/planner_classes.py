@@ -53,26 +53,29 @@ def classes(register: Array, sublane: Array) -> list[RegisterClass]:
     sublane = np.where(rank >= 0, sublane, -1)
     key = np.stack([rank, sublane], 1).reshape(n, -1).astype(np.int16)
     _, first, inverse = unique_rows(key)
-    support = (rank[first] >= 0).sum((1, 2))
-    groups = np.split(np.argsort(inverse, kind="stable"), np.cumsum(np.bincount(inverse))[:-1])
+    rank, sublane = rank[first], sublane[first]
+    support = (rank >= 0).sum((1, 2))
+    ends = np.bincount(inverse).cumsum().tolist()
+    ordered = np.argsort(inverse, kind="stable")
+    groups = [ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     merged: list[_Merging] = []
     # What the classes so far have in every place, to pass over those that cannot fit at once.
-    places = np.full((len(first), key.shape[1] // 2), -1, np.int8)
+    flat = sublane.reshape(len(first), -1).astype(np.int8)
+    places = np.full(flat.shape, -1, np.int8)
     for pattern in np.argsort(-support, kind="stable").tolist():
         if not support[pattern]:
             continue
-        ranks, sublanes = rank[first[pattern]], sublane[first[pattern]]
-        mine = sublanes.reshape(-1)
-        filled = mine >= 0
-        there = places[: len(merged)][:, filled]
-        fitting = ((there == mine[filled]) | (there < 0)).all(1)
+        ranks, sublanes, mine = rank[pattern], sublane[pattern], flat[pattern]
+        there = places[: len(merged)]
+        # The sign of both together tells that one of them does not matter.
+        fitting = ((there == mine) | ((there | mine) < 0)).all(1)
         for number in np.nonzero(fitting)[0].tolist():
             if merged[number].accept(ranks, sublanes, groups[pattern]):
-                places[number, filled] = mine[filled]
+                np.maximum(places[number], mine, out=places[number])
                 break
         else:
             places[len(merged)] = mine
-            merged.append(_Merging(ranks.copy(), sublanes.copy(), groups[pattern]))
+            merged.append(_Merging(ranks, sublanes, groups[pattern]))
     return [m.finish(table) for m in merged]
 
 
@@ -81,7 +84,8 @@ class _Merging:
 
     def __init__(self, rank: Array, sublane: Array, members: Array) -> None:
         self.rank, self.sublane = rank, sublane
-        self.groups = [(members, np.arange(int(rank.max()) + 1))]
+        self._ranks = int(rank.max()) + 1
+        self._groups = [(members, np.arange(self._ranks))]
 
     def accept(self, rank: Array, sublane: Array, members: Array) -> bool:
         """Merges a pattern, whose sublanes agree wherever both matter, if its ranks do so as well.
@@ -89,25 +93,31 @@ class _Merging:
         They may be renamed, one to one.
         """
         both = (self.rank >= 0) & (rank >= 0)
-        mapping = np.full(int(rank.max()) + 1, -1)
-        for mine, theirs in {*zip(self.rank[both].tolist(), rank[both].tolist(), strict=True)}:
-            if mapping[theirs] >= 0 or mine in mapping:
-                return False
-            mapping[theirs] = mine
-        count = int(self.rank.max()) + 1
-        missing = np.nonzero(mapping < 0)[0]
-        mapping[missing] = np.arange(count, count + missing.size)
+        pairs = {*zip(self.rank[both].tolist(), rank[both].tolist(), strict=True)}
+        renamed = {theirs: mine for mine, theirs in pairs}
+        if len(renamed) < len(pairs) or len({*renamed.values()}) < len(pairs):
+            return False
+        mapping: list[int] = []
+        for theirs in range(int(rank.max()) + 1):
+            if theirs not in renamed:
+                renamed[theirs], self._ranks = self._ranks, self._ranks + 1
+            mapping.append(renamed[theirs])
+        names = np.array(mapping)
         new = (self.rank < 0) & (rank >= 0)
-        self.rank = np.where(new, mapping[rank], self.rank)
+        self.rank = np.where(new, names[rank], self.rank)
         self.sublane = np.where(new, sublane, self.sublane)
-        self.groups.append((members, mapping))
+        self._groups.append((members, names))
         return True
 
     def finish(self, table: Array) -> RegisterClass:
-        members = np.concatenate([m for m, _ in self.groups])
-        result = np.full((members.size, int(self.rank.max()) + 1), -1)
+        if len(self._groups) == 1:
+            members, names = self._groups[0]
+            few = table[members][:, : names.size]
+            return RegisterClass(members, self.rank, self.sublane, _continued(few))
+        members = np.concatenate([m for m, _ in self._groups])
+        result = np.full((members.size, self._ranks), -1)
         at = 0
-        for group, mapping in self.groups:
+        for group, mapping in self._groups:
             result[at : at + group.size, mapping] = table[group][:, : mapping.size]
             at += group.size
         order = np.argsort(members)

@@ -72,14 +72,15 @@ def _grow(sublane: int, lane: int, allowed: Array) -> Box:
     """The larger of the two maximal boxes that grow from a point, lanes first or sublanes first."""
 
     def run(line: Array, at: int) -> tuple[int, int]:
-        # `argmin` finds the first that is false; the ends are false, too.
-        start = at - int(np.append(line[:at][::-1], False).argmin())
-        return start, at + int(np.append(line[at:], False).argmin())
+        # Truth values are bytes: finding one of these is many times as fast as `argmin`.
+        held = line.tobytes()
+        end = held.find(b"\0", at)
+        return held.rfind(b"\0", 0, at) + 1, len(held) if end < 0 else end
 
     l0, l1 = run(allowed[sublane], lane)
-    s0, s1 = run(np.all(allowed[:, l0:l1], axis=1, keepdims=True)[:, 0], sublane)
+    s0, s1 = run(np.all(allowed[:, l0:l1], axis=1, keepdims=True), sublane)
     t0, t1 = run(allowed[:, lane], sublane)
-    m0, m1 = run(np.all(allowed[t0:t1], axis=0, keepdims=True)[0], lane)
+    m0, m1 = run(np.all(allowed[t0:t1], axis=0, keepdims=True), lane)
     if (s1 - s0) * (l1 - l0) >= (t1 - t0) * (m1 - m0):
         return (s0, s1, l0, l1)
     return (t0, t1, m0, m1)

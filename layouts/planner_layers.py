@@ -16,10 +16,13 @@ class Layer:
     segments: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     by_rank: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
     """The same per source register: which of its rows goes to which sublane."""
+    turns: dict[int, int] = field(default_factory=dict[int, int])
+    """How many rows move by so many sublanes."""
 
     def put(self, sublane: int, rank: int, row: int, segments: list[int]) -> None:
         """Wants a row of a source register at `sublane`."""
         self.rows[sublane] = (rank, row)
+        self.turns[row - sublane] = self.turns.get(row - sublane, 0) + 1
         self.segments[sublane] = segments
         self.by_rank.setdefault(rank, {})[sublane] = row
 
@@ -46,13 +49,13 @@ def layers_of(group: RegisterClass) -> list[Layer]:
     Sublanes with most sources go first, so that the layers follow the sources.
     """
     wanted: list[tuple[int, dict[tuple[int, int], list[int]]]] = []
-    for s in range(SUBLANES):
+    for s, (ranks, rows) in enumerate(
+        zip(group.rank.tolist(), group.sublane.tolist(), strict=True)
+    ):
         sources: dict[tuple[int, int], list[int]] = {}
-        for segment, (rank, row) in enumerate(
-            zip(group.rank[s].tolist(), group.sublane[s].tolist(), strict=True)
-        ):
-            if rank >= 0:
-                sources.setdefault((rank, row), []).append(segment)
+        for segment, source in enumerate(zip(ranks, rows, strict=True)):
+            if source[0] >= 0:
+                sources.setdefault(source, []).append(segment)
         wanted.append((s, sources))
     layers: list[Layer] = []
     having: dict[int, list[Layer]] = {}
@@ -62,8 +65,9 @@ def layers_of(group: RegisterClass) -> list[Layer]:
             mine = having.setdefault(rank, [])
             free = [layer for layer in mine if s not in layer.rows]
             free = free or [layer for layer in layers if s not in layer.rows]
-            layer = max(free, key=lambda f: _affinity(f, s, rank, row), default=None)
-            if layer is None:
+            if free:
+                layer = max(free, key=lambda f: _affinity(f, rank, row - s))
+            else:
                 layer = Layer()
                 layers.append(layer)
             if rank not in layer.by_rank:
@@ -72,8 +76,6 @@ def layers_of(group: RegisterClass) -> list[Layer]:
     return layers
 
 
-def _affinity(layer: Layer, sublane: int, rank: int, row: int) -> tuple[int, int]:
+def _affinity(layer: Layer, rank: int, turn: int) -> tuple[int, int]:
     """How well a row fits a layer: shared source registers, then shared displacement."""
-    shared = len(layer.by_rank.get(rank, ()))
-    moves = sum(t - s == row - sublane for s, (_, t) in layer.rows.items())
-    return (shared, moves)
+    return (len(layer.by_rank.get(rank, ())), layer.turns.get(turn, 0))

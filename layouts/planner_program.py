@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -84,7 +86,7 @@ class Program(Budget):
         self._known: dict[Step, int] = {}
         # What a flat value is a view of: (value, table), to compose views instead of stacking them.
         self._views: dict[int, tuple[int, Array]] = {}
-        self._parts: dict[int, tuple[list[int], Array]] = {}
+        self._parts: dict[int, tuple[list[int], list[int]]] = {}
 
     def fork(self) -> Program:
         copy = Program((), self.bits, self.costs)
@@ -142,7 +144,7 @@ class Program(Budget):
             values = [self.words(v) for v in values]
         sizes = [self.size(v) for v in values]
         made = self.add(GridConcat(tuple(values), 0), self.values[values[0]].on((sum(sizes),)))
-        self._parts[made] = (values, np.cumsum([0, *sizes]))
+        self._parts[made] = (values, [0, *accumulate(sizes)])
         return made
 
     def take(self, value: int, table: Array) -> int:
@@ -157,12 +159,15 @@ class Program(Budget):
                 continue
             if value in self._parts:
                 values, starts = self._parts[value]
-                there = table[table >= 0]
-                if there.size:
-                    first, last = np.searchsorted(starts, (there.min(), there.max()), side="right")
-                    if first == last:
-                        value = values[first - 1]
-                        table = np.where(table >= 0, table - starts[first - 1], -1)
+                last = int(table.max(initial=-1))
+                if last >= 0:
+                    whole = int(table.min()) >= 0
+                    first = int((table if whole else table[table >= 0]).min())
+                    part = bisect_right(starts, last) - 1
+                    if first >= starts[part]:
+                        value = values[part]
+                        moved = table - starts[part]
+                        table = moved if whole else np.where(table >= 0, moved, -1)
                         continue
             break
         size = self.size(value)
@@ -346,17 +351,21 @@ class Program(Budget):
     # Results.
 
     def _live(self, result: int) -> list[int]:
-        live, stack = set[int](), [result]
-        while stack:
-            value = stack.pop()
-            if value >= self.sources and value not in live:
-                live.add(value)
-                stack.extend(self.steps[value - self.sources].operands)
-        return sorted(live)
+        needed = bytearray(result + 1)
+        needed[result] = 1
+        # Operands come before what is made of them.
+        for value in range(result, self.sources - 1, -1):
+            if needed[value]:
+                for operand in self.steps[value - self.sources].operands:
+                    needed[operand] = 1
+        return [value for value in range(self.sources, result + 1) if needed[value]]
 
     def cost(self, result: int) -> float:
         """Of the steps that `result` needs."""
-        return sum(self._prices[v - self.sources] for v in self._live(result))
+        return self._price(self._live(result))
+
+    def _price(self, values: Sequence[int]) -> float:
+        return sum([self._prices[v - self.sources] for v in values])
 
     def plan(self, result: int, how: str) -> Plan:
         """The steps that `result` needs, renumbered."""
@@ -378,9 +387,12 @@ class Program(Budget):
         number = {v: v for v in range(self.sources)}
         number |= {v: self.sources + i for i, v in enumerate(live)}
         steps = tuple(
-            step.on(tuple([number[o] for o in step.operands]))
-            for step in (self.steps[v - self.sources] for v in live)
+            [
+                step.on(tuple([number[o] for o in step.operands]))
+                for step in [self.steps[v - self.sources] for v in live]
+            ]
         )
-        values = (*self.values[: self.sources], *(self.values[v] for v in live))
-        cost = self.cost(result)
-        return Plan(self.sources, values, steps, number[result], self.bits, cost, how)
+        values = (*self.values[: self.sources], *[self.values[v] for v in live])
+        return Plan(
+            self.sources, values, steps, number[result], self.bits, self._price(live), how
+        )

@@ -116,13 +116,22 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
     Rows are told apart by 64-bit hashes, many times faster than by sorting them. Should two ever
     collide, the plan fails its check.
     """
-    count = rows.shape[1]
-    hashes = rows.astype(np.int64, copy=False) @ _hash_weights(count)
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
+    if len(rows) < 2:
+        return rows, np.arange(len(rows)), np.arange(len(rows))
+    hashes = rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1])
+    # `np.unique` by hand, which takes twice as long.
+    ascending = hashes.argsort(kind="stable")
+    ordered = hashes[ascending]
+    new = np.ones(ordered.size, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    first = ascending[new]
+    order = first.argsort()
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    return rows[first[order]], first[order], rank[inverse.reshape(-1)]
+    inverse = np.empty_like(ascending)
+    inverse[ascending] = rank[new.cumsum() - 1]
+    first = first[order]
+    return rows[first], first, inverse
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ only padding are undefined, and outputs that nothing needs are left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,11 +24,13 @@ from pallasite.layouts.planner_program import Program
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import SUBLANES
 
-_ROW, _STACKED = np.arange(SUBLANES), np.arange(2 * SUBLANES)
 _VIRTUAL = 1 << 40
 """Weight of the first row-number bit that only padding would use."""
 _LARGEST_GROUP = 64
 _ROUNDS = 8
+
+
+Pattern = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class _Stage:
     """Pairs registers that differ in `register_bit`: rows `low` and `high` of each pair."""
 
     register_bit: int
-    low: Array
-    high: Array
+    low: Pattern
+    high: Pattern
 
     def pairs(self, table: Array) -> tuple[Array, Array]:
         split = table.reshape(table.shape[0], -1, 2, 1 << self.register_bit, *table.shape[2:])
@@ -72,15 +75,6 @@ class _Network:
     copies: list[list[tuple[Array, Array, Array]]]
     """Per stage and half: which outputs are computed, which are copies of the first or second."""
 
-    def cost(self, repeats: Array, costs: Costs) -> tuple[int, int]:
-        """Register and grid instructions, group g standing for `repeats[g]` groups."""
-        registers = steps = 0
-        for stage, kinds in zip(self.stages, self.copies, strict=True):
-            for (active, _, _), pattern in zip(kinds, (stage.low, stage.high), strict=True):
-                count = int(active.sum((1, 2)) @ repeats)
-                each = costs.merge(tuple(pattern.tolist()))
-                registers, steps = registers + count * each, steps + each * (count > 0)
-        return (registers, steps)
 
 
 def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
@@ -225,9 +219,31 @@ def _best_order(
     if not orders:
         return None
     repeats = np.array(groups.repeats)
-    prices = [_network(bits, order).cost(repeats, costs) for order in orders]
-    chosen = min(range(len(orders)), key=prices.__getitem__)
-    return orders[chosen], *prices[chosen]
+    best, chosen = (math.inf, math.inf), orders[0]
+    for order in orders:
+        price = _price(bits, order, repeats, costs, best[0])
+        if price < best:
+            best, chosen = price, order
+    return chosen, int(best[0]), int(best[1])
+
+
+def _price(
+    bits: _Bits, exchanges: list[tuple[int, int]], repeats: Array, costs: Costs, most: float
+) -> tuple[float, float]:
+    """Register and grid instructions, group g standing for `repeats[g]` groups.
+
+    Or more than `most` register instructions, if they are more.
+    """
+    registers = steps = 0
+    for stage, halves in _wanted(bits, *_stages(bits, exchanges)):
+        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
+            computed = _subsets(pattern).kinds[0][wanted]
+            count = int(computed.reshape(repeats.size, -1).sum(1) @ repeats)
+            each = costs.merge(pattern)
+            registers, steps = registers + count * each, steps + each * (count > 0)
+        if registers > most:
+            break
+    return (registers, steps)
 
 
 def _find_bits(numbers: Array, base: Array) -> _Bits | None:
@@ -270,29 +286,47 @@ def _exchanges(bits: _Bits) -> Iterator[list[tuple[int, int]]]:
 
 
 def _network(bits: _Bits, exchanges: list[tuple[int, int]]) -> _Network:
+    stages, order = _stages(bits, exchanges)
+    copies: list[list[tuple[Array, Array, Array]]] = []
+    for stage, halves in _wanted(bits, stages, order):
+        kinds: list[tuple[Array, Array, Array]] = []
+        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
+            computed, first, second = _subsets(pattern).kinds
+            kinds.append((computed[wanted], first[wanted], second[wanted]))
+        copies.insert(0, kinds)
+    return _Network(bits, stages, order, copies)
+
+
+def _stages(bits: _Bits, exchanges: list[tuple[int, int]]) -> tuple[list[_Stage], Array]:
+    """And which register of the last stage each destination register of a group is."""
     location = [1, 2, 4, *bits.register_weights]
     stages: list[_Stage] = []
     for number, (incoming, place) in enumerate(exchanges):
         position = location.index(bits.weights[incoming])
-        bit = 1 << place
-        low = np.where(_ROW & bit, SUBLANES + (_ROW & ~bit), _ROW)
-        high = np.where(_ROW & bit, SUBLANES + _ROW, _ROW | bit)
         location[place], location[position] = location[position], location[place]
+        final = [0, 1, 2]
         if number == len(exchanges) - 1:
             # The remaining permutation of sublanes is part of the last stage.
             final = [location.index(bits.weights[q]) for q in range(3)]
-            inside = sum(((_ROW >> q) & 1) << final[q] for q in range(3))
-            low, high = low[inside], high[inside]
             location[:3] = [location[f] for f in final]
-        stages.append(_Stage(position - 3, low, high))
-    register_bits = len(location) - 3
-    order = [location.index(w) - 3 for w in bits.weights[3 : 3 + register_bits]]
-    number = np.arange(1 << register_bits)
+        stages.append(_Stage(position - 3, *_patterns(place, tuple(final))))
+    order = [location.index(w) - 3 for w in bits.weights[3 : len(location)]]
+    number = np.arange(bits.registers)
     index = np.zeros_like(number)
     for q, place in enumerate(order):
         index |= ((number >> q) & 1) << place
-    index = index[: bits.registers]
-    return _Network(bits, stages, index, _needs(bits, stages, index, 1 << register_bits))
+    return stages, index
+
+
+@lru_cache(maxsize=64)
+def _patterns(place: int, final: tuple[int, ...]) -> tuple[Pattern, Pattern]:
+    """Of both registers of a pair, one bit of whose number is exchanged with bit `place` of the
+    sublane; bit q of the sublane is bit `final[q]` of what that makes."""
+    bit = 1 << place
+    low = [SUBLANES + (row & ~bit) if row & bit else row for row in range(SUBLANES)]
+    high = [SUBLANES + row if row & bit else row | bit for row in range(SUBLANES)]
+    inside = [sum((row >> q & 1) << final[q] for q in range(3)) for row in range(SUBLANES)]
+    return tuple([low[row] for row in inside]), tuple([high[row] for row in inside])
 
 
 @dataclass(frozen=True)
@@ -306,37 +340,31 @@ class _Subsets:
 
 
 @lru_cache(maxsize=256)
-def _subsets(pattern: tuple[int, ...]) -> _Subsets:
-    wanted = (np.arange(1 << SUBLANES)[:, None] >> _ROW) & 1 == 1
-    first = ~(wanted & (np.array(pattern) != _ROW)).any(1)
-    second = ~(wanted & (np.array(pattern) != _ROW + SUBLANES)).any(1)
-    rows = (wanted[..., None] & (np.array(pattern)[:, None] == _STACKED)).any(1)
-    read = (rows << _STACKED).sum(1).astype(np.uint16)
+def _subsets(pattern: Pattern) -> _Subsets:
+    # Bit by bit, sublane s is wanted in the upper half of what the first s bits make.
+    moved, turned, read = (np.zeros(1 << SUBLANES, np.uint16) for _ in range(3))
+    for s, row in enumerate(pattern):
+        half = 1 << s
+        for table, bits in ((moved, row != s), (turned, row != s + SUBLANES), (read, 1 << row)):
+            table[half : 2 * half] = table[:half] | bits
+    first, second = moved == 0, turned == 0
     return _Subsets((~first & ~second, first, second & ~first), read)
 
 
-def _needs(
-    bits: _Bits, stages: list[_Stage], order: Array, size: int
-) -> list[list[tuple[Array, Array, Array]]]:
-    """Walks backwards: which outputs of each stage are wanted, and which are mere copies."""
+def _wanted(
+    bits: _Bits, stages: list[_Stage], order: Array
+) -> Iterator[tuple[_Stage, tuple[Array, Array]]]:
+    """Walks backwards: which sublanes of the outputs of each stage are wanted, bit by bit."""
     groups = len(bits.base)
-    needed = np.zeros((groups, size), np.uint8)
+    needed = np.zeros((groups, 1 << len(bits.register_weights)), np.uint8)
     rows = bits.wanted.reshape(groups, -1, SUBLANES)
     needed[:, order] = np.packbits(rows, axis=-1, bitorder="little")[..., 0]
-    result: list[list[tuple[Array, Array, Array]]] = []
     for stage in reversed(stages):
         halves = stage.pairs(needed)
-        read = np.zeros(halves[0].shape, np.uint16)
-        kinds: list[tuple[Array, Array, Array]] = []
-        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
-            known = _subsets(tuple(pattern.tolist()))
-            computed, first, second = known.kinds
-            kinds.append((computed[wanted], first[wanted], second[wanted]))
-            read |= known.read[wanted]
-        result.insert(0, kinds)
+        yield stage, halves
+        read = _subsets(stage.low).read[halves[0]] | _subsets(stage.high).read[halves[1]]
         joined = np.stack([read & 255, read >> SUBLANES], 2).astype(np.uint8)
-        needed = joined.reshape(groups, size)
-    return result
+        needed = joined.reshape(needed.shape)
 
 
 def _emit(program: Program, x: int, network: _Network, costs: Costs) -> int:
@@ -362,7 +390,7 @@ def _emit(program: Program, x: int, network: _Network, costs: Costs) -> int:
             half = np.where(same, first, np.where(other, second, -1))
             if active.any():
                 operands = [program.take(value, t[active]) for t in (first, second)]
-                pieces.append(program.merge(operands[0], operands[1], pattern.tolist(), costs))
+                pieces.append(program.merge(operands[0], operands[1], pattern, costs))
                 half[active] = at + np.arange(int(active.sum()))
                 at += int(active.sum())
             halves.append(half)

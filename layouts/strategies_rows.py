@@ -157,8 +157,9 @@ class _Fill:
 
     def __init__(self, group: RegisterClass, starts: Array, costs: Costs) -> None:
         self.group, self._starts, self._costs = group, starts, costs
-        used = sorted(set(group.rank[group.rank >= 0].tolist()))
-        table, _, self.inverse = unique_rows(np.ascontiguousarray(group.table[:, used]))
+        used = distinct_values(group.rank[group.rank >= 0]).tolist()
+        every = len(used) == group.table.shape[1]
+        table, _, self.inverse = unique_rows(group.table if every else group.table[:, used])
         self._column = {rank: table[:, i] for i, rank in enumerate(used)}
         self._layers = [(layer, self._pair(layer)) for layer in layers_of(group)]
 
