@@ -116,20 +116,36 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
         return _gather(operands[0], index, -2)
     # And keeps lanes where they are.
     operands = [_keep(a, b, lanes, -2) for a, b in zip(operands, before, strict=True)]
+    if isinstance(step, Words | Elements | GridReshape):
+        return operands[0]
+    if isinstance(step, Select | GatherSublanes | KeepElements):
+        return _by_pattern(step, operands, registers, lanes)
+    return _by_words(step, operands)
+
+
+def _by_pattern(
+    step: Select | GatherSublanes | KeepElements,
+    operands: list[Array],
+    registers: Array,
+    lanes: Array,
+) -> Array:
+    """Instructions that do something else in every place, as a mask or an index says."""
+    first = operands[0]
+    if isinstance(step, GatherSublanes):
+        return _gather(first, _of(step.index, registers, lanes), -3)
+    mask = _of(step.mask, registers, lanes)[..., None]
+    if isinstance(step, Select):
+        return np.where(mask, first, operands[1])
+    kept = mask >> np.arange(first.shape[-1]) * step.bits
+    return np.where(kept & 1, first, ZERO)
+
+
+def _by_words(step: Step, operands: list[Array]) -> Array:
+    """Instructions that do the same in all registers and lanes."""
     first = operands[0]
     match step:
-        case Words() | Elements() | GridReshape():
-            return first
         case SublaneShuffle():
-            shuffled = np.empty_like(first)
-            for sublane, row in enumerate(step.pattern):
-                which, row = divmod(row, SUBLANES)
-                shuffled[..., sublane, :, :] = operands[which][..., row, :, :]
-            return shuffled
-        case Select():
-            return np.where(_of(step.mask, registers, lanes)[..., None], first, operands[1])
-        case GatherSublanes():
-            return _gather(first, _of(step.index, registers, lanes), -3)
+            return _shuffle(operands, step.pattern)
         case ShiftLeft() | ShiftRight():
             result = np.full_like(first, ZERO)
             if isinstance(step, ShiftLeft):
@@ -137,25 +153,36 @@ def _step(step: Step, number: int, plan: Plan, part: Demand, operands: list[Arra
             else:
                 result[..., : -step.amount] = first[..., step.amount :]
             return result
-        case KeepElements():
-            mask = _of(step.mask, registers, lanes)[..., None]
-            kept = mask >> np.arange(first.shape[-1]) * step.bits
-            return np.where(kept & 1, first, ZERO)
         case Or():
-            second = operands[1]
-            both = np.where(first == second, first, UNDEFINED)
-            return np.where(first == ZERO, second, np.where(second == ZERO, first, both))
+            return _either(first, operands[1])
         case Unpack():
             return _unpack(first, step)
         case Pack():
-            stacked = np.stack(operands, -1)[..., 0, :]
-            if step.format == "interleaved":
-                return stacked
-            rows = np.moveaxis(stacked, -1, -3)
-            rows = rows.reshape(*rows.shape[:-3], SUBLANES, step.elements, rows.shape[-1])
-            return np.moveaxis(rows, -2, -1)
+            return _pack(operands, step)
         case _:
             raise TypeError(f"no meaning for {type(step).__name__}")
+
+
+def _shuffle(operands: list[Array], pattern: tuple[int, ...]) -> Array:
+    shuffled = np.empty_like(operands[0])
+    for sublane, row in enumerate(pattern):
+        which, row = divmod(row, SUBLANES)
+        shuffled[..., sublane, :, :] = operands[which][..., row, :, :]
+    return shuffled
+
+
+def _either(first: Array, second: Array) -> Array:
+    both = np.where(first == second, first, UNDEFINED)
+    return np.where(first == ZERO, second, np.where(second == ZERO, first, both))
+
+
+def _pack(operands: list[Array], step: Pack) -> Array:
+    stacked = np.stack(operands, -1)[..., 0, :]
+    if step.format == "interleaved":
+        return stacked
+    rows = np.moveaxis(stacked, -1, -3)
+    rows = rows.reshape(*rows.shape[:-3], SUBLANES, step.elements, rows.shape[-1])
+    return np.moveaxis(rows, -2, -1)
 
 
 def _renamed(

@@ -109,18 +109,30 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
     operands = [plan.values[o] for o in step.operands]
     renamed = origins(step, operands, value)
     if renamed is not None:
-        missing = np.ones(points.number.size, np.bool_)
-        for operand, origin in zip(step.operands, renamed, strict=True):
-            register = origin[points.place[0]]
-            there = register >= 0
-            missing &= ~there
-            yield operand, points.moved(register=register).only(there)
-        if missing.any():
-            yield -1, points.only(missing)
-        return
+        return _renamed(step, renamed, points)
+    if isinstance(step, Unpack | Pack | ShiftLeft | ShiftRight | KeepElements):
+        return _within_words(step, points, operands[0].elements)
+    if isinstance(step, TransposeBlocks):
+        return iter([(step.operands[0], _transposed(operands[0], value, points))])
+    return _by_words(step, points)
+
+
+def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[tuple[int, Points]]:
+    """Registers of operands, by their flat numbers; -1 is an undefined one."""
+    missing = np.ones(points.number.size, np.bool_)
+    for operand, origin in zip(step.operands, renamed, strict=True):
+        register = origin[points.place[0]]
+        there = register >= 0
+        missing &= ~there
+        yield operand, points.moved(register=register).only(there)
+    if missing.any():
+        yield -1, points.only(missing)
+
+
+def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
+    """Words that stay as they are, wherever they move within registers."""
     first, *_ = step.operands
     place = _, sublane, lane = points.place
-    packing = operands[0].elements
     match step:
         case SublaneShuffle():
             which, row = np.divmod(np.array(step.pattern)[sublane], SUBLANES)
@@ -136,17 +148,28 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
             yield first, points.moved(lane=step.index.at(*place))
         case GatherSublanes():
             yield first, points.moved(sublane=step.index.at(*place))
+        case Or():
+            yield first, points
+            yield step.operands[1], points
+        case _:
+            yield first, points
+
+
+def _within_words(
+    step: Unpack | Pack | ShiftLeft | ShiftRight | KeepElements, points: Points, packing: int
+) -> Iterator[tuple[int, Points]]:
+    """Elements that change their words, or their places in these; operands hold `packing`."""
+    first, *_ = step.operands
+    _, sublane, _ = points.place
+    match step:
         case ShiftLeft() | ShiftRight():
             amount = step.amount if isinstance(step, ShiftLeft) else -step.amount
             element = points.element - amount
             there = (element >= 0) & (element < packing)
             yield first, points.moved(element=element).only(there)
         case KeepElements():
-            kept = step.mask.at(*place) >> points.element * step.bits & 1
+            kept = step.mask.at(*points.place) >> points.element * step.bits & 1
             yield first, points.only(kept > 0)
-        case Or():
-            yield first, points
-            yield step.operands[1], points
         case Unpack() if step.format == "interleaved":
             yield first, points.moved(element=step.index)
         case Unpack():
@@ -159,10 +182,6 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
             alone = points.moved(sublane=sublane, element=0)
             for number, operand in enumerate(step.operands):
                 yield operand, alone.only(part == number)
-        case TransposeBlocks():
-            yield first, _transposed(operands[0], value, points)
-        case _:
-            yield first, points
 
 
 def _transposed(operand: Value, value: Value, points: Points) -> Points:
