@@ -101,10 +101,8 @@ def _as_one(move: Move, costs: Costs) -> Plan:
         rest = costs
         if stacking is not None and stacked is not None:
             rest = costs.below(stacking.worth(stacked.cost))
-        made = _plan(move, rest)
+        made = _as_words_or(move, rest)
         made = _composed(move, by_changing_rows(move, rest, plan, made.cost)) or made
-        if move.bits < 32 and _splits_rows(move) and _cuts_rows_anew(move):
-            made = _widened(move, rest.below(made.cost)) or made
     except Unsupported:
         if stacked is None:
             raise
@@ -114,6 +112,23 @@ def _as_one(move: Move, costs: Costs) -> Plan:
     if stacked is not None:
         return stacked if stacking.is_better(stacked, made) else made
     return _composed(move, stacking.better(plan, made)) or made
+
+
+def _as_words_or(move: Move, costs: Costs) -> Plan:
+    """The plan of `move` as a whole, or as words if these hold parts of rows that are cut anew.
+
+    The latter takes less time, and says what the other may cost.
+    """
+    wide = None
+    if move.bits < 32 and _splits_rows(move) and _cuts_rows_anew(move):
+        wide = _widened(move, costs)
+    if wide is None:
+        return _plan(move, costs)
+    try:
+        made = _plan(move, costs.below(wide.cost))
+    except Unsupported:
+        return wide
+    return made if made.cost < wide.cost else wide
 
 
 def _widened(move: Move, costs: Costs) -> Plan | None:
@@ -146,8 +161,6 @@ def _composed(move: Move, made: Plan | None) -> Plan | None:
 
 def _plan(move: Move, costs: Costs) -> Plan:
     """The plan of `move` as a whole."""
-    layout, shape = move.destination
-    grid = layout.grid_shape(shape)
     if _is_widened(move, costs):
         # Whatever else is tried costs many times as long, and finds little that is better.
         made = _widened(move, costs)
@@ -156,55 +169,85 @@ def _plan(move: Move, costs: Costs) -> Plan:
     anew = _cuts_rows_anew(move) and (_registers(move) > _SMALL or _sources(move) > _MANY_SOURCES)
     straight = by_chunks(move, costs) if anew else None
     if straight is not None and straight.cost <= _enough(move, costs):
-        if performs_at(straight, move, elements_to_check(move)):
+        if _is_straight(straight, move):
             return straight
-        _LOG.debug("strategy '%s' planned wrongly: %s", straight.how, move)
         straight = None
     try:
         found = trace(move, math.inf if straight is None else HUGE)
     except TooFine:
-        if straight is not None and performs_at(straight, move, elements_to_check(move)):
+        if straight is not None and _is_straight(straight, move):
             return straight
         straight, found = None, trace(move)
+    return _by_trace(move, found, costs, straight)
+
+
+def _is_straight(plan: Plan, move: Move) -> bool:
+    """Whether a plan by chunks, made in a regular way, moves a few elements as it should."""
+    if performs_at(plan, move, elements_to_check(move)):
+        return True
+    _LOG.debug("strategy '%s' planned wrongly: %s", plan.how, move)
+    return False
+
+
+def _by_trace(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan:
+    """The plan of what was `found`; one `straight` through it may be known."""
     if straight is None and _cuts_rows_anew(move) and found.register.size > _FINE:
         straight = by_chunks(move, costs)
     # Words that are the same in all lanes are in the right one anyway, and can be selected.
     spread = (
         all(source.column is None for source, _ in move.sources)
-        and whole_words(found, layout.packing) is not None
+        and whole_words(found, move.destination[0].packing) is not None
     )
     turned = by_aligning(move, costs, plan)
     if turned is None and not spread:
         turned = by_transposing(move, found, costs, plan)
+    made = None if turned is not None else _by_parts(move, found, costs, straight)
+    if made is not None:
+        return made
+    made = _searched(move, found, costs, turned, straight)
+    if spread:
+        made = _turned(move, found, costs, made) or made
+    if made is None:
+        raise _no_plan(move)
+    return made
+
+
+def _by_parts(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan | None:
+    """The plan of elements as words, or of registers that others repeat, if one is to be made."""
     many = _registers(move) * costs.copies > _MANY
     parted = many and scattered(move, found) and not is_paired(move, found)
-    if turned is None and (parted or _is_cut_finely(move, found)):
+    if parted or _is_cut_finely(move, found):
         made = _widened(move, costs)
         if made is not None:
             return made
-    made = None if turned is not None else _by_periods(move, found, costs, straight)
-    if made is not None and (straight is None or made.cost <= straight.cost):
-        return made
+    made = _by_periods(move, found, costs, straight)
+    if made is None or (straight is not None and made.cost > straight.cost):
+        return None
+    return made
+
+
+def _searched(
+    move: Move, found: Trace, costs: Costs, turned: Plan | None, straight: Plan | None
+) -> Plan | None:
+    """The cheapest plan that any strategy makes, or one of the two that are known."""
+    layout, shape = move.destination
     for slack in (1.0, math.inf):
         plans = Search(move, found, costs, slack, turned, straight).run()
         for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
             if best is straight:
-                good = performs_at(best, move, elements_to_check(move))
+                good = _is_straight(best, move)
             else:
                 # Transposes are put together of plans that were checked.
-                checked = corners(grid) if best is turned else None
+                checked = corners(layout.grid_shape(shape)) if best is turned else None
                 good = performs(best, move, found.starts, checked)
             if good:
-                return (_turned(move, found, costs, best) if spread else None) or best
+                return best
             # A bug of a strategy, which costs instructions but no correctness: look for plans
             # that this one stopped.
             _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
         if not plans:
             break
-    turned = _turned(move, found, costs) if spread else None
-    if turned is not None:
-        return turned
-    raise _no_plan(move)
+    return None
 
 
 def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -> Plan | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,9 +60,9 @@ def demand(plan: Plan, registers: Array, lanes: Array) -> Demand:
             along = np.roll(along, -step.amount)
         elif isinstance(step, GatherLanes):
             along = np.isin(ALL_LANES, distinct_values(step.index.array()[..., along]))
-        found = origins(step, operands, plan.values[made])
-        if found is not None and not mine.all():
-            found = [origin[mine] for origin in found]
+        found = None
+        if isinstance(step, _MOVING):
+            found = origins_of(step, operands, plan.values[made], np.nonzero(mine)[0])
         came[number] = found
         for place, operand in enumerate(step.operands):
             kept[operand] |= along
@@ -112,32 +113,67 @@ def origins(step: Step, operands: Sequence[Value], value: Value) -> list[Array] 
 
     None if register i of the result comes from register i of every operand.
     """
-    first = operands[0]
+    if isinstance(step, GridTake):
+        return [step.numbers()]
+    if not isinstance(step, _MOVING):
+        return None
+    return origins_of(step, operands, value, np.arange(value.registers))
+
+
+_MOVING = (GridTake, GridSlice, GridTranspose, GridBroadcast, GridConcat)
+
+
+def origins_of(
+    step: Step, operands: Sequence[Value], value: Value, registers: Array
+) -> list[Array] | None:
+    """`origins` of some registers of the result, in a time that depends on their number alone."""
+    grid = operands[0].grid
     match step:
         case GridTake():
-            return [step.numbers()]
+            return [step.numbers()[registers]]
         case GridSlice():
-            boxes = zip(step.offsets, step.sizes, step.strides, strict=True)
-            box = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
-            return [_numbers(first)[box].reshape(-1)]
+            strides = _strides(grid)
+            first = sum(o * s for o, s in zip(step.offsets, strides, strict=True))
+            strides = [n * s for n, s in zip(step.strides, strides, strict=True)]
+            return [_places(registers, value.grid, strides, first)]
         case GridTranspose():
-            return [_numbers(first).transpose(step.permutation).reshape(-1)]
+            strides = _strides(grid)
+            return [_places(registers, value.grid, [strides[d] for d in step.permutation], 0)]
         case GridBroadcast():
-            return [np.broadcast_to(_numbers(first), step.shape).reshape(-1)]
+            kept = [s if n > 1 else 0 for n, s in zip(grid, _strides(grid), strict=True)]
+            return [_places(registers, value.grid, [0] * (len(value.grid) - len(kept)) + kept, 0)]
         case GridConcat():
-            result: list[Array] = []
-            at = 0
-            for operand in operands:
-                origin = np.full(value.grid, -1)
-                extent = operand.grid[step.dim]
-                box = (slice(None),) * step.dim + (slice(at, at + extent),)
-                origin[box] = _numbers(operand)
-                result.append(origin.reshape(-1))
-                at += extent
-            return result
+            return list(_concatenated(operands, step.dim, value.grid, registers))
         case _:
             return None
 
 
-def _numbers(value: Value) -> Array:
-    return np.arange(value.registers).reshape(value.grid)
+def _strides(grid: Sequence[int]) -> list[int]:
+    """How far apart in row-major order the neighbours along every dimension are."""
+    return [math.prod(grid[d + 1 :]) for d in range(len(grid))]
+
+
+def _places(registers: Array, grid: Sequence[int], strides: Sequence[int], first: int) -> Array:
+    """Where the `registers` of `grid` are in another one, of whose `strides` this one has."""
+    result, left = np.full(registers.shape, first), registers
+    for extent, stride in zip(reversed(grid), reversed(strides), strict=True):
+        if extent > 1:
+            rest = left // extent
+            result += (left - rest * extent) * stride
+            left = rest
+    return result
+
+
+def _concatenated(
+    operands: Sequence[Value], dim: int, grid: Sequence[int], registers: Array
+) -> Iterator[Array]:
+    inner, at = math.prod(grid[dim + 1 :]), 0
+    row = registers // inner
+    outer = row // grid[dim]
+    along = row - outer * grid[dim]
+    for operand in operands:
+        extent = operand.grid[dim]
+        # From the first register of the operand in this row of the result to that in its own.
+        moved = registers - (outer * (grid[dim] - extent) + at) * inner
+        yield np.where((along >= at) & (along < at + extent), moved, -1)
+        at += extent

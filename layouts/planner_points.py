@@ -28,7 +28,7 @@ from pallasite.layouts.plan import (
     Unpack,
     Value,
 )
-from pallasite.layouts.planner_demand import origins
+from pallasite.layouts.planner_demand import origins_of
 from pallasite.layouts.planner_lines import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -107,7 +107,7 @@ def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
 def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tuple[int, Points]]:
     """The points of the operands, by value, that points of `value` come from; -1 is no value."""
     operands = [plan.values[o] for o in step.operands]
-    renamed = origins(step, operands, value)
+    renamed = origins_of(step, operands, value, points.place[0])
     if renamed is not None:
         return _renamed(step, renamed, points)
     if isinstance(step, Unpack | Pack | ShiftLeft | ShiftRight | KeepElements):
@@ -118,10 +118,9 @@ def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tupl
 
 
 def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[tuple[int, Points]]:
-    """Registers of operands, by their flat numbers; -1 is an undefined one."""
+    """Points of operands, in registers of other numbers; -1 is an undefined one."""
     missing = np.ones(points.number.size, np.bool_)
-    for operand, origin in zip(step.operands, renamed, strict=True):
-        register = origin[points.place[0]]
+    for operand, register in zip(step.operands, renamed, strict=True):
         there = register >= 0
         missing &= ~there
         yield operand, points.moved(register=register).only(there)

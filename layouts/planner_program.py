@@ -393,6 +393,4 @@ class Program(Budget):
             ]
         )
         values = (*self.values[: self.sources], *[self.values[v] for v in live])
-        return Plan(
-            self.sources, values, steps, number[result], self.bits, self._price(live), how
-        )
+        return Plan(self.sources, values, steps, number[result], self.bits, self._price(live), how)

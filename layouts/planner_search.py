@@ -150,7 +150,8 @@ class Search:
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        most = self._more if self._plans else math.inf
+        known = bool(self._plans) or costs.most < math.inf
+        most = self._more if known else math.inf
         program = Program(sources, move.bits, costs, limit, most)
         layout, shape = move.destination
         try:

@@ -76,7 +76,6 @@ class _Network:
     """Per stage and half: which outputs are computed, which are copies of the first or second."""
 
 
-
 def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
     """Plans `move` by bit exchanges, or declines."""
     if (move.displacement > 0).any() or not move.wanted.any():
