@@ -14,22 +14,33 @@ from functools import lru_cache
 import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner_batch import batch
 from pallasite.layouts.planner_check import corner_elements, corners, performs, performs_at
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_extend import extend
+from pallasite.layouts.planner_judge import (
+    FINE,
+    MANY_SOURCES,
+    cuts_rows_anew,
+    enough,
+    is_cut_finely,
+    is_widened,
+    registers,
+    source_registers,
+    splits_rows,
+)
 from pallasite.layouts.planner_lines import Array, distinct_values
 from pallasite.layouts.planner_periods import periods
 from pallasite.layouts.planner_program import Program
-from pallasite.layouts.planner_search import FEW_REGISTERS, HUGE, LARGE, SHORT, Search
+from pallasite.layouts.planner_search import FEW_REGISTERS, HUGE, LARGE, Search
 from pallasite.layouts.planner_split import by_axes, regrouped
 from pallasite.layouts.planner_trace import TooFine, Trace, check_replication, trace
 from pallasite.layouts.planner_words import whole_words
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies_change_rows import by_changing_rows
-from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
+from pallasite.layouts.strategies_flat import by_chunks, elements_to_check
 from pallasite.layouts.strategies_packed import scattered
 from pallasite.layouts.strategies_pairs import is_paired
 from pallasite.layouts.strategies_small_blocks import Stacking
@@ -38,29 +49,16 @@ from pallasite.layouts.strategies_transpose import (
     by_aligning,
     by_transposing,
     by_widening,
-    turns_lanes,
 )
-from pallasite.layouts.vector_layout import VectorLayout
 
 __all__ = ["Costs", "plan"]
 
-_VERY_LARGE, _LARGE_SLACK = 8192, 1.2
-"""How much dearer a plan of so many registers may be that is found at once."""
 _SLACK = 1.1
 """How much dearer a plan of few registers may be that turns out to be cheapest for all."""
 _MANY = 128
 """Destinations of more registers are planned for those that repeat."""
 _SMALL = 32
 """Destinations of so few registers are not taken apart into copies."""
-
-_FINE = 1 << 14
-"""Stretches of rows that are too many to look for plans without knowing another; or, of narrow
-elements, to look for several."""
-
-_MANY_SOURCES = 1024
-"""Rows of so many registers are cut anew at once, if it is judged to be cheap."""
-_FEW_ROWS, _MANY_ROWS = 16, 64
-"""Rows of so few are not cut anew through chunks; through words of their own, if that is best."""
 
 _SOME_STARTS = np.arange(0, LANES, 8)
 """Lanes at which plans are checked that are put together of checked ones."""
@@ -84,7 +82,7 @@ def plan(move: Move, costs: Costs) -> Plan:
 
 def _is_stacked_alike(move: Move, costs: Costs) -> bool:
     """Whether one of many copies, which was planned, may be stacked as well as all of them."""
-    found = batch(move) if _registers(move) > _SMALL else None
+    found = batch(move) if registers(move) > _SMALL else None
     if found is None:
         return False
     stackings = (Stacking.of(m, costs) for m in (move, found.core))
@@ -120,7 +118,7 @@ def _as_words_or(move: Move, costs: Costs) -> Plan:
     The latter takes less time, and says what the other may cost.
     """
     wide = None
-    if move.bits < 32 and _splits_rows(move) and _cuts_rows_anew(move):
+    if move.bits < 32 and splits_rows(move) and cuts_rows_anew(move):
         wide = _widened(move, costs)
     if wide is None:
         return _plan(move, costs)
@@ -161,14 +159,16 @@ def _composed(move: Move, made: Plan | None) -> Plan | None:
 
 def _plan(move: Move, costs: Costs) -> Plan:
     """The plan of `move` as a whole."""
-    if _is_widened(move, costs):
+    if is_widened(move, costs):
         # Whatever else is tried costs many times as long, and finds little that is better.
         made = _widened(move, costs)
         if made is not None:
             return made
-    anew = _cuts_rows_anew(move) and (_registers(move) > _SMALL or _sources(move) > _MANY_SOURCES)
+    anew = cuts_rows_anew(move) and (
+        registers(move) > _SMALL or source_registers(move) > MANY_SOURCES
+    )
     straight = by_chunks(move, costs) if anew else None
-    if straight is not None and straight.cost <= _enough(move, costs):
+    if straight is not None and straight.cost <= enough(move, costs):
         if _is_straight(straight, move):
             return straight
         straight = None
@@ -191,7 +191,7 @@ def _is_straight(plan: Plan, move: Move) -> bool:
 
 def _by_trace(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan:
     """The plan of what was `found`; one `straight` through it may be known."""
-    if straight is None and _cuts_rows_anew(move) and found.register.size > _FINE:
+    if straight is None and cuts_rows_anew(move) and found.register.size > FINE:
         straight = by_chunks(move, costs)
     # Words that are the same in all lanes are in the right one anyway, and can be selected.
     spread = (
@@ -214,9 +214,9 @@ def _by_trace(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> 
 
 def _by_parts(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan | None:
     """The plan of elements as words, or of registers that others repeat, if one is to be made."""
-    many = _registers(move) * costs.copies > _MANY
+    many = registers(move) * costs.copies > _MANY
     parted = many and scattered(move, found) and not is_paired(move, found)
-    if parted or _is_cut_finely(move, found):
+    if parted or is_cut_finely(move, found):
         made = _widened(move, costs)
         if made is not None:
             return made
@@ -263,87 +263,12 @@ def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -
     return turned
 
 
-def _cuts_rows_anew(move: Move, many: int = _FEW_ROWS) -> bool:
-    """Whether a reshape makes many rows of others, whose lengths do not fill registers."""
-    for step in move.steps:
-        if isinstance(step, Reshape) and step.shape and step.source_shape:
-            lengths = step.source_shape[-1], step.shape[-1]
-            whole = not any(length % LANES for length in lengths)
-            rows = max(math.prod(step.shape[:-1]), math.prod(step.source_shape[:-1]))
-            if lengths[0] != lengths[1] and not whole and rows > many:
-                return True
-    return False
-
-
-def _is_widened(move: Move, costs: Costs) -> bool:
-    """Whether narrow elements move as words, one by one."""
-    layouts = [layout for layout, _ in (*move.sources, move.destination)]
-    if move.bits == 32 or not all(la.is_native for la in layouts):
-        return False
-    if not _cuts_rows_anew(move, _MANY_ROWS) or _splits_rows(move):
-        return False
-    return not _is_joined_again(move, costs)
-
-
-def _splits_rows(move: Move) -> bool:
-    """Whether a reshape makes several rows of each, such that words hold parts of one row."""
-    step = move.steps[0] if len(move.steps) == 1 else None
-    if not isinstance(step, Reshape) or len(step.shape) < 2 or not step.source_shape:
-        return False
-    packing = 32 // move.bits
-    rows, part = step.shape[-2:]
-    return rows % packing == 0 and step.source_shape[-1] % (packing * part) == 0
-
-
-def _is_joined_again(move: Move, costs: Costs) -> bool:
-    """Whether a transpose joins what a reshape parts: neighbours in a word, or a whole matrix."""
-    ends = (*move.sources, move.destination)
-    native = all(la == VectorLayout.native(len(shape), la.bits) for la, shape in ends)
-    if native and len(move.steps) == 1:
-        return False
-    try:
-        found = trace(move, _FINE)
-    except TooFine:
-        return False
-    if move.bits in costs.transpose_bits and turns_lanes(move, found):
-        return True
-    return whole_words(found, move.destination[0].packing) is not None
-
-
-def _is_cut_finely(move: Move, found: Trace) -> bool:
-    """Whether narrow elements move as words because there is too much to look at otherwise."""
-    return move.bits < 32 and _cuts_rows_anew(move) and found.register.size > _FINE
-
-
-def _enough(move: Move, costs: Costs) -> float:
-    """What a plan of rows cut anew may cost that is found at once, not to search for others.
-
-    Rows that are short are put together in several ways, of which the best are hard to judge; and
-    where there are few, the search takes no time.
-    """
-    if not _cuts_rows_anew(move, _MANY_ROWS):
-        return 0.0
-    if move.sources[0][1][-1] <= SHORT and _sources(move) <= _MANY_SOURCES:
-        return 0.0
-    slack = _LARGE_SLACK if _registers(move) * costs.copies > _VERY_LARGE else 1.0
-    return slack * usual_cost(move, costs)
-
-
-def _sources(move: Move) -> int:
-    return sum(layout.register_count(shape) for layout, shape in move.sources)
-
-
-def _registers(move: Move) -> int:
-    layout, shape = move.destination
-    return layout.register_count(shape)
-
-
 def _by_copies(move: Move, costs: Costs) -> Plan | None:
     """The plan of one of many copies, for all of them."""
     other = regrouped(move)
-    if other is not None and _registers(other) > _SMALL:
+    if other is not None and registers(other) > _SMALL:
         return _as_other(move, other, costs)
-    found = batch(move) if _registers(move) > _SMALL else None
+    found = batch(move) if registers(move) > _SMALL else None
     if found is None:
         return None
     try:
@@ -352,12 +277,15 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
         return None
     wide = found.widen(one, costs)
     if wide is not None and (
-        _is_widened(found.core, costs) or _registers(found.core) > FEW_REGISTERS
+        is_widened(found.core, costs) or registers(found.core) > FEW_REGISTERS
     ):
         # Put together of what was checked; to check all of some copies would take longer.
         good = performs_at(wide, move, corner_elements(move))
     else:
-        good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
+        # All lanes that may differ were looked at in one copy, which may be very many.
+        starts = trace(found.core).starts
+        starts = starts if starts.size < _SOME_STARTS.size else _SOME_STARTS
+        good = wide is not None and performs(wide, move, starts, found.sample())
     if not good:
         _LOG.debug("no plan of %s copies: %s", found.copies, move)
         return None
@@ -406,7 +334,7 @@ def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
 
 def _by_axes(move: Move, costs: Costs) -> Plan | None:
     """Along the rows and along the lanes one after the other, if the block is large."""
-    if _registers(move) <= LARGE:
+    if registers(move) <= LARGE:
         return None
     plans: list[tuple[Plan, Array]] = []
     layout, shape = move.sources[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,9 +26,12 @@ from pallasite.layouts.plan import (
 )
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_demand import origins
-from pallasite.layouts.planner_lines import Array, distinct_values
+from pallasite.layouts.planner_lines import Array, first_places
 from pallasite.layouts.planner_periods import Periods
 from pallasite.layouts.planner_program import Program
+
+_LARGEST_KEY = 1 << 62
+"""Numbers that tell rows apart must be no larger."""
 
 
 def extend(plan: Plan, periods: Periods, grid: Sequence[int], costs: Costs) -> Plan | None:
@@ -56,6 +60,25 @@ def _counts_registers(step: Step) -> bool:
             return False
 
 
+@dataclass(frozen=True)
+class _Within:
+    """The members of kinds that are listed, one kind after the other."""
+
+    count: Array
+    """Per kind that is listed, its members."""
+    number: Array
+    """Per member, which of its kind it is."""
+
+    @classmethod
+    def of(cls, count: Array) -> _Within:
+        total = int(count.sum())
+        return cls(count, np.arange(total) - np.repeat(np.cumsum(count) - count, count))
+
+    def added_to(self, begin: Array) -> Array:
+        """Per member, its number behind what is said of its kind."""
+        return np.repeat(begin, self.count) + self.number
+
+
 class _Extension:
     """Registers made so far have numbers of their own, consecutive in each value of the program.
 
@@ -69,7 +92,7 @@ class _Extension:
         self._order = np.argsort(periods.kind, kind="stable")
         self._members = np.bincount(periods.kind)
         self._first = np.cumsum(self._members) - self._members
-        self._numbers: list[Array] = []
+        self._numbers = np.empty(0, np.int64)
         self._length = 0
         self._made: list[int] = []
         self._starts: list[int] = [0]
@@ -91,7 +114,9 @@ class _Extension:
             else:
                 self._step(step, wanted[made])
         kinds = np.arange(self._members.size)
-        last = self._all(self._begin[plan.result][self._periods.model, kinds], kinds)
+        last = self._all(
+            self._begin[plan.result][self._periods.model, kinds], _Within.of(self._members)
+        )
         numbers = np.empty_like(last)
         numbers[self._order] = last
         result = program.elements(self._registers(numbers, plan.values[plan.result].elements))
@@ -117,25 +142,20 @@ class _Extension:
         program, periods = self._program, self._periods
         register, kind = np.nonzero(wanted)
         shift = periods.shift[number][self._order]
-        moved = np.repeat(register, self._members[kind]) + shift[self._everyone(kind)]
+        everyone = _Within.of(self._members[kind])
+        places = everyone.added_to(self._first[kind])
+        moved = np.repeat(register, everyone.count) + shift[places]
         # Beyond the source is only what does not matter.
         moved = np.clip(moved, 0, program.size(number) - 1)
         self._record(program.flat(number), moved, wanted)
 
-    def _everyone(self, kind: Array) -> Array:
-        """The members of kinds, as places in `_order`."""
-        count = self._members[kind]
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        return np.repeat(self._first[kind], count) + within
-
-    def _all(self, begin: Array, kind: Array) -> Array:
+    def _all(self, begin: Array, everyone: _Within) -> Array:
         """What begins at `begin` of `_numbers`, for all members of kinds."""
-        if len(self._numbers) > 1:
-            self._numbers = [np.concatenate(self._numbers)]
-        count = self._members[kind]
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        every = np.repeat(begin, count)
-        return np.where(every < 0, -1, self._numbers[0][np.maximum(every, 0) + within])
+        numbers = self._numbers
+        if (begin >= 0).all():
+            return numbers[everyone.added_to(begin)]
+        every = np.repeat(begin, everyone.count)
+        return np.where(every < 0, -1, numbers[np.maximum(every, 0) + everyone.number])
 
     def _record(self, made: int, places: Array, wanted: Array) -> None:
         """Registers `places` of the flat value `made` stand for what is `wanted`, in its order."""
@@ -143,8 +163,13 @@ class _Extension:
         count = self._members[np.nonzero(wanted)[1]]
         begin[wanted] = self._length + np.cumsum(count) - count
         self._begin.append(begin)
-        self._numbers.append(self._starts[-1] + places)
-        self._length += places.size
+        before, self._length = self._length, self._length + places.size
+        if self._length > self._numbers.size:
+            # Room for as much again, so that little is copied how often ever this happens.
+            grown = np.empty(2 * self._length, np.int64)
+            grown[:before] = self._numbers[:before]
+            self._numbers = grown
+        np.add(places, self._starts[-1], out=self._numbers[before : self._length])
         self._made.append(made)
         self._starts.append(self._starts[-1] + self._program.size(made))
 
@@ -163,7 +188,9 @@ class _Extension:
         program = self._program
         starts = np.array(self._starts)
         piece = np.searchsorted(starts, numbers, side="right") - 1
-        used = distinct_values(piece[numbers >= 0]).tolist()
+        used = np.nonzero(np.bincount(piece + 1, minlength=1)[1:])[0].tolist()
+        if len(used) == 1 and (piece >= 0).all():
+            return program.take(self._made[used[0]], numbers - starts[used[0]])
         # Undefined registers are taken from any that are alike.
         alike = (m for m, v in enumerate(self._made) if program.values[v].elements == elements)
         used = used or [next(alike)]
@@ -178,8 +205,8 @@ class _Extension:
         if not wanted.any():
             self._begin.append(np.full(wanted.shape, -1))
             return
-        register, kind = np.nonzero(wanted)
-        columns = [self._all(self._begin[o][register, kind], kind) for o in step.operands]
+        everyone = _Within.of(self._members[np.nonzero(wanted)[1]])
+        columns = [self._all(self._begin[o][wanted], everyone) for o in step.operands]
         places, first = _distinct(columns)
         operands = [
             self._registers(c[first], self._plan.values[o].elements)
@@ -190,11 +217,13 @@ class _Extension:
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     """Which of the different rows each one is, and where these occur first, in ascending order."""
-    key = columns[0]
+    key, extent = columns[0], int(columns[0].max()) + 2
     for column in columns[1:]:
-        _, key = np.unique(key, return_inverse=True)
-        key = key * (int(column.max()) + 2) + column + 1
-    _, first, places = np.unique(key, return_index=True, return_inverse=True)
+        more = int(column.max()) + 2
+        if extent * more > _LARGEST_KEY:
+            key, extent = first_places(key)[1], key.size
+        key, extent = key * more + column + 1, extent * more
+    first, places = first_places(key)
     return places, first
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, first_places
 from pallasite.layouts.planner_trace import Trace
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -119,19 +119,12 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
     if len(rows) < 2:
         return rows, np.arange(len(rows)), np.arange(len(rows))
     hashes = rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1])
-    # `np.unique` by hand, which takes twice as long.
-    ascending = hashes.argsort(kind="stable")
-    ordered = hashes[ascending]
-    new = np.ones(ordered.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    first = ascending[new]
+    first, inverse = first_places(hashes)
     order = first.argsort()
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    inverse = np.empty_like(ascending)
-    inverse[ascending] = rank[new.cumsum() - 1]
     first = first[order]
-    return rows[first], first, inverse
+    return rows[first], first, rank[inverse]
 
 
 @lru_cache(maxsize=64)
@@ -145,17 +138,25 @@ def _hash_weights(count: int) -> Array:
 
 def whole_words(found: Trace, packing: int) -> WordMove | None:
     """The move of words that a trace describes, if all elements of every word stay together."""
-    n, rows, k = found.register.shape
-    if found.slopes[:2] != (0, 0):
+    along = found.slopes[:2] != (0, 0)
+    if along and found.slopes[1] % packing:
         found = found.words()
-        k = found.register.shape[2]
+    if packing > 1:
+        joined = _joined(found, packing)
+        if joined is None:
+            return None
+        found = joined
+    if along:
+        found = found.words()
+    return WordMove(found.starts, found.register, found.row, found.lane, found.slopes[2])
+
+
+def _joined(found: Trace, packing: int) -> Trace | None:
+    """Of words what `found` says of their elements, which advance alike along every segment."""
+    n, rows, k = found.register.shape
     shape = (n, rows // packing, packing, k)
     register, row, lane = (f.reshape(shape) for f in (found.register, found.row, found.lane))
     wanted = register >= 0
-    if packing == 1:
-        return WordMove(
-            found.starts, register[:, :, 0], row[:, :, 0], lane[:, :, 0], found.slopes[2]
-        )
     element = np.arange(packing)[None, None, :, None]
     if (wanted & (row % packing != element)).any():
         return None
@@ -166,7 +167,8 @@ def whole_words(found: Trace, packing: int) -> WordMove | None:
         if (wanted & (field != one)).any():
             return None
         fields.append(np.where(wanted.any(2), one[:, :, 0], -1))
-    return WordMove(found.starts, fields[0], fields[1], fields[2], found.slopes[2])
+    slopes = (found.slopes[0], found.slopes[1] // packing, found.slopes[2])
+    return Trace(found.starts, fields[0], fields[1], fields[2], slopes, found.walked)
 
 
 def rows_of(move: WordMove) -> Array:
