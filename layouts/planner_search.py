@@ -150,8 +150,7 @@ class Search:
         if floor > limit:
             return
         sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
-        known = bool(self._plans) or costs.most < math.inf
-        most = self._more if known else math.inf
+        most = self._more if self._plans else math.inf
         program = Program(sources, move.bits, costs, limit, most)
         layout, shape = move.destination
         try:

@@ -11,6 +11,11 @@ import pytest
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import (
     GatherLanes,
+    GridBroadcast,
+    GridConcat,
+    GridSlice,
+    GridTake,
+    GridTranspose,
     Or,
     Plan,
     RotateLanes,
@@ -20,10 +25,11 @@ from pallasite.layouts.plan import (
     SublaneShuffle,
     TransposeBlocks,
     Unpack,
+    Value,
 )
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.planner_check import corner_elements, performs, performs_at
-from pallasite.layouts.planner_demand import ALL_LANES
+from pallasite.layouts.planner_demand import ALL_LANES, origins, origins_of
 from pallasite.layouts.planner_fields import Field, Mask
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
@@ -122,3 +128,41 @@ def test_index_registers_by_table():
 
 def test_a_table_of_one_is_none():
     assert Field.by_table((1, 8, 0, 1), 128, np.zeros(4, np.int64)) == Field((1, 0, 0, 1), (), 128)
+
+
+GRID = Value((3, 4, 5), 1)
+RENAMED = {
+    "slice": (GridSlice((0,), (1, 0, 1), (2, 2, 2), (1, 3, 2)), [GRID]),
+    "transpose": (GridTranspose((0,), (2, 0, 1)), [GRID]),
+    "broadcast": (GridBroadcast((0,), (2, 4, 3, 5)), [Value((4, 1, 5), 1)]),
+    "concat": (GridConcat((0, 1, 2), 1), [GRID, Value((3, 1, 5), 1), GRID]),
+    "take": (GridTake.of(0, np.array([7, -1, 59, 0]), (4,)), [GRID]),
+}
+
+
+@pytest.mark.parametrize(("step", "operands"), RENAMED.values(), ids=RENAMED)
+def test_registers_come_from_where_numpy_says(step: Step, operands: list[Value]):
+    numbers = [np.arange(v.registers).reshape(v.grid) for v in operands]
+    match step:
+        case GridSlice():
+            expected = [numbers[0][1:3, 0:4:3, 1:4:2]]
+        case GridTranspose():
+            expected = [numbers[0].transpose(step.permutation)]
+        case GridBroadcast():
+            expected = [np.broadcast_to(numbers[0], step.shape)]
+        case GridTake():
+            expected = [step.numbers()]
+        case _:
+            expected = [
+                np.concatenate([x if i == j else x * 0 - 1 for j, x in enumerate(numbers)], 1)
+                for i in range(len(numbers))
+            ]
+    value = operands[0].on(expected[0].shape)
+    flat = [e.reshape(-1) for e in expected]
+    found = origins(step, operands, value)
+    assert found is not None
+    np.testing.assert_array_equal(np.stack(found), np.stack(flat))
+    some = np.array([3, 1, 2, 3])
+    found = origins_of(step, operands, value, some)
+    assert found is not None
+    np.testing.assert_array_equal(np.stack(found), np.stack([f[some] for f in flat]))

@@ -152,7 +152,7 @@ def test_a_search_may_end_at_any_step(steps: int, monkeypatch: pytest.MonkeyPatc
         count = layout.register_count(shape)
         return program.rotate_lanes(program.take(x, np.zeros(count, np.int64)), 1)
 
-    for module in ("planner", "planner_search"):
+    for module in ("planner_judge", "planner_search"):
         monkeypatch.setattr(f"pallasite.layouts.{module}.usual_cost", lambda *_: 0.0)
     monkeypatch.setattr("pallasite.layouts.planner_search.solve", turned)
     monkeypatch.setattr("pallasite.layouts.planner_search._STEPS", steps)
