@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of, set_form
 from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_trace import trace
 from pallasite.lowering.pipelines import steps
 from pallasite.targets import get_target
 
@@ -106,6 +106,15 @@ def by_size() -> str:
     return table(header, rows)
 
 
+def _forget() -> None:
+    """Empties every cache of the planner, those of its parts included."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pallasite.layouts."):
+            for cached in list(vars(module).values()):
+                if (clear := getattr(cached, "cache_clear", None)) is not None:
+                    clear()
+
+
 def planning() -> str:
     """Plans of odd movements, nothing of them being known, and the slowest of each family."""
     costs = Costs.of(get_target(TARGET))
@@ -113,8 +122,7 @@ def planning() -> str:
     for family, element, move in odd_moves(ODD):
         taken: list[float] = []
         for _ in range(REPEATS):
-            plan.cache_clear()
-            trace.cache_clear()
+            _forget()
             gc.collect()
             began = time.process_time()
             try:

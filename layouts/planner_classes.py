@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner_lines import Array, first_places
 from pallasite.layouts.planner_words import unique_rows
 
 
@@ -34,12 +34,13 @@ def ranked(register: Array) -> tuple[Array, Array]:
     n = len(register)
     flat = register.reshape(n, -1)
     big = int(flat.max(initial=-1)) + 2
-    keys, inverse = np.unique(flat + 1 + np.arange(n)[:, None] * big, return_inverse=True)
+    numbered = (flat + 1 + np.arange(n)[:, None] * big).reshape(-1)
+    first, inverse = first_places(numbered)
+    keys = numbered[first]
     owner, source = keys // big, keys % big - 1
     real = source >= 0
     count = np.bincount(owner[real], minlength=n)
-    first = np.concatenate([[0], np.cumsum(count)[:-1]])
-    position = np.cumsum(real) - 1 - first[owner]
+    position = np.cumsum(real) - 1 - (np.cumsum(count) - count)[owner]
     rank = np.where(real, position, -1)[inverse.reshape(flat.shape)]
     table = np.full((n, max(int(count.max(initial=0)), 1)), -1)
     table[owner[real], position[real]] = source[real]
