@@ -238,6 +238,17 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
+    """libtpu 0.0.51: one dimension, of the last two; JAX makes no other gathers."""
+    dims, rank = list(op.dimensions.get_values()), op.source.type.get_num_dims()
+    if len(dims) != 1 or dims[0] < rank - 2:
+        raise refusal(
+            op, "gather-form", f"a gather along {dims} of {op.source.type} is not supported",
+            "registers gather along lanes or sublanes",
+            "gather along one of the last two dimensions, one at a time",
+        )  # fmt: skip
+
+
 def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
     """The gather unit reads one register at a time, so the dimension must lie within one."""
     source = op.source.type
@@ -296,7 +307,7 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
 
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
-    tpu.DynamicGatherOp: (_flat, _gather_width, _gather_extent),
+    tpu.DynamicGatherOp: (_flat, _gather_form, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat,),
     tpu.IotaOp: (_flat, _half_word_iota),
 }  # fmt: skip

@@ -88,7 +88,7 @@ def test_narrow_integers_cross_branches_and_are_cast() -> None:
     )
 
 
-def gather(shape: str, dim: int, index: str) -> str:
+def gather(shape: str, dim: int | str, index: str) -> str:
     dims = shape.rpartition("x")[0]
     indices = f"{dims}x{index}"
     return kernel(
@@ -105,6 +105,13 @@ def test_gathers_read_one_register() -> None:
     check(gather("8x256xf32", 0, "i32"))
     beyond(gather("16x128xf32", 0, "i32"), "gather-extent")
     beyond(gather("8x256xf32", 1, "i32"), "gather-extent", "v6e")
+
+
+def test_gathers_go_along_one_of_the_last_two_dimensions() -> None:
+    check(gather("2x8x128xf32", 1, "i32"))
+    for dims in ("0, 1", "0, 2", "0"):
+        beyond(gather("2x8x128xf32", dims, "i32"), "gather-form")
+    beyond(gather("8x128xi8", "0, 1", "i8"), "gather-form", "v6e")
 
 
 def test_narrow_gathers_by_generation() -> None:
