@@ -4,7 +4,15 @@ from __future__ import annotations
 
 _REFS = "keep the array in a ref and read a part of it: ref[pl.ds(start, size)]"
 _OUTSIDE = "compute it outside of the kernel"
-_SCAN = "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones"
+EXACTLY = "with precision=lax.Precision.HIGHEST, else float32 is rounded to bfloat16"
+_SCAN = (
+    "unroll it with lax.fori_loop over rows, or multiply with a triangular matrix of ones, "
+    + EXACTLY
+)
+REVERSING = (
+    "multiply with a permutation matrix, " + EXACTLY,
+    "up to 128 lanes or 8 rows: jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
+)
 _EXTREMES = "go through the rows with lax.fori_loop and {}"
 _WINDOWS = "write it as shifted slices of a ref"
 INDEXED_REFS = (
@@ -26,7 +34,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "dynamic_update_slice": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
     "scatter": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
     "scatter-add": ("store to a part of a ref: ref[pl.ds(start, size)] += x",),
-    "rev": ("multiply with a permutation matrix, or gather with jnp.take_along_axis",),
+    "rev": REVERSING,
     "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
     "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),
     "cumsum": (_SCAN, "jnp.piecewise and jnp.nonzero sum so: nest jnp.where"),
@@ -37,7 +45,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "reduce_prod": ("reduce the logarithms with jnp.sum, or multiply in a loop",),
     "reduce_xor": ("reduce in a loop over rows with ^",),
     "reduce": ("use jnp.sum, jnp.max, jnp.min, jnp.any or jnp.all",),
-    "fft": (_OUTSIDE, "small transforms are matrix products: jnp.dot with a DFT matrix"),
+    "fft": (_OUTSIDE, "small transforms are products with a DFT matrix, " + EXACTLY),
     "real": ("keep real and imaginary parts in arrays of their own",),
     "imag": ("keep real and imaginary parts in arrays of their own",),
     "complex": ("keep real and imaginary parts in arrays of their own",),

@@ -289,6 +289,21 @@ def counts_axes_rightly(x: Any, o: Any) -> None:
     o[...] = x[...] + pl.program_id(0)
 
 
+def reverses(x: Any, o: Any) -> None:
+    o[...] = x[::-1]
+
+
+def reverses_rightly(x: Any, o: Any) -> None:
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, (8, 8), d) for d in (0, 1))
+    reversal = (row + column == 7).astype(x.dtype)
+    o[...] = jnp.dot(reversal, x[...], precision=jax.lax.Precision.HIGHEST)
+
+
+def reverses_by_gather(x: Any, o: Any) -> None:
+    rows = 7 - jax.lax.broadcasted_iota(jnp.int32, x.shape, 0)
+    o[...] = jnp.take_along_axis(x[...], rows, 0, mode="promise_in_bounds")
+
+
 WRONG: list[tuple[Body, str, str, Body]] = [
     (decides, "Python decides", "jnp.where", decides_rightly),
     (combines, "for whole vectors", "&, | and ~", combines_rightly),
@@ -323,5 +338,6 @@ WRONG: list[tuple[Body, str, str, Body]] = [
     (loads_some, "size of what is loaded", "jnp.where(index < n", loads_some_rightly),
     (counts_axes, "counted from 0", "grid=(n,)", counts_axes_rightly),
     (names_axes, "counted, from 0", "pl.program_id(0)", counts_axes_rightly),
+    (reverses, "read forwards", "Precision.HIGHEST", reverses_rightly),
     (sizes, "shape of a vector", "mask the rest", adds_rightly),
 ]

@@ -24,6 +24,8 @@ from .mistaken_kernels import (  # noqa: E402
     Body,
     adds_refs,
     adds_rightly,
+    reverses_by_gather,
+    reverses_rightly,
 )
 
 pytestmark = pytest.mark.jax
@@ -113,6 +115,14 @@ def test_the_line_the_rule_and_what_to_write(
     assert int(line) in {number for *_, number in wrong.__code__.co_lines()}
     with simulate():
         jax.block_until_ready(call(right))
+
+
+@pytest.mark.parametrize("body", [reverses_rightly, reverses_by_gather])
+def test_what_is_to_be_written_rounds_nothing(body: Body) -> None:
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((8, 128)), jnp.float32)
+    with simulate():
+        reversed_rows = pl.pallas_call(body, out_shape=x)(x)
+    np.testing.assert_array_equal(reversed_rows, x[::-1])
 
 
 def test_parameters_are_counted() -> None:

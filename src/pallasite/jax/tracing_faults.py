@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import jax
 
+from pallasite.frontend.jaxprs.advice import REVERSING
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -341,7 +343,7 @@ FAULTS = (
         ValueError,
         r"slice must have a step >= 1",
         "a ref is read forwards",
-        ("multiply the value with a permutation matrix, or gather with jnp.take_along_axis",),
+        REVERSING,
     ),
     Fault(
         ValueError,
