@@ -67,6 +67,8 @@ def broken_type_rule(type: Attribute) -> str | None:
                 )
             if any(size < 1 for tile in tiling.tiles for size in tile):
                 return f"tiles have positive sizes, got {memref}"
+            if not tiling.nested:
+                return f"tiles consist of whole smaller ones, got {memref}"
     return None
 
 

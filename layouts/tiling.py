@@ -34,6 +34,18 @@ class Tiling:
         """The first tile level, () if there is none."""
         return self.tiles[0] if self.tiles else ()
 
+    @property
+    def nested(self) -> bool:
+        """Whether smaller tiles cut larger ones into whole ones, so that no two elements meet."""
+        extents = [0] * len(self.strides)
+        for tile in self.tiles:
+            outer = len(extents) - len(tile)
+            if outer < 0 or any(n % size for n, size in zip(extents[outer:], tile, strict=True)):
+                return False
+            cut = [n // size for n, size in zip(extents[outer:], tile, strict=True)]
+            extents = [*extents[:outer], *cut, *tile]
+        return True
+
     def tile_of(self, dim: int) -> int:
         """Elements of dimension `dim` inside one first-level tile; 1 for dimensions outside it."""
         inner = dim - (len(self.strides) - len(self.first))
@@ -124,8 +136,8 @@ def native_tiling(shape: Sequence[int], bits: int) -> Tiling:
     """
     p = packing(bits)
     if len(shape) <= 1:
-        return _with_packing(shape, (SUBLANES * LANES * p,), bits)
-    return _with_packing(shape, (SUBLANES * p, LANES), bits)
+        return packed_tiling(shape, (SUBLANES * LANES * p,), bits)
+    return packed_tiling(shape, (SUBLANES * p, LANES), bits)
 
 
 def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: bool) -> Tiling:
@@ -150,16 +162,22 @@ def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: 
         while factor < min(rows, normal):
             factor *= 2
     if len(shape) == 1:
-        return _with_packing(shape, (factor * LANES,), bits)
-    return _with_packing(shape, (factor, LANES), bits)
+        return packed_tiling(shape, (factor * LANES,), bits)
+    return packed_tiling(shape, (factor, LANES), bits)
 
 
-def _with_packing(shape: Sequence[int], tile: tuple[int, ...], bits: int) -> Tiling:
+def packed_tiling(shape: Sequence[int], tile: tuple[int, ...], bits: int) -> Tiling:
+    """Contiguous tiles of 1 or 2 dimensions, with the tiles of words in them."""
+    return Tiling((tile, *word_tiles(len(tile), bits)), contiguous_strides(shape, tile))
+
+
+def word_tiles(rank: int, bits: int) -> tuple[tuple[int, ...], ...]:
+    """The tiles inside of a first one of `rank` dimensions, in memory that registers are loaded
+    from: a word holds elements of rows below each other (spec/tpu_dialect.md section 2.2)."""
     p = packing(bits)
-    tiles: tuple[tuple[int, ...], ...] = (tile,)
-    if p > 1:
-        tiles = (tile, (p, 1)) if len(tile) == 2 else (tile, (LANES,), (p, 1))
-    return Tiling(tiles, contiguous_strides(shape, tile))
+    if p == 1:
+        return ()
+    return ((p, 1),) if rank == 2 else ((LANES,), (p, 1))
 
 
 def squeezed(tiling: Tiling, shape: tuple[int, ...], target: tuple[int, ...]) -> Tiling | None:

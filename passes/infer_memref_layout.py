@@ -34,7 +34,13 @@ from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling, squeezed
+from pallasite.layouts.tiling import (
+    Tiling,
+    contiguous_strides,
+    infer_tiling,
+    packed_tiling,
+    squeezed,
+)
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.known_sizes import know_sizes
 from pallasite.passes.parts_of_tiles import (
@@ -60,9 +66,7 @@ def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
     The compiler's own tiles are several such rows one behind the other, so the physical order is
     the same; but slices of any whole number of rows are whole tiles only with these.
     """
-    tile, p = (LANES * packing(bits),), packing(bits)
-    tiles: tuple[tuple[int, ...], ...] = (tile, (LANES,), (p, 1)) if p > 1 else (tile,)
-    return Tiling(tiles, contiguous_strides(shape, tile))
+    return packed_tiling(shape, (LANES * packing(bits),), bits)
 
 
 def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
@@ -71,10 +75,7 @@ def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
         return flat_tiling(shape, bits) if shape else Tiling((), ())
     p = packing(bits)
     rows = p if single_rows else _tile_rows(shape[-2], p)
-    tiles: tuple[tuple[int, ...], ...] = ((rows, LANES),)
-    if p > 1:
-        tiles = (*tiles, (p, 1))
-    return Tiling(tiles, contiguous_strides(shape, (rows, LANES)))
+    return packed_tiling(shape, (rows, LANES), bits)
 
 
 def _tile_rows(rows: int, p: int) -> int:

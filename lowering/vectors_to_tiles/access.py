@@ -28,7 +28,7 @@ from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.registers import STEPS
 from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling
+from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.boxes import Accessed, accessed
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -87,6 +87,13 @@ def access(
     if tiling is None:
         raise c.unsupported(op, "untiled-memref", f"{kind} has no tiled layout")
     bits = bit_width(kind.element_type)
+    if tiling.tiles[1:] != word_tiles(len(tiling.first), bits):
+        raise c.unsupported(
+            op, "memory-tiling",
+            f"cannot load registers of {kind.element_type} from tiles {tiling}",
+            f"a word holds {packing(bits)} of them, of rows below each other",
+            "leave the layout of the buffer out: lowering finds one",
+        )  # fmt: skip
     if len(shape) == 1:
         return _flat_access(op, memref, indices[0], shape[0], tiling, bits, c)
     return _matrix_access(op, memref, indices, shape, tiling, bits, c)
