@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pytest import MonkeyPatch
@@ -134,10 +135,12 @@ SQUEEZED = kernel(
 
 @fault("infer-memref-layout", BIG)
 def tiles_of_a_buffer_overlap(patch: MonkeyPatch) -> None:
-    def strides(shape: Any, tile: Any) -> tuple[int, ...]:
-        return tuple(1 for _ in shape)
+    right = infer_memref_layout.packed_tiling
 
-    patch.setattr(infer_memref_layout, "contiguous_strides", strides)
+    def tiling(shape: Any, *rest: Any) -> Any:
+        return replace(right(shape, *rest), strides=tuple(1 for _ in shape))
+
+    patch.setattr(infer_memref_layout, "packed_tiling", tiling)
 
 
 @fault("infer-memref-layout", SQUEEZED)
