@@ -43,7 +43,7 @@ from pallasite.dialects.kernel import (
     FORM,
     Call,
     call_of,
-    describe_kernel,
+    checked_kernel,
     kernel_function,
 )
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
@@ -133,7 +133,7 @@ def _memories(module: ModuleOp, call: Call) -> list[str | None]:
     func = kernel_function(module)
     if func is None:
         return [None] * len(call.operands)
-    kernel = describe_kernel(func)
+    kernel = checked_kernel(func)
     arguments = (*kernel.prefetch, *kernel.operands)
     spaces = [memory_space(argument.type) for argument in arguments]
     # The call passes the sizes of the grid that the kernel learns when it runs before all else.

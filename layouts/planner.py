@@ -282,10 +282,7 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
         # Put together of what was checked; to check all of some copies would take longer.
         good = performs_at(wide, move, corner_elements(move))
     else:
-        # All lanes that may differ were looked at in one copy, which may be very many.
-        starts = trace(found.core).starts
-        starts = starts if starts.size < _SOME_STARTS.size else _SOME_STARTS
-        good = wide is not None and performs(wide, move, starts, found.sample())
+        good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
     if not good:
         _LOG.debug("no plan of %s copies: %s", found.copies, move)
         return None

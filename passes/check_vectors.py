@@ -207,7 +207,8 @@ def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _gather(op: tpu.DynamicGatherOp, target: Target) -> None:
+def gather_unit(op: tpu.DynamicGatherOp, target: Target) -> None:
+    """Raises `Unsupported` for a gather along sublanes on a chip whose units do lanes only."""
     rank = len(op.source.type.get_shape())
     if (rank - 2) in op.dimensions.get_values() and not target.sublane_gather:
         raise refusal(
@@ -238,8 +239,9 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
-    """libtpu 0.0.51: one dimension, of the last two; JAX makes no other gathers."""
+def gather_form(op: tpu.DynamicGatherOp, target: Target) -> None:
+    """Raises `Unsupported` but for one dimension, of the last two: neither libtpu 0.0.51 nor our
+    lowering takes others, and JAX makes none."""
     dims, rank = list(op.dimensions.get_values()), op.source.type.get_num_dims()
     if len(dims) != 1 or dims[0] < rank - 2:
         raise refusal(
@@ -307,7 +309,7 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
 
 REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
-    tpu.DynamicGatherOp: (_flat, _gather_form, _gather_width, _gather_extent),
+    tpu.DynamicGatherOp: (_flat, gather_form, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat,),
     tpu.IotaOp: (_flat, _half_word_iota),
 }  # fmt: skip
@@ -347,7 +349,7 @@ COMPUTE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys(_SINGLE_FLOATS, (_floats(Float32Type),)),
     **dict.fromkeys(_NO_FLOATS, (_floats(),)),
     math.TruncOp: (_truncation,),
-    tpu.DynamicGatherOp: (_gather,),
+    tpu.DynamicGatherOp: (gather_unit,),
     tpu.StochasticConvertOp: (_stochastic_rounding,),
     vector.ExtractOp: (scalar_rule,),
     vector.MultiReductionOp: (_reduction,),

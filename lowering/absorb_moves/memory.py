@@ -19,7 +19,7 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.lowering.vectors_to_tiles.boxes import accessed
+from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
 from pallasite.passes.accesses import accessed_shape
 from pallasite.passes.divisibility import constant_of, remainder

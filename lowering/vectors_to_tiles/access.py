@@ -30,7 +30,7 @@ from pallasite.dialects.types import bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.boxes import Accessed, accessed
+from pallasite.lowering.boxes import Accessed, accessed
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.passes.divisibility import constant_of, remainder
 

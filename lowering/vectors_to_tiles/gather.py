@@ -14,6 +14,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
+from pallasite.passes.check_vectors import gather_form, gather_unit
 
 
 def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:
@@ -55,20 +56,10 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
 def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
     """`take_along_axis` along lanes or sublanes."""
     source, index, result = op.operands[0], op.operands[1], op.results[0]
-    dims = [int(d) for d in op.dimensions.get_values()]
+    gather_form(op, c.target)
+    gather_unit(op, c.target)
     rank = len(shape_of(source))
-    if len(dims) != 1 or dims[0] < rank - 2:
-        raise c.unsupported(
-            op, "gather-form", f"a gather along {dims} of {source.type} is not supported",
-            "registers gather along lanes or sublanes",
-            "gather along one of the last two dimensions, one at a time",
-        )  # fmt: skip
-    lanes = dims[0] == rank - 1
-    if not lanes and not c.target.sublane_gather:
-        raise c.unsupported(
-            op, "sublane-gather", f"{c.target.name} cannot gather along sublanes",
-            "its cross-lane unit gathers along lanes only", "transpose, gather along lanes",
-        )  # fmt: skip
+    lanes = op.dimensions.get_values()[0] == rank - 1
     element = element_of(source)
     gathered = gather(words(source, c).grid, words(index, c).grid, lanes, c)
     made = Tiled(gathered, VectorLayout.native(rank, 32), shape_of(result))

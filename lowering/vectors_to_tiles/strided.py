@@ -15,8 +15,8 @@ from pallasite.dialects import tpu
 from pallasite.dialects.types import bit_width, element_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.access import Access, access
-from pallasite.lowering.vectors_to_tiles.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
