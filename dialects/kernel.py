@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
@@ -306,16 +306,15 @@ def describe_kernel(func: FuncOp) -> Kernel:
             raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
     else:
         windows = (Window(),) * len(operands)
-    maps = _functions(func) if windows and grid else {}
+    maps = functions_of(func.parent_op()) if windows and grid else {}
     return Kernel(
         func, grid, names, arguments[:steps], arguments[steps:first], operands,
         tuple(_single(window, maps, grid or ()) for window in windows), arguments[last:],
     )  # fmt: skip
 
 
-def _functions(func: FuncOp) -> dict[str, FuncOp]:
-    """The functions of the module that holds `func`, by name."""
-    module = func.parent_op()
+def functions_of(module: Operation | None) -> dict[str, FuncOp]:
+    """The functions of a module by symbol name; none of a kernel that no module holds."""
     if not isinstance(module, ModuleOp):
         return {}
     return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}

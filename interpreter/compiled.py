@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from pallasite.diagnostics import Diagnostic
+from pallasite.dialects.kernel import functions_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled_fold import Folder
 from pallasite.interpreter.compiled_writer import FunctionWriter
@@ -35,7 +36,7 @@ class Program:
     def __init__(self, module: ModuleOp, facts: Facts, budget: Budget | None = None):
         self.facts = facts
         self.budget = budget if budget is not None else Budget()
-        self.functions = driver.functions_of(module)
+        self.functions = functions_of(module)
         self.blocking = driver.blocking_functions(self.functions)
         self.globals: dict[str, Any] = {
             "wrap": wrap,

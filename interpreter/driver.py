@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
@@ -70,11 +70,6 @@ class Budget:
             source_location(op),
             [Note("an endless loop? a longer run needs a larger limit (max_steps, --max-steps)")],
         )
-
-
-def functions_of(module: ModuleOp) -> dict[str, FuncOp]:
-    """The functions of `module` by symbol name."""
-    return {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
 
 
 def find_function(functions: dict[str, FuncOp], name: str, user: Operation | None = None) -> FuncOp:

@@ -32,6 +32,7 @@ from xdsl.ir import Block, Operation
 
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
+from pallasite.dialects.kernel import functions_of
 from pallasite.dialects.scf import (
     ConditionOp,
     ExecuteRegionOp,
@@ -79,7 +80,7 @@ class State:
 def install(interpreter: Interpreter, state: State) -> None:
     """Registers everything that runs TPU kernels in `interpreter`."""
     if state.functions is None:
-        state.functions = driver.functions_of(interpreter.module)
+        state.functions = functions_of(interpreter.module)
     interpreter.register_implementations(MeaningFunctions())
     interpreter.register_implementations(StructureFunctions())
     interpreter.set_data(StructureFunctions, "state", state)
@@ -258,7 +259,7 @@ class Program:
         self.module = module
         self.facts = facts
         self.budget = budget if budget is not None else Budget()
-        self.functions = driver.functions_of(module)
+        self.functions = functions_of(module)
         self._meanings: dict[Operation, tuple[Callable[..., Any], bool, bool]] = {}
 
     def function(self, name: str) -> Callable[..., Run]:

@@ -33,6 +33,7 @@ from pallasite.dialects.kernel import (
     call_of,
     checked_kernel,
     form_of,
+    functions_of,
     kernel_function,
 )
 from pallasite.dialects.locations import first_location, position_of, source_location
@@ -43,7 +44,6 @@ from pallasite.interpreter.driver import (
     DEFAULT_STEPS,
     Budget,
     Program,
-    functions_of,
     located,
 )
 from pallasite.interpreter.facts import Facts

@@ -69,6 +69,7 @@ from pallasite.dialects.kernel import (
     call_of,
     checked_kernel,
     form_of,
+    functions_of,
     kernel_function,
     set_form,
 )
@@ -141,7 +142,7 @@ class _Lowering:
         self.function = function
         self.generation = target.generation
         self.kernel: Kernel = checked_kernel(function)
-        maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, func.FuncOp)}
+        maps = functions_of(module)
         self.operands = classify(self.kernel, call_of(module), maps)
         outputs = [n for n, operand in enumerate(self.operands) if operand.output]
         self.split = core_split(self.kernel, maps, outputs, target.cores)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pallasite.diagnostics import Diagnostic, Note
-from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.index_maps import axes_used
+from pallasite.dialects.kernel import Kernel, functions_of
 from pallasite.dialects.locations import first_location, position_of
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
@@ -35,8 +36,14 @@ def check_core_axes(kernel: Kernel, target: Target) -> None:
             )  # fmt: skip
 
 
-def grid_advice(kernel: Kernel) -> Iterator[Diagnostic]:
-    """A warning for each parallel axis of `kernel` behind one that is not."""
+def grid_advice(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
+    """Warnings of parallel axes that no two cores share: those behind one that is not parallel, and
+    those along which one of the `results` outputs keeps its block."""
+    yield from _behind_others(kernel)
+    yield from _shared_blocks(kernel, results)
+
+
+def _behind_others(kernel: Kernel) -> Iterator[Diagnostic]:
     location = position_of(first_location(kernel.func))
     ordered: int | None = None
     for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
@@ -53,6 +60,39 @@ def grid_advice(kernel: Kernel) -> Iterator[Diagnostic]:
                     Note(
                         f"put axis {axis} before axis {ordered} in the grid and in the index maps, "
                         "or call it arbitrary; JAX's TPU interpret mode refuses the grid as it is"
+                    ),
+                ],
+                severity="warning",
+            )
+
+
+def _shared_blocks(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
+    """Chips of one core take a parallel axis for any other, those of two do not
+    (spec/pallas_semantics.md section 1.8). Here an axis like these is not shared."""
+    grid = kernel.grid or ()
+    maps = functions_of(kernel.func.parent_op())
+    first = len(kernel.operands) - results
+    for number, window in enumerate(kernel.windows[first:] if results else ()):
+        index_map = maps.get(window.transform or "")
+        if index_map is None or not index_map.body.blocks:
+            continue
+        used = axes_used(index_map, len(grid))
+        for axis, kind in enumerate(kernel.semantics[: len(grid)]):
+            if kind not in _SHARED or grid[axis] in (0, 1) or axis in used:
+                continue
+            yield Diagnostic(
+                "parallel-shared-block",
+                f"grid axis {axis} is {kind}, but all its steps write the same blocks of output "
+                f"{number}",
+                position_of(first_location(kernel.func)),
+                [
+                    Note(
+                        "two cores that share the axis (v4, v5p) have each a block of their own: "
+                        "the one written back last replaces the other"
+                    ),
+                    Note(
+                        f"call axis {axis} arbitrary, or give its steps blocks of their own (let "
+                        f"the index map of output {number} use it) and combine them afterwards"
                     ),
                 ],
                 severity="warning",

@@ -18,8 +18,8 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, VerifyError
 from pallasite.dialects import scf, tpu, vector
-from pallasite.dialects.func import FuncOp, ReturnOp
-from pallasite.dialects.kernel import describe_kernel, form_of, kernel_function
+from pallasite.dialects.func import ReturnOp
+from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.passes.check_absent import ABSENT_RULES
 from pallasite.passes.check_accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
@@ -108,7 +108,7 @@ def check_index_maps(module: ModuleOp) -> None:
         return
     kernel = describe_kernel(func)
     expected = [a.type for a in (*kernel.indices, *kernel.prefetch)]
-    maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    maps = functions_of(module)
     for window in kernel.windows:
         if window.transform is None:
             continue

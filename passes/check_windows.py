@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
-from pallasite.dialects.kernel import Kernel, Window, call_of
+from pallasite.dialects.kernel import Kernel, Window, call_of, functions_of
 from pallasite.dialects.locations import first_location, position_of
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, packing
@@ -29,7 +29,7 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
     dimensions have no blocks, even where the grid has a single step.
     """
     _check_elements(module, kernel.func)
-    maps = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    maps = functions_of(module)
     for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
         if window.windowed and not window.bounds:
             raise refusal(

@@ -174,9 +174,9 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
     check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
     if func is None:
         return
-    told = [*grid_advice(describe_kernel(func))]
+    call = call_of(module)
+    told = [*grid_advice(describe_kernel(func), len(call.results) if call is not None else 0)]
     if form_of(module) in ("mosaic", "dma"):
-        call = call_of(module)
         if call is None or not call.unchecked:
             told += bounds_advice(func)
     for advice in told:

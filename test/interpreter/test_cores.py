@@ -12,8 +12,7 @@ import pytest
 import pallasite
 from pallasite import Diagnostic, api
 from pallasite.dialects.core_split import CoreSplit, core_split
-from pallasite.dialects.kernel import DYNAMIC, describe_kernel, kernel_function
-from pallasite.interpreter.driver import functions_of
+from pallasite.dialects.kernel import DYNAMIC, describe_kernel, functions_of, kernel_function
 
 VMEM, ANY = (f"#tpu.memory_space<{space}>" for space in ("vmem", "any"))
 BLOCK, WHOLE, ARRAY = (

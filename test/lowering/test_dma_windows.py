@@ -24,8 +24,7 @@ import pallasite
 from pallasite import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.core_split import core_split
-from pallasite.dialects.kernel import describe_kernel, kernel_function
-from pallasite.interpreter.driver import functions_of
+from pallasite.dialects.kernel import describe_kernel, functions_of, kernel_function
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 from pallasite.targets import get_target
 
