@@ -178,7 +178,8 @@ def converter(source: Attribute, result: Attribute, *, signed: bool = True) -> F
 def reinterpret(source: Attribute, result: Attribute) -> Function:
     """The same bits under another type of the same width."""
     if is_vector(result):
-        if is_float(source) == is_float(result):
+        before, after = element_type(source), element_type(result)
+        if before == after or not (is_float(before) or is_float(after)):
             return lambda x: x
         bits, values = bits_of(source), values_of(result)
         return lambda x: values(bits(x))
@@ -188,7 +189,9 @@ def reinterpret(source: Attribute, result: Attribute) -> Function:
 def _reinterpret_scalar(source: Attribute, result: Attribute) -> Function:
     bits, values = bits_of(source), values_of(result)
     if is_float(source) and is_float(result):
-        return lambda x: x
+        if source == result:
+            return lambda x: x
+        return lambda x: np.float32(values(bits(np.asarray(x, np.float32))))
     if is_float(source):
         back = from_unsigned(result)
         return lambda x: back(int(bits(np.asarray(x, np.float32))))

@@ -151,6 +151,25 @@ def test_bitcast(meaning):
 
 
 @pytest.mark.parametrize(
+    ("old", "new"), [("f8E4M3FN", "f8E5M2"), ("f8E5M2", "f8E4M3FN"), ("bf16", "f16")]
+)
+def test_bitcast_between_floats_keeps_bits(meaning, old, new):
+    names = {"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "bf16": "bfloat16"}
+    before, after = (
+        np.dtype(getattr(ml_dtypes, names[t])) if t in names else np.dtype(np.float16)
+        for t in (old, new)
+    )
+    x = np.array([1.0, -2.5, 0.125, -0.0], np.float32)
+    expected = x.astype(before).view(after).astype(np.float32)
+    for op, arrow in (("arith.bitcast", "to"), ("tpu.bitcast", "->")):
+        a, b = f"vector<1x4x{old}>", f"vector<1x4x{new}>"
+        result = meaning(f"%r = {op} %a : {a} {arrow} {b}", a=a)(x[None])
+        np.testing.assert_array_equal(result, expected[None])
+    scalar = meaning(f"%r = arith.bitcast %a : {old} to {new}", a=old)
+    assert scalar(x[1]) == expected[1]
+
+
+@pytest.mark.parametrize(
     ("wide", "narrow", "parts"),
     [("i32", "i16", 2), ("i32", "i8", 4), ("i16", "i8", 2), ("i8", "i4", 2)],
 )
