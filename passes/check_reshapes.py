@@ -22,6 +22,7 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_vectors import refusal
+from pallasite.passes.lane_offsets import lane_offset
 from pallasite.targets import Target
 
 Vector = VectorType[Attribute]
@@ -43,13 +44,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
         return
     per_word = packing(bit_width(kind))
     if spreads_lanes(old, new):
-        packed = bit_width(kind) > 1 and per_word > 1 and not target.spreads_packed_lanes
-        if packed and old[-1] > LANES:
-            raise _refused(
-                op, kind,
-                f"{target.name} spreads packed lanes over sublanes within one register only",
-                "cast to a 32-bit type first, and the result back",
-            )  # fmt: skip
+        _check_spread(op, source, target)
     elif _but_ones(old) == _but_ones(new):
         return
     elif len(old) == 1 or len(new) == 1:
@@ -69,6 +64,31 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
             "rows of at most 128 elements where one length divides the other; reshapes that follow "
             "each other count as one",
             f"pad rows to a multiple of {LANES}, concatenate slices, or reshape outside the kernel",
+        )  # fmt: skip
+
+
+def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> None:
+    """Lanes of one register go to sublanes from anywhere; those of several, a row of tiles at a
+    time, which therefore begins with a tile. Only newer chips do that with packed ones."""
+    kind = cast(Vector, source.type)
+    lanes, bits = kind.get_shape()[-1], bit_width(kind)
+    if bits == 1:
+        return
+    whole = bits == 32 or (target.spreads_packed_lanes and bits >= 8)
+    if not whole and lanes > LANES:
+        raise _refused(
+            op, kind,
+            f"{target.name} spreads lanes of {bits} bits over sublanes within one register only",
+            "cast to a 32-bit type first, and the result back",
+        )  # fmt: skip
+    begins, rows = lane_offset(source), SUBLANES * packing(bits)
+    if whole and begins % rows and begins + lanes > LANES:
+        raise _refused(
+            op, kind,
+            f"lanes of several registers are spread over sublanes if the first of them is a "
+            f"multiple of {rows}, here it is {begins}",
+            f"begin the slice at a multiple of {rows} lanes, or spread the lanes first and slice "
+            "the result",
         )  # fmt: skip
 
 

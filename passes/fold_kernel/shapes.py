@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from pallasite.dialects import vector
+from pallasite.dialects import tpu, vector
 from pallasite.passes.fold_kernel.driver import Folder, rule
 
 
@@ -37,3 +37,14 @@ def fold_whole_slice(op: vector.ExtractStridedSliceOp, f: Folder) -> SSAValue | 
     """A slice of all there is is the value."""
     source = op.operands[0]
     return source if source.type == op.results[0].type else None
+
+
+@rule(tpu.DynamicGatherOp)
+def fold_gather_of_one(op: tpu.DynamicGatherOp, f: Folder) -> SSAValue | None:
+    """A gather among one element is that element, whatever the indices are: they count modulo 1."""
+    dims, shape = op.dimensions.get_values(), op.source.type.get_shape()
+    if len(dims) != 1 or shape[dims[0]] != 1 or dims[0] < len(shape) - 2:
+        return None
+    if op.source.type == op.result.type:
+        return op.source
+    return f.emit(vector.BroadcastOp(op.source, op.result.type))

@@ -121,6 +121,46 @@ def test_lanes_become_sublanes() -> None:
         beyond(reshape(old, new), "reshape", "v5e")
 
 
+def spread(element: str, begin: int, lanes: int, sliced: bool = False) -> str:
+    """Spreads the lanes of a part that a load, or a slice of what it loaded, takes."""
+    kind, ref = f"8x{lanes}x{element}", memref(f"16x384x{element}")
+    if sliced:
+        body = (
+            f"%v = vector.load %x[%c0, %c0] : {ref}, vector<16x384x{element}>\n"
+            f"%w = vector.extract_strided_slice %v {{offsets = [0, {begin}], sizes = [8, {lanes}], "
+            f"strides = [1, 1]}} : vector<16x384x{element}> to vector<{kind}>\n"
+        )
+    else:
+        body = (
+            f"%c = arith.constant {begin} : index\n"
+            f"%w = vector.load %x[%c0, %c] : {ref}, vector<{kind}>\n"
+        )
+    add = "arith.addf" if element[0] in "fb" else "arith.addi"
+    change = f"%s = {add} %w, %w : vector<{kind}>\n" if element in ("f32", "i32") else ""
+    body += change + f"%r = vector.shape_cast %{'s' if change else 'w'} : vector<{kind}> to "
+    return kernel(f"%x: {ref}", body + f"vector<8x{lanes}x1x{element}>")
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_lanes_of_several_registers_begin_with_a_tile(sliced: bool) -> None:
+    for begin, lanes in ((8, 186), (0, 186), (136, 200), (4, 124), (45, 55), (130, 126)):
+        check(spread("f32", begin, lanes, sliced))
+    for begin, lanes in ((4, 128), (12, 186), (130, 127), (4, 125)):
+        for target in ("v4", "v5e", "v7x"):
+            beyond(spread("f32", begin, lanes, sliced), "reshape", target)
+    for begin, lanes, good in ((12, 186, False), (8, 186, False), (16, 186, True), (12, 100, True)):
+        text = spread("bf16", begin, lanes, sliced)
+        check(text, "v6e") if good else beyond(text, "reshape", "v6e")
+    check(spread("bf16", 4, 128, sliced))
+    check(spread("i4", 4, 128, sliced), "v6e")
+
+
+def test_lanes_of_four_bits_stay_in_one_register() -> None:
+    check(reshape("8x384xi8", "8x384x1xi8"), "v6e")
+    for target in ("v5e", "v6e", "v7x"):
+        beyond(reshape("8x384xi4", "8x384x1xi4"), "reshape", target)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "good"),
     [

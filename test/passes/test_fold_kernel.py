@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -182,3 +183,29 @@ def test_integers_keep_every_bit(op: str) -> None:
         for first in (False, True):
             if op != "shli" or (constant == 0 and not first):
                 _same_bits(_binary(op, "i32", constant, first), INTEGERS, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "dim"),
+    [("1x128", "1x128", 0), ("1x128", "8x128", 0), ("8x1", "8x1", 1), ("8x1", "8x16", 1)],
+)
+@pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
+def test_gathers_among_one_element_take_it(
+    source: str, result: str, dim: int, target: str
+) -> None:
+    """Of any width, on any chip, whatever the indices are."""
+    old, new, words = f"{source}xbf16", f"{result}xbf16", f"{result}xi32"
+    body = load("v", "x", old) + load("i", "n", words) + (
+        f"%r = tpu.dynamic_gather %v[%i] in [{dim}] : vector<{old}>, vector<{words}> -> "
+        f"vector<{new}>\nvector.store %r, %o[%c0, %c0] : {memref(new)}, vector<{new}>"
+    )  # fmt: skip
+    text = kernel(f"%x: {memref(old)}, %n: {memref(words)}, %o: {memref(new)}", body)
+    rows, columns = (int(n) for n in source.split("x"))
+    shape = tuple(int(n) for n in result.split("x"))
+    x = np.arange(rows * columns).reshape(rows, columns).astype(ml_dtypes.bfloat16)
+    indices = np.arange(-3, np.prod(shape) - 3, dtype=np.int32).reshape(shape)
+    for form in ("mosaic", "tiles", "vreg"):
+        (answer,) = api.run(
+            api.parse(text), [x, indices], form=form, target=target, results=[(shape, x.dtype)]
+        )
+        np.testing.assert_array_equal(answer, np.broadcast_to(x, shape))
