@@ -220,6 +220,7 @@ def test_events_of_any_windows(case: Case, target: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*unwritten-output")
+@pytest.mark.filterwarnings("ignore:.*parallel-shared-block")
 @settings(max_examples=10 * MORE, deadline=None)
 @given(cases(), st.integers(0, 3))
 def test_values_of_any_windows(case: Case, seed: int) -> None:
