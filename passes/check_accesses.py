@@ -38,13 +38,17 @@ def _vector_access(op: Operation, target: Target) -> None:
 
 
 def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None:
-    """Strided accesses step over the rows of an array of one column of tiles, never over lanes."""
+    """Strided accesses step over the rows of an array of one column of tiles, never over lanes.
+
+    One row, again and again (stride 0), is loaded of any whole number of tiles (libtpu 0.0.51).
+    """
     strides = [int(s) for s in op.strides.get_values()]
     shape = cast(_MEMREF, base_of(op).type).get_shape()
     if not strides or all(s == 1 for s in strides):
         return
     columns = max(shape[-1:])
-    if len(shape) < 2 or strides[-1] != 1 or columns > LANES:
+    repeats = len(shape) > 1 and strides[-2] == 0 and columns % LANES == 0
+    if len(shape) < 2 or strides[-1] != 1 or (columns > LANES and not repeats):
         raise refusal(
             op, "strided-access",
             f"strides {strides} of an array whose rows have {columns} elements are not "
@@ -81,12 +85,26 @@ def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[
 def _instead(
     op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], strides: Sequence[int]
 ) -> str:
-    if stores(op):
+    if isinstance(op, tpu.StridedStoreOp):
         return (
             "store the rows one by one, ref[2:3, :] = value[1:2, :], or choose between the value "
             "and what is there with jnp.where"
         )
+    if 0 in strides:
+        return f"load what is repeated once and repeat its value: {_repeated(op, strides)}"
     return f"split the value of the whole ref: {at_a_distance('ref[...]', shape, strides)}"
+
+
+def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
+    """JAX for a load with strides of 0, of which each repeats one row."""
+    shape = op.result.type.get_shape()
+    taken: list[str] = []
+    for index, size, stride in zip(op.indices, shape, strides, strict=True):
+        start = constant_of(index)
+        size = size if stride else 1
+        tail = f", stride={stride}" if stride > 1 else ""
+        taken.append(f"pl.ds({'i' if start is None else start}, {size}{tail})")
+    return f"jnp.broadcast_to(ref[{', '.join(taken)}], {shape})"
 
 
 def _byte_masks(op: Operation, target: Target) -> None:

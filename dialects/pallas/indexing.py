@@ -34,7 +34,8 @@ from pallasite.dialects.tpu.base import I64_ARRAY
 class Entry:
     """The elements `start`, `start + stride`, ... (`size` of them) of one dimension.
 
-    With `drop` the entry is a single index whose dimension the result lacks.
+    A load may have stride 0, which repeats one element. With `drop` the entry is a single index
+    whose dimension the result lacks.
     """
 
     start: int | SSAValue
@@ -69,6 +70,11 @@ class Indexed(PallasOp, ABC):
     def run_time_sizes(self) -> Sequence[SSAValue]:
         """The sizes that are known only at run time; only views have such."""
         return ()
+
+    @property
+    def least_stride(self) -> int:
+        """Only loads may come back to the same element."""
+        return 1
 
     @property
     def entries(self) -> list[Entry]:
@@ -112,12 +118,14 @@ class Indexed(PallasOp, ABC):
             if not 0 <= dim < rank or sizes[dim] != 1:
                 raise VerifyException(f"expected a single index in dropped dimension {dim}")
         for dim, (entry, extent) in enumerate(zip(self.entries, type.get_shape(), strict=True)):
+            if entry.stride < self.least_stride:
+                raise VerifyException(
+                    f"expected a stride of at least {self.least_stride}, got {entry.stride}"
+                )
             _check_entry(entry, extent, dim, type)
 
 
 def _check_entry(entry: Entry, extent: int, dim: int, type: AnyMemRef) -> None:
-    if entry.stride < 1:
-        raise VerifyException(f"expected a stride of at least 1, got {entry.stride}")
     if isinstance(entry.size, int) and entry.size < (0 if not entry.drop else 1):
         raise VerifyException(f"expected a size of at least 0, got {entry.size}")
     if not isinstance(entry.start, int):

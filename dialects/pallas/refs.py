@@ -81,6 +81,10 @@ class LoadOp(Indexed):
             result_types=[element_of(ref, entries)],
         )
 
+    @property
+    def least_stride(self) -> int:
+        return 0
+
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
         target, entries, mask, attributes = _parse_access(parser)

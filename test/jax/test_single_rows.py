@@ -302,3 +302,35 @@ def test_rows_of_narrow_types_as_the_notes_say_to_write_them(dtype: str, row: in
                 np.testing.assert_array_equal(
                     np.asarray(result, np.float32), np.asarray(expected[plain], np.float32)
                 )
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles", "vreg"])
+@pytest.mark.parametrize(
+    ("columns", "rows", "dtype"), [(40, 8, f32), (256, 5, f32), (384, 16, jnp.bfloat16)]
+)
+def test_one_row_again_and_again(form: str, columns: int, rows: int, dtype: Any) -> None:
+    """Stride 0, of rows of any whole number of tiles."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[pl.ds(3, rows, stride=0), :]
+
+    x = ramp(16, columns).astype(dtype)
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((rows, columns), dtype))
+    with simulate(form=form, checks="all"):
+        np.testing.assert_array_equal(call(x), jnp.broadcast_to(x[3], (rows, columns)))
+
+
+def test_one_row_at_a_place_known_at_run_time() -> None:
+    def body(x: Any, o: Any) -> None:
+        def add(k: Any, total: Any) -> Any:
+            total += x[pl.ds(k, 8, stride=0), :]
+            o[pl.ds(k, 1), :] = total[:1]
+            return total
+
+        jax.lax.fori_loop(0, 16, add, jnp.zeros((8, 128), f32))
+
+    x = ramp(16, 128)
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, f32))
+    for form in ("pallas", "vreg"):
+        with simulate(form=form, checks="all"):
+            np.testing.assert_array_equal(call(x), jnp.cumsum(x, 0))

@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
+
 from .checking import SMEM, beyond, check, kernel, load, memref
 
 
@@ -311,6 +313,13 @@ def test_strided_accesses_step_over_rows_of_one_tile() -> None:
     beyond(strided(128, "1, 2"), "strided-access")
     beyond(strided(128, "2, 1", "%c8"), "strided-access")
     beyond(strided(128, "2, 1", "%j"), "strided-access")
+    check(strided(256, "0, 1"))
+    beyond(strided(256, "0, 1", "%c128"), "strided-access")
+    beyond(strided(200, "0, 1"), "strided-access")
+    with pytest.raises(Unsupported) as caught:
+        check(strided(200, "0, 1"))
+    advice = caught.value.notes[-1].message
+    assert "jnp.broadcast_to(ref[pl.ds(8, 1), pl.ds(0, 64)], (8, 64))" in advice
 
 
 def test_elements_that_are_not_converted() -> None:

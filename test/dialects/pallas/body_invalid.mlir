@@ -32,9 +32,18 @@ func.func @f(%x: memref<4x16x128xf32, #tpu.memory_space<vmem>>, %i: i32) {
 
 // -----
 
-// CHECK: 'pallas.load': expected a stride of at least 1, got 0
+// CHECK: 'pallas.load': expected a stride of at least 0, got -1
 func.func @f(%x: memref<4x16x128xf32, #tpu.memory_space<vmem>>, %i: i32) {
-  %v = pallas.load %x[%i, ds(0, 8, 0), :] : memref<4x16x128xf32, #tpu.memory_space<vmem>>
+  %v = pallas.load %x[%i, ds(8, 8, -1), :] : memref<4x16x128xf32, #tpu.memory_space<vmem>>
+  return
+}
+
+// -----
+
+// CHECK: 'pallas.store': expected a stride of at least 1, got 0
+func.func @f(%x: memref<16x128xf32, #tpu.memory_space<vmem>>) {
+  %v = "test.op"() : () -> vector<8x128xf32>
+  pallas.store %v, %x[ds(0, 8, 0), :] : memref<16x128xf32, #tpu.memory_space<vmem>>
   return
 }
 
