@@ -207,6 +207,9 @@ def test_pipelines_stay_whole() -> None:
     def outer(x: Any, o: Any) -> None:
         pltpu.emit_pipeline(inner, grid=(2,), in_specs=[BLOCK], out_specs=[BLOCK])(x, o)
 
+    def returned(x: Any, o: Any) -> None:  # what a pipeline gives is nothing
+        return pltpu.emit_pipeline(inner, grid=(2,), in_specs=[BLOCK], out_specs=[BLOCK])(x, o)
+
     def scratched(x: Any, o: Any) -> None:
         def body(x: Any, o: Any, scratch: Any) -> None:
             scratch[...] = x[...]
@@ -220,7 +223,7 @@ def test_pipelines_stay_whole() -> None:
 
     whole = pl.BlockSpec(memory_space=pl.ANY)
     x = np.ones((16, 128), np.float32)
-    for body, kept in ((outer, 1), (scratched, 0)):
+    for body, kept in ((outer, 1), (scratched, 0), (returned, 1)):
         f = pl.pallas_call(body, out_shape=X, in_specs=[whole], out_specs=whole)
         module = trace(f, X)
         found = [op for op in module.walk() if isinstance(op, pallas.EmitPipelineOp)]

@@ -197,7 +197,8 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
             given = any(value is not None for value in more.values())
             if given or _has_bounded_views(options, refs):
                 return expanded(*refs, **more)
-            return whole(*refs)
+            # It gives an empty list, as primitives do; a kernel that passes it on returns None.
+            return whole(*refs) or None
 
         return pipeline
 
