@@ -360,9 +360,9 @@ class Program(Budget):
                     needed[operand] = 1
         return [value for value in range(self.sources, result + 1) if needed[value]]
 
-    def cost(self, result: int) -> float:
-        """Of the steps that `result` needs."""
-        return self._price(self._live(result))
+    def cost(self, result: int, known: int = 0) -> float:
+        """Of the steps that `result` needs besides those that define the first `known` values."""
+        return self._price([v for v in self._live(result) if v >= known])
 
     def _price(self, values: Sequence[int]) -> float:
         return sum([self._prices[v - self.sources] for v in values])

@@ -11,6 +11,13 @@ from pallasite.layouts.planner_budget import TooDear
 from pallasite.layouts.planner_costs import Costs
 from pallasite.layouts.planner_lines import distinct_values
 from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_ways import (
+    of_gathering_columns,
+    of_gathering_rows_apart,
+    of_gathering_within_rows,
+    of_rotating_first,
+    of_rotating_last,
+)
 from pallasite.layouts.planner_words import WordMove
 from pallasite.layouts.strategies_exchange import exchange
 from pallasite.layouts.strategies_lanes import (
@@ -22,8 +29,11 @@ from pallasite.layouts.strategies_lanes import (
 )
 from pallasite.layouts.strategies_rows import move_rows
 
+Way = Callable[[Program], int | None]
+"""Makes a value, or declines by returning None."""
+
 _FEW_SEGMENTS = 3
-_FEW_ROTATIONS, _MOST_ROTATIONS = 8, 32
+_MOST_ROTATIONS = 32
 _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 """Beyond these, no strategy looks at single rows, at single words."""
 _STEPS = 100
@@ -57,28 +67,32 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
     amounts = (
         distinct_values(move.displacement[move.wanted]) if move.slope == 1 else np.array([-1, -1])
     )
-    attempts: list[Callable[[Program], int | None]] = []
-    last: list[Callable[[Program], int | None]] = []
+    if amounts.tolist() == [0] and move.starts.size <= _FEW_SEGMENTS:
+        return aligned(program, x, move)
+    ways: list[tuple[float, Way]] = []
+    last: list[Way] = []
     if amounts.tolist() == [0]:
-        if move.starts.size <= _FEW_SEGMENTS:
-            return aligned(program, x, move)
         # Lanes that stay in place but pick different sublanes: replicated columns to rows.
-        attempts.append(lambda p: aligned(p, x, move))
+        ways.append((0.0, lambda p: aligned(p, x, move)))
     elif move.slope == 1 and amounts.size <= _MOST_ROTATIONS:
-        attempts.append(lambda p: rotate_first(p, x, move, aligned))
-        attempts.append(lambda p: rotate_last(p, x, move, aligned))
+        first, after = of_rotating_first(move, costs), of_rotating_last(move, costs)
+        ways.append((first, lambda p: rotate_first(p, x, move, aligned)))
+        ways.append((after, lambda p: rotate_last(p, x, move, aligned)))
     if move.slope != 1 or amounts.size > 1 or move.starts.size > _FEW_SEGMENTS:
-        # What promises to be cheapest goes first: rotations by many amounts seldom are.
-        place = 0 if amounts.size > _FEW_ROTATIONS else len(attempts)
-        attempts.insert(place, lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS))
+        within = of_gathering_within_rows(move, costs)
+        ways.append((within, lambda p: gather_within_rows(p, x, move, costs, _FEW_ROWS)))
         if len(move.register) <= _MANY_REGISTERS:
-            attempts.append(lambda p: gather_columns(p, x, move, costs))
+            columns = of_gathering_columns(move, costs)
+            ways.append((columns, lambda p: gather_columns(p, x, move, costs)))
         if len(move.register) <= _FEW_REGISTERS:
+            apart = of_gathering_rows_apart(move, costs)
             if move.register.size <= _MANY_WORDS:
-                attempts.append(lambda p: gather_rows_apart(p, x, move, costs))
+                ways.append((apart, lambda p: gather_rows_apart(p, x, move, costs)))
             else:
                 last.append(lambda p: gather_rows_apart(p, x, move, costs))
-    made = cheapest(program, attempts, costs, _STEPS)
+    # What is judged to be cheapest goes first, and stops most others early.
+    ways.sort(key=lambda way: way[0])
+    made = cheapest(program, [way for _, way in ways], costs, _STEPS)
     if made is None and program.limit < math.inf:
         return None
     # What takes long to plan is looked at only where nothing else is known.
@@ -103,7 +117,7 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
 
 def cheapest(
     program: Program,
-    attempts: Sequence[Callable[[Program], int | None]],
+    attempts: Sequence[Way],
     costs: Costs,
     most: float = math.inf,
 ) -> int | None:
@@ -125,7 +139,8 @@ def cheapest(
             continue
         if value is None:
             continue
-        cost = copy.cost(value)
+        # What there is already costs nothing, if other parts of the movement have made it.
+        cost = copy.cost(value, len(program.values))
         if best is None or cost < best[0]:
             best = (cost, copy, value)
             limit = min(limit, copy.spent)

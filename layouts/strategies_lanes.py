@@ -13,6 +13,7 @@ from pallasite.layouts.planner_fields import Field, Mask
 from pallasite.layouts.planner_lines import Array, any_along, distinct_values
 from pallasite.layouts.planner_overlay import Overlay, apply_index
 from pallasite.layouts.planner_program import Program
+from pallasite.layouts.planner_ways import of_gathering_rows_apart
 from pallasite.layouts.planner_words import WordMove, rows_of, unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.strategies_rows import move_rows
@@ -191,14 +192,8 @@ def gather_rows_apart(program: Program, x: int, move: WordMove, costs: Costs) ->
 
     For rows whose columns lie in different registers, as after a sum over the lanes of a batch.
     """
+    program.afford(costs.copies * of_gathering_rows_apart(move, costs))
     n = len(move.register)
-    fields = (move.register, move.sublane, move.lane)
-    flat = np.concatenate([f.reshape(n * SUBLANES, -1) for f in fields], 1)
-    turned = any_along(move.displaced.reshape(n * SUBLANES, -1), 1)
-    # Every row that changes lanes is gathered once, and then put to the others of its register.
-    gathers = len(unique_rows(flat[turned])[1])
-    joins = int(np.maximum(any_along(move.wanted, 2).sum(1) - 1, 0).sum())
-    program.afford(costs.copies * (costs.cross_lane * gathers + joins))
     rows = np.arange(n * SUBLANES)
     apart = move.only(rows // SUBLANES)
     apart = apart.where((np.arange(SUBLANES) == rows[:, None] % SUBLANES)[..., None])
