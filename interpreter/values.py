@@ -16,7 +16,8 @@ uint32, element 0 lowest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -35,6 +36,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects.types import element_type
+from pallasite.interpreter.process import default_floats
 
 Array = NDArray[Any]
 
@@ -62,9 +64,11 @@ _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-def quiet() -> np.errstate:
+@contextmanager
+def quiet() -> Generator[None]:
     """The context in which meanings run: IEEE results, no NumPy warnings."""
-    return np.errstate(all="ignore")
+    with default_floats(), np.errstate(all="ignore"):
+        yield
 
 
 def is_float(type: Attribute) -> bool:
