@@ -101,7 +101,9 @@ def check_elements(aval: Any) -> None:
     if 0 in shape and not isinstance(aval, state_types.AbstractRef):
         raise UnsupportedType(
             f"a vector of shape {tuple(shape)} has no elements, and registers do",
-            "leave it out; jnp.roll makes one when it rolls by a multiple of the size",
+            "leave it out; jnp.roll makes one when it rolls by a multiple of the size, "
+            "jnp.pad(mode='edge') where it does not pad: concatenate the edges, "
+            "jnp.concatenate([x[:1], x, x[-1:]], 0)",
         )
 
 

@@ -171,6 +171,7 @@ def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
     ("function", "told"),
     [
         (lambda x: jnp.roll(x, 0, 0), "a vector of shape (0, 128) has no elements"),
+        (lambda x: jnp.pad(x, ((1, 1), (0, 0)), "edge")[1:9], "concatenate the edges"),
         (lambda x: jax.lax.cummax(x, axis=0), "jnp.maximum"),
         (lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (3, 1), (1, 1), "SAME"), "slices"),
         (lambda x: jnp.linalg.solve(x[:, :8], x), "outside of the kernel"),
