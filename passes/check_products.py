@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu
-from pallasite.dialects.registers import check_product
+from pallasite.dialects.products import check_product
 from pallasite.dialects.types import bit_width
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.targets import Target

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.registers import check_product
+from pallasite.dialects.products import check_product
 from pallasite.dialects.types import bit_width, element_of, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import (
     TOWARDS_ZERO,
