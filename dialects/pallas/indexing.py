@@ -119,9 +119,10 @@ class Indexed(PallasOp, ABC):
                 raise VerifyException(f"expected a single index in dropped dimension {dim}")
         for dim, (entry, extent) in enumerate(zip(self.entries, type.get_shape(), strict=True)):
             if entry.stride < self.least_stride:
-                raise VerifyException(
-                    f"expected a stride of at least {self.least_stride}, got {entry.stride}"
-                )
+                told = f"expected a stride of at least {self.least_stride}, got {entry.stride}"
+                if entry.stride == 0:
+                    told += "; of what goes to one place only the last would stay: store it alone"
+                raise VerifyException(told)
             _check_entry(entry, extent, dim, type)
 
 

@@ -40,7 +40,7 @@ func.func @f(%x: memref<4x16x128xf32, #tpu.memory_space<vmem>>, %i: i32) {
 
 // -----
 
-// CHECK: 'pallas.store': expected a stride of at least 1, got 0
+// CHECK: 'pallas.store': expected a stride of at least 1, got 0; of what goes to one place only the last would stay: store it alone
 func.func @f(%x: memref<16x128xf32, #tpu.memory_space<vmem>>) {
   %v = "test.op"() : () -> vector<8x128xf32>
   pallas.store %v, %x[ds(0, 8, 0), :] : memref<16x128xf32, #tpu.memory_space<vmem>>
