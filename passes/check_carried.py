@@ -29,6 +29,7 @@ PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 _WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
 """Operations on bf16 that chips without them widen at once."""
+_NARROWING = (arith.TruncFOp, arith.TruncIOp, arith.FPToSIOp)
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
@@ -74,12 +75,9 @@ _SAID = {
 def _met(first: SSAValue, last: SSAValue, target: Target) -> set[str | None]:
     """The places of what a loop begins with and of what a turn ends with.
 
-    What is loaded at the end of a turn can be loaded to anywhere. A concatenation there lies as
-    memory holds it even if its pieces do not.
+    What is loaded at the end of a turn can be loaded to anywhere.
     """
     begun, ended = _place(first, target), _place(last, target)
-    if isinstance(last.owner, tpu.ConcatenateOp):
-        ended = PACKED
     if begun in (ROW, COLUMN) and isinstance(last.owner, vector.LoadOp | tpu.VectorLoadOp):
         return {begun}
     return {begun, ended}
@@ -104,28 +102,21 @@ def _place(value: SSAValue, target: Target) -> str | None:
             op = cast(OpResult, value).op
             if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
                 return PACKED
-            if isinstance(op, arith.TruncFOp | arith.TruncIOp):
+            if isinstance(op, _NARROWING):
                 return SPREAD if bit_width(op.operands[0].type) == 32 else None
             if isinstance(op, vector.MultiReductionOp):
                 return _of_reduction(op)
             if isinstance(op, vector.ShapeCastOp):
                 return _of_reshape(op, target)
             if isinstance(op, tpu.ConcatenateOp):
-                places = {_place(_sliced(v), target) for v in op.operands}
-                return PACKED if PACKED in places else None
+                # Whatever its pieces are.
+                return PACKED
             if through_words(op, target):
                 return SPREAD
             following = _followed(op, cast(OpResult, value).index, target)
         if following is None:
             return None
         value = following
-
-
-def _sliced(value: SSAValue) -> SSAValue:
-    """What `value` is a piece of."""
-    while isinstance(value.owner, vector.ExtractStridedSliceOp):
-        value = value.owner.operands[0]
-    return value
 
 
 def _of_reduction(op: vector.MultiReductionOp) -> str | None:
@@ -145,8 +136,8 @@ def _of_reshape(op: vector.ShapeCastOp, target: Target) -> str | None:
     if len(shape) < 2 or bit_width(source.type) < 16:
         return None
     loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
-    if shape[-1] == LANES:
-        return ROW if loaded else PACKED if length > LANES else None
+    if shape[-1] == LANES and (loaded or length > LANES):
+        return ROW if loaded else PACKED
     if shape[-2:] == (length, 1):
         return None if loaded else COLUMN
     return _of_row(source, target) if shape[-2:] == (1, length) else None
@@ -159,12 +150,15 @@ def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
         return None
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
         held = cast("MemRefType[Attribute]", op.operands[0].type).get_shape()
-        return PACKED if held[-2] == 1 else ROW if held[-2] >= SUBLANES else None
+        if held[-2] == 1:
+            return PACKED
+        # Small tiles of words hold each part of a row where a flat vector may have it.
+        small = held[-2] < SUBLANES and held[-1] > LANES and bit_width(value.type) == 32
+        return None if small else ROW
     if isinstance(op, tpu.IotaOp):
         return ROW
     if isinstance(op, vector.ExtractStridedSliceOp):
-        rows = cast(Vector, op.operands[0].type).get_shape()[-2]
-        return ROW if rows >= SUBLANES else None
+        return ROW if cast(Vector, op.operands[0].type).get_shape()[-2] > 1 else None
     if isinstance(op, vector.MultiReductionOp):
         return _of_reduction(op)
     if isinstance(op, vector.ShapeCastOp):
@@ -220,4 +214,5 @@ def through_words(op: Operation, target: Target) -> bool:
         return bit_width(element) < target.narrowest_select_bits
     if isinstance(element, BFloat16Type):
         return op.name in _WIDENED - target.bf16_ops
-    return isinstance(op, _SUMS) and isinstance(element, IntegerType) and not target.i16_add
+    halves = isinstance(element, IntegerType) and bit_width(element) == 16
+    return isinstance(op, _SUMS) and halves and not target.i16_add

@@ -89,6 +89,9 @@ def meeting(first: str, last: str, branch: bool = False) -> str:
     %flat = vector.shape_cast %q1 : vector<2x128xf32> to {kind}
     %loaded_rows = vector.shape_cast %q : vector<2x128xf32> to {kind}
     %row_first = arith.addf %row, %l : {kind}
+    %piece = vector.extract_strided_slice %third
+      {{offsets = [0], sizes = [128], strides = [1]}} : {kind} to vector<128xf32>
+    %joined = tpu.concatenate %piece, %piece in 0 : vector<128xf32>, vector<128xf32> -> {kind}
     %c1 = arith.constant 1 : index
     %c9 = arith.constant 9 : index
     """
@@ -145,3 +148,56 @@ def test_flat_vectors_of_two_places_do_not_meet_in_a_branch() -> None:
         beyond(meeting(first, last, branch=True), "carried-flat")
     check(meeting("l", "flat", branch=True))
     check(meeting("row", "third", branch=True))
+    for first, last in (("row", "joined"), ("third", "joined"), ("column", "joined")):
+        beyond(meeting(first, last, branch=True), "carried-flat")
+    check(meeting("flat", "joined", branch=True))
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_words_have_one_place_whatever_is_computed(branch: bool) -> None:
+    """Only narrow integers are added as words and narrowed again."""
+    for body in ("arith.addi %l, %k", "arith.muli %l, %l"):
+        check(carried("i32", body, branch=branch), "v5e")
+
+
+def test_integers_made_of_floats_keep_a_word_each() -> None:
+    """As those that were narrowed."""
+    text = carried("i16", "narrowed", branch=True)
+    text = text.replace("arith.trunci %v1 : vector<1024xi32>", "arith.fptosi %f : vector<1024xf32>")
+    into = "%f = arith.sitofp %v1 : vector<1024xi32> to vector<1024xf32>\n      %w ="
+    beyond(text.replace("%w =", into, 1), "carried-flat")
+
+
+def row_of(rows: int, columns: int, element: str, sliced: bool) -> str:
+    """A branch between a row of a matrix, loaded or taken of all of it, and a flat array."""
+    kind, whole = f"vector<{columns}x{element}>", f"{rows}x{columns}x{element}"
+    if sliced:
+        row = load("m", "x", whole) + (
+            f"%one = vector.extract_strided_slice %m {{offsets = [2, 0], sizes = [1, {columns}], "
+            f"strides = [1, 1]}} : vector<{whole}> to vector<1x{columns}x{element}>\n"
+        )
+    else:
+        row = (
+            "%c2 = arith.constant 2 : index\n%one = vector.load %x[%c2, %c0] : "
+            f"{memref(whole)}, vector<1x{columns}x{element}>\n"
+        )
+    body = f"""%row = vector.shape_cast %one : vector<1x{columns}x{element}> to {kind}
+    %r = scf.if %true -> ({kind}) {{
+      scf.yield %row : {kind}
+    }} else {{
+      scf.yield %l : {kind}
+    }}"""
+    flat = f"{columns}x{element}"
+    arguments = f"%x: {memref(whole)}, %y: {memref(flat)}, %true: i1"
+    return kernel(arguments, load("l", "y", flat, "%c0") + row + body)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
+    for rows, columns in ((8, 128), (4, 128), (4, 16), (8, 256)):
+        for sliced in (False, True):
+            beyond(row_of(rows, columns, element, sliced), "carried-flat")
+    beyond(row_of(4, 256, element, sliced=True), "carried-flat")
+    wide = row_of(4, 256, element, sliced=False)
+    # A row of small tiles of words is loaded to where a flat array lies.
+    check(wide) if element == "f32" else beyond(wide, "carried-flat")
