@@ -81,16 +81,27 @@ def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
 
 
 def _precision(op: tpu.MatmulOp, target: Target) -> None:
-    """Full precision splits f32 operands into several of bf16; others have nothing to split."""
+    """Full precision splits f32 operands into several of bf16; others have nothing to split.
+
+    Integers become f32 where the other factor is, but for those that the chip makes bf16 of.
+    """
     left, right, _ = _elements(op)
     full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
-    if full and not (isinstance(left, Float32Type) and isinstance(right, Float32Type)):
+    if full and not all(_in_words(e, other, target) for e, other in ((left, right), (right, left))):
         raise refusal(
             op, "matmul-precision", f"a product of {left} and {right} in full "
             "precision is not supported",
             "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
             "leave the precision out if both operands are narrow, or cast both to float32",
         )  # fmt: skip
+
+
+def _in_words(element: Attribute, other: Attribute, target: Target) -> bool:
+    """Whether a factor of type `element` is multiplied as float32 by one of type `other`."""
+    if isinstance(element, Float32Type):
+        return True
+    halved = target.widens_mixed_bytes and bit_width(element) <= 8
+    return isinstance(element, IntegerType) and isinstance(other, Float32Type) and not halved
 
 
 PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_shapes, _factors, _sums)}

@@ -216,20 +216,28 @@ def test_comparisons_are_false_for_nan() -> None:
 
 
 def test_full_precision_is_for_f32() -> None:
-    def matmul(element: str) -> str:
-        shape, acc = f"128x128x{element}", "128x128xf32"
+    def matmul(left: str, right: str) -> str:
+        a, b, acc = f"128x128x{left}", f"128x128x{right}", "128x128xf32"
         numbers = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
         return kernel(
-            f"%x: {memref(shape)}, %y: {memref(acc)}",
-            load("a", "x", shape) + load("c", "y", acc)
-            + f"%m = tpu.matmul %a, %a, %c {{dimension_numbers = {numbers}, "
+            f"%x: {memref(a)}, %z: {memref(b)}, %y: {memref(acc)}",
+            load("a", "x", a) + load("b", "z", b) + load("c", "y", acc)
+            + f"%m = tpu.matmul %a, %b, %c {{dimension_numbers = {numbers}, "
             "precision = #tpu.contract_precision<fp32>, transpose_lhs = false, "
-            f"transpose_rhs = false}} : vector<{shape}>, vector<{shape}>, vector<{acc}> -> "
-            f"vector<{acc}>",
+            f"transpose_rhs = false}} : vector<{a}>, vector<{b}>, vector<{acc}> -> vector<{acc}>",
         )  # fmt: skip
 
-    check(matmul("f32"))
-    beyond(matmul("bf16"), "matmul-precision")
+    check(matmul("f32", "f32"))
+    for narrow in ("bf16", "f8E5M2"):
+        beyond(matmul("f32", narrow), "matmul-precision", "v7x")
+    beyond(matmul("bf16", "bf16"), "matmul-precision")
+    beyond(matmul("bf16", "i8"), "matmul-precision")
+    for integer in ("i32", "i16", "i8", "i4"):
+        check(matmul("f32", integer))
+        check(matmul(integer, "f32"), "v6e")
+    # Where bytes are multiplied as bf16, they are no words.
+    check(matmul("f32", "i32"), "v7x")
+    beyond(matmul("f32", "i8"), "matmul-precision", "v7x")
 
 
 def test_refs_are_reshaped_where_they_lie() -> None:
