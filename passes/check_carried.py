@@ -105,7 +105,7 @@ def _place(value: SSAValue, target: Target) -> str | None:
             if isinstance(op, _NARROWING):
                 return SPREAD if bit_width(op.operands[0].type) == 32 else None
             if isinstance(op, vector.MultiReductionOp):
-                return _of_reduction(op)
+                return _of_reduction(op, target)
             if isinstance(op, vector.ShapeCastOp):
                 return _of_reshape(op, target)
             if isinstance(op, tpu.ConcatenateOp):
@@ -119,10 +119,13 @@ def _place(value: SSAValue, target: Target) -> str | None:
         value = following
 
 
-def _of_reduction(op: vector.MultiReductionOp) -> str | None:
-    """Lanes that are left are a row, sublanes a column."""
-    last = len(cast(Vector, op.source.type).get_shape()) - 1
+def _of_reduction(op: vector.MultiReductionOp, target: Target) -> str | None:
+    """Lanes that are left are a row, sublanes a column; of one row, nothing is reduced."""
+    shape = cast(Vector, op.source.type).get_shape()
+    last = len(shape) - 1
     reduced = {int(d) for d in op.reduction_dims.get_values()}
+    if last not in reduced and all(shape[dim] == 1 for dim in reduced):
+        return _of_row(op.source, target)
     if last not in reduced:
         return ROW
     return COLUMN if last - 1 not in reduced else None
@@ -160,7 +163,7 @@ def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
     if isinstance(op, vector.ExtractStridedSliceOp):
         return ROW if cast(Vector, op.operands[0].type).get_shape()[-2] > 1 else None
     if isinstance(op, vector.MultiReductionOp):
-        return _of_reduction(op)
+        return _of_reduction(op, target)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
         if cast(Vector, source.type).get_shape()[-1] != cast(Vector, value.type).get_shape()[-1]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from .checking import beyond, check, kernel, load, memref
@@ -201,3 +203,18 @@ def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
     wide = row_of(4, 256, element, sliced=False)
     # A row of small tiles of words is loaded to where a flat array lies.
     check(wide) if element == "f32" else beyond(wide, "carried-flat")
+
+
+def test_a_reduction_of_one_row_leaves_it_where_it_lies() -> None:
+    for rows, good in ((1, True), (8, False)):
+        body = load("l", "y", "256xf32", "%c0") + load("m", "x", f"{rows}x256xf32") + f"""
+        %k = arith.constant dense<0.0> : vector<256xf32>
+        %row = vector.multi_reduction <maximumf>, %m, %k [0]
+          : vector<{rows}x256xf32> to vector<256xf32>
+        %r = scf.if %true -> (vector<256xf32>) {{
+          scf.yield %row : vector<256xf32>
+        }} else {{
+          scf.yield %l : vector<256xf32>
+        }}"""  # fmt: skip
+        arguments = f"%x: {memref(f'{rows}x256xf32')}, %y: {memref('256xf32')}, %true: i1"
+        (check if good else partial(beyond, code="carried-flat"))(kernel(arguments, body))
