@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import UnregisteredOp, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import (
     EffectInstance,
@@ -26,6 +26,7 @@ from xdsl.traits import (
     IsTerminator,
     MemoryEffect,
     MemoryEffectKind,
+    MemoryWriteEffect,
     NoMemoryEffect,
     get_effects,
 )
@@ -50,8 +51,8 @@ def remove_common_subexpressions(thing: Operation) -> None:
 class _Kind(NamedTuple):
     """What the traits of an operation say, whatever its operands: asking them takes long."""
 
-    ends: bool
-    """It is a terminator."""
+    stays: bool
+    """It ends a block, or does more than to read, or nobody knows what it does."""
     pure: bool
     """It has no effects; others may still turn out to have none."""
 
@@ -86,7 +87,7 @@ class _Remover:
 
     def _operation(self, op: Operation, known: Known) -> None:
         kind = self._kind(op)
-        if kind.ends:
+        if kind.stays:
             return
         if all(r.first_use is None for r in op.results) and is_trivially_dead(op):
             self._gone.append(op)
@@ -116,14 +117,14 @@ class _Remover:
         known = self._kinds.get(type(op))
         if known is None:
             traits = op.get_traits_of_type(MemoryEffect)
+            stays = not traits or op.has_trait(IsTerminator) or op.has_trait(MemoryWriteEffect)
             pure = bool(traits) and all(isinstance(t, NoMemoryEffect) for t in traits)
-            known = self._kinds[type(op)] = _Kind(op.has_trait(IsTerminator), pure)
+            known = self._kinds[type(op)] = _Kind(stays, pure)
         return known
 
     def _key(self, op: Operation) -> Hashable:
-        name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
         return (
-            name,
+            op.name,
             tuple([id(v) for v in op.operands]),
             tuple([self._number(r.type) for r in op.results]),
             self._entries(op.properties),

@@ -44,6 +44,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     is_vector,
     shape_of,
 )
+from pallasite.passes import collection
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
@@ -112,10 +113,9 @@ class Converter(Insertion):
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
-        vectors = any(is_vector(v) for v in (*op.operands, *op.results))
-        chosen = _RULES.get(type(op))
-        if not vectors and not op.regions:
+        if not op.regions and not any([is_vector(v) for v in (*op.operands, *op.results)]):
             return
+        chosen = _RULES.get(type(op))
         if chosen is None:
             raise self.unsupported(op, "no-tile-rule", f"{op.name} cannot be lowered to registers")
         outer, self._anchor = self._anchor, op
@@ -332,10 +332,11 @@ class VectorsToTilesPass(ModulePass):
 
         rules.load()
         target = get_target(self.target)
-        for function in list(op.body.block.ops):
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                Converter(target).run(function)
-                for block in function.body.blocks:
-                    absorb_bitcasts(block)
-        remove_common_subexpressions(op)
+        with collection.paused():
+            for function in list(op.body.block.ops):
+                if isinstance(function, func.FuncOp) and function.body.blocks:
+                    Converter(target).run(function)
+                    for block in function.body.blocks:
+                        absorb_bitcasts(block)
+            remove_common_subexpressions(op)
         set_form(op, "tiles")

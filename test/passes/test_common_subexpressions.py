@@ -30,6 +30,19 @@ BODIES = {
       %c = memref.load %m[%i] : memref<8xf32>
       %d = memref.load %m[%i] : memref<8xf32>
       "test.op"(%a, %b, %c, %d) : (f32, f32, f32, f32) -> ()""",
+    "writes and what nobody knows": """
+      %a = "other.op"(%i) : (index) -> index
+      %b = "other.op"(%i) : (index) -> index
+      memref.store %x, %m[%i] : memref<8xf32>
+      memref.store %x, %m[%i] : memref<8xf32>
+      %unused = memref.alloc() : memref<8xf32>
+      %t = arith.constant true
+      scf.if %t {
+        memref.store %x, %m[%a] : memref<8xf32>
+      }
+      %c = arith.addi %a, %b : index
+      %d = arith.addi %a, %b : index
+      "test.op"(%c, %d) : (index, index) -> ()""",
     "regions": """
       %a = arith.addf %x, %x : f32
       %t = "test.op"() : () -> i1
