@@ -58,6 +58,8 @@ class Bound:
 
         Not an error: a caller may know which part of a result to look at.
         """
+        device = self.core.device.index
+        where = f" on device {device}" if len(self.core.machine.devices) > 1 else ""
         for operand in self.results:
             ref = operand.ref
             found = None
@@ -66,7 +68,7 @@ class Bound:
             if found is not None:
                 yield Diagnostic(
                     "unwritten-output",
-                    f"{found.amount} of {operand.name} were never written, the first at "
+                    f"{found.amount} of {operand.name}{where} were never written, the first at "
                     f"{list(found.first)}",
                     location,
                     [

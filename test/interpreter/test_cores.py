@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -219,3 +220,22 @@ def test_cores_that_wait_for_each_other(form: str) -> None:
         swap(wait + SWAP, form=form)
     assert caught.value.code == "deadlock"
     assert "core 0 waits for core 1, which waits for core 0" in str(caught.value)
+
+
+def test_warnings_of_parts_that_nobody_writes_name_the_device() -> None:
+    module = pallasite.parse(
+        """pallas.kernel @half
+          input %x: tensor<8x128xf32> in vmem
+          output %o: tensor<16x128xf32> in vmem
+        {
+          %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+          pallas.store %a, %o[ds(0, 8), :] : memref<16x128xf32, #tpu.memory_space<vmem>>
+        }"""
+    )
+    x = np.zeros((8, 128), np.float32)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pallasite.run(module, [[x], [x]], form="tiles", devices=2, checks=["init"])
+    assert len(told) == 2
+    for device, warning in enumerate(told):
+        assert f"of output 0 (%o) on device {device} were never written" in str(warning.message)
