@@ -108,9 +108,20 @@ def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
     lanes, others = old[-1], new[-1]
     if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
         return True
+    if others == 1 and len(new) == 2:
+        return lanes <= LANES and _folds_into_column(old, new[0])
     if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
         return True
     return joins_lanes(old, new) or (target.splits_wide_rows and joins_lanes(new, old))
+
+
+def _folds_into_column(old: Sequence[int], column: int) -> bool:
+    """Whether rows of at most 128 elements become one column: of one register's lanes, or of whole
+    trailing dimensions that are rows of whole registers' lanes together."""
+    if column <= LANES:
+        return True
+    joined = list(accumulate(reversed(_but_ones(old)), mul))[1:-1]
+    return any(row % LANES == 0 for row in joined)
 
 
 def _columns(old: Sequence[int], new: Sequence[int], per_word: int, target: Target) -> bool:
