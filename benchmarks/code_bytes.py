@@ -103,7 +103,8 @@ def main() -> None:
                     continue
                 result = measure(kernel, target, compiler)
                 (sizes if isinstance(result, Size) else failures).append(result)  # pyright: ignore
-                print(f"{kernel.name} {target} {result}"[:150], file=sys.stderr)
+                told = f"{result.ours} {result.theirs}" if isinstance(result, Size) else result
+                print(f"{kernel.name} {target} {told}"[:150], file=sys.stderr)
     publish(options, "code_bytes.md", page(sizes, failures, targets, every))
 
 
