@@ -204,7 +204,9 @@ def array_of(view: SSAValue, target: Target) -> Array | None:
     kind = view.type
     if isinstance(owner, tpu.MemrefBitcastOp):
         return _as_other_type(array_of(owner.input, target), owner.result.type)
-    if isinstance(owner, tpu.MemrefReshapeOp) or not isinstance(kind, MemRefType):
+    if isinstance(owner, tpu.MemrefReshapeOp):
+        return _reshaped(array_of(owner.input, target), owner)
+    if not isinstance(kind, MemRefType):
         return None
     if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
         return None
@@ -224,6 +226,16 @@ def _as_other_type(array: Array | None, view: MemRef) -> Array | None:
         view.element_type, (*leading, rows * old // new, lanes), array.type.memory_space
     )
     return replace(array, type=kind, tile=array.tile * old // new)
+
+
+def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
+    """A whole array of packed rows in another shape: its tiles stay, with all their lanes."""
+    old, new = op.input.type.get_shape(), op.result.type.get_shape()
+    if array is None or packing(bit_width(op.result.type)) == 1 or array.type.get_shape() != old:
+        return None
+    if min(len(old), len(new)) < 2 or old[-1] != new[-1]:
+        return None
+    return replace(array, type=op.result.type, dims=tuple(range(len(new))))
 
 
 def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
