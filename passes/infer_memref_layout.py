@@ -311,9 +311,8 @@ def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
                 rows = sizes[-2]
                 if start % tile or (rows > tile and rows % tile and start + rows < shape[-2]):
                     return True
-        if not isinstance(op, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp):
-            if _cut_for_transfer(op.results[0], tile):
-                return True
+        if not isinstance(op, tpu.MemrefBitcastOp) and _cut_for_transfer(op.results[0], tile):
+            return True
     return False
 
 

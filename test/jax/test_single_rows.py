@@ -334,3 +334,39 @@ def test_one_row_at_a_place_known_at_run_time() -> None:
     for form in ("pallas", "vreg"):
         with simulate(form=form, checks="all"):
             np.testing.assert_array_equal(call(x), jnp.cumsum(x, 0))
+
+
+RESHAPED = [
+    ((64, 128), (2, 32, 128), jnp.bfloat16, (8, 8)),
+    ((4, 32, 512), (128, 512), jnp.bfloat16, (36, 4)),
+    ((128, 256), (4, 32, 256), jnp.int8, (12, 4)),
+    ((2, 64, 128), (128, 128), jnp.int16, (2, 8)),
+]
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("old", "new", "dtype", "rows"), RESHAPED)
+@pytest.mark.parametrize("space", [pltpu.HBM, pltpu.VMEM])
+def test_parts_of_reshaped_arrays(
+    old: Any, new: Any, dtype: Any, rows: Any, space: Any, compiler: Any
+) -> None:
+    """Packed rows within a tile, of an array seen in another shape."""
+    part = (*[slice(None)] * (len(new) - 2), slice(rows[0], sum(rows)))
+    x = (jnp.arange(np.prod(old)).reshape(old) % 120).astype(dtype)
+
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x.reshape(*new).at[*part[:-1], pl.ds(*rows)], o)
+
+    call = pl.pallas_call(
+        body,
+        in_specs=[pl.BlockSpec(memory_space=space)],
+        out_specs=HBM,
+        out_shape=jax.ShapeDtypeStruct((*new[:-2], rows[1], new[-1]), dtype),
+    )
+    with simulate(form="vreg", checks="race"):
+        np.testing.assert_array_equal(jax.jit(call)(x), x.reshape(new)[part])
+    lowered = pallasite.lower(trace(call, x), "vreg")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v5e").topology, layout_passes=False, compiler=compiler
+    )
+    assert verdict.accepted, verdict.message

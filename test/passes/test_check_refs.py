@@ -169,3 +169,31 @@ def test_semaphores_run_out(target: str, most: int) -> None:
 
     check(allocate(100, most - 100), target)
     refused(allocate(100, most - 99), "semaphore-mem-exhausted", target)
+
+
+@pytest.mark.parametrize("space", [ANY, VMEM])
+@pytest.mark.parametrize(("old", "new"), [("4x32x256", "128x256"), ("64x128", "2x32x128")])
+@pytest.mark.parametrize(("element", "rows", "fits"), [
+    ("bf16", (16, 16), True), ("bf16", (8, 8), True), ("bf16", (12, 4), True),
+    ("bf16", (1, 2), False), ("bf16", (16, 1), False), ("i8", (12, 4), True),
+    ("i8", (2, 12), False), ("i8", (16, 6), False), ("f32", (3, 1), True),
+])  # fmt: skip
+def test_parts_of_reshaped_refs(
+    space: str, old: str, new: str, element: str, rows: tuple[int, int], fits: bool
+) -> None:
+    """Their tiles are those of the array; words of packed rows are not cut."""
+    *leading, _, columns = new.split("x")
+    result = "x".join([*leading, str(rows[1]), columns, element])
+    places = ", ".join([*["%z"] * len(leading), "%o", "%z"])
+    source, view = memref(f"{old}x{element}", space), memref(f"{new}x{element}", space)
+    text = kernel(
+        f"%x: {source}",
+        f"""%z = arith.constant 0 : i32
+        %o = arith.constant {rows[0]} : i32
+        %v = tpu.memref_reshape %x : {source} -> {view}
+        %w = tpu.memref_slice %v[{places}] : {view} -> {memref(result, space)}""",
+    )
+    if fits:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
