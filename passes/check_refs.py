@@ -171,11 +171,15 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
 
     A block of 32-bit words in one column of tiles may be tiled by single rows, which leaves no
     padding between them in what the kernel allocates; one that is seen as another type keeps the
-    tiles of its own. What is only transferred may have the tiles of 8 rows cut evenly.
+    tiles of its own, and so does a part of packed rows. What is only transferred may have the
+    tiles of 8 rows cut evenly.
     """
-    kinds, block = (op.input.type, op.result.type), op.input
-    while isinstance(block.owner, tpu.MemrefBitcastOp):
-        block = block.owner.input
+    kinds, block, sliced = (op.input.type, op.result.type), op.input, False
+    while isinstance(block.owner, tpu.MemrefBitcastOp | tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        sliced = sliced or not isinstance(block.owner, tpu.MemrefBitcastOp)
+        block = cast(SSAValue[_MEMREF], block.owner.operands[0])
+    if sliced and bit_width(block.type) == 32:
+        return
     own_buffer = isinstance(block.owner, memref.AllocaOp)
     if not (own_buffer or isinstance(block, BlockArgument)) or tiling_of(kinds[0]) is not None:
         return

@@ -197,3 +197,25 @@ def test_parts_of_reshaped_refs(
         check(text)
     else:
         beyond(text, "unaligned-slice")
+
+
+@pytest.mark.parametrize(("element", "shape", "fits"), [
+    ("bf16", "4x8x256", True), ("bf16", "8x4x256", False), ("i8", "1x32x256", True),
+    ("i8", "2x16x256", False), ("f32", "4x8x256", True),
+])  # fmt: skip
+def test_reshaped_parts_keep_their_tiles(element: str, shape: str, fits: bool) -> None:
+    """Tiles of packed rows are cut no more in a part of an array than in all of it."""
+    whole, part = memref(f"4x32x256x{element}"), memref(f"1x32x256x{element}")
+    plane, view = memref(f"32x256x{element}"), memref(f"{shape}x{element}")
+    text = kernel(
+        f"%x: {whole}",
+        f"""%z = arith.constant 0 : i32
+        %n = arith.constant 3 : i32
+        %p = tpu.memref_slice %x[%n, %z, %z] : {whole} -> {part}
+        %q = tpu.memref_squeeze %p : {part} -> {plane}
+        %v = tpu.memref_reshape %q : {plane} -> {view}""",
+    )
+    if fits:
+        check(text)
+    else:
+        beyond(text, "view-layout")
