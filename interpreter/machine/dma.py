@@ -62,6 +62,11 @@ class Transfer:
     read: bool = False
     done: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it moves nothing and adds nothing to a semaphore."""
+        return 0 in self.source.shape and not self.source_amount and not self.target_amount
+
     def describe(self) -> str:
         where = f" enqueued at {self.location}" if self.location else ""
         source, target = self.source.buffer.title, self.target.buffer.title
@@ -190,6 +195,11 @@ class Engine:
             )
         if transfer.target.buffer.boxes is not None:
             _written_once(transfer)
+        if transfer.is_empty:
+            # A wait for nothing is none, so that no wait would ever land it.
+            transfer.read = transfer.done = True
+            self.started += 1
+            return
         self.land_passed(transfer.source.buffer)
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
             _aliases_apart(transfer, self.flying)

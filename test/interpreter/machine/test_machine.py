@@ -239,6 +239,27 @@ def test_sync_check_looks_at_the_end_of_scopes():
     assert not machine.engine.flying
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_copy_of_no_rows_has_landed_when_it_starts(policy):
+    """What it adds to its semaphore is nothing, so that no wait could tell."""
+    for seed in range(5):
+        machine = Machine(V5E, seed=seed, policy=policy, checks=("sync", "race", "init"))
+        core = machine.cores[0]
+        source = core.allocate(array_type((8, 128), "any"))
+        arrived = core.allocate(semaphore_type(), "%arrived")
+
+        def program(core=core, source=source, arrived=arrived):
+            token = core.mark()
+            target = core.allocate(array_type((8, 128), "vmem"), "%inner")
+            core.enqueue(source.slice((0, 0), (0, 128)), target.slice((8, 0), (0, 128)), arrived)
+            yield from core.wait(arrived, 0)
+            core.release(token)
+
+        machine.run([(core, program())])
+        assert not machine.findings
+        assert not machine.engine.flying
+
+
 def test_a_regular_semaphore_counts_transfers():
     machine = Machine(get_target("v6e"))
     core = machine.cores[0]
