@@ -28,7 +28,7 @@ from pallasite.interpreter.driver import Program, Run
 from pallasite.interpreter.limits import GRID_POINT_STEPS
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.faults import BLOCK_INSIDE, ONE_VISIT
+from pallasite.interpreter.machine.faults import ONE_VISIT, block_outside
 from pallasite.interpreter.machine.grid_walk import Axis
 from pallasite.interpreter.machine.rounding import spoil_block
 from pallasite.interpreter.machine.views import Ref
@@ -192,12 +192,16 @@ class Block:
         return far, self.buffer.slice(tuple(start for _, start, _ in box), sizes)
 
     def _outside(self, index: Index, step: Index) -> ExecutionError:
+        sizes, shape = self.window.bounds or (), self.operand.ref.shape
+        place = index  # of blocks at elements
+        if self.window.low is None:
+            place = [number * size for number, size in zip(index, sizes, strict=True)]
         return ExecutionError(
             "block-out-of-bounds",
             f"block {list(index)} of {self.operand.name} lies outside the array of shape "
-            f"{list(self.operand.ref.shape)} at grid point {list(step)}",
+            f"{list(shape)} at grid point {list(step)}",
             self.location,
-            [BLOCK_INSIDE],
+            block_outside(place, sizes, shape),
         )
 
     def _revisited(self, index: Index, step: Index) -> ExecutionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
@@ -15,7 +15,7 @@ from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
-from pallasite.interpreter.machine.faults import BLOCK_INSIDE
+from pallasite.interpreter.machine.faults import block_outside
 from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
@@ -45,19 +45,19 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
         return ref.slice(operands[:rank], sizes, at, counted)
 
     found = dynamic if unknown else fn
-    return _of_a_block(found) if reaches_block(op) else found
+    return _of_a_block(found, shape) if reaches_block(op) else found
 
 
-def _of_a_block(slice: Callable[..., Ref]) -> Callable[..., Ref]:
-    """`slice` of an array at a block of the grid, whose index an index map gave."""
+def _of_a_block(slice: Callable[..., Ref], shape: Sequence[int]) -> Callable[..., Ref]:
+    """`slice` of an array at a block of the grid of `shape`, whose index an index map gave."""
 
-    def fn(*operands: Any) -> Ref:
+    def fn(ref: Ref, *operands: int) -> Ref:
         try:
-            return slice(*operands)
+            return slice(ref, *operands)
         except ExecutionError as error:
             error.notes += [
                 Note("the index map of the operand asks for this block"),
-                BLOCK_INSIDE,
+                *block_outside(operands[: len(shape)], shape, ref.shape),
             ]
             raise
 

@@ -10,11 +10,16 @@ from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.race import RaceCheck
-from pallasite.interpreter.machine.regions import span_text
+from pallasite.interpreter.machine.regions import span_text, whole_region
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
     from pallasite.interpreter.machine.semaphores import Semaphore
+
+
+FIRST_STORE = Note(
+    "what a kernel adds to is set before, in a grid under @pl.when(pl.program_id(axis) == 0)"
+)
 
 
 class InitCheck(Observer):
@@ -26,6 +31,7 @@ class InitCheck(Observer):
             return
         buffer = access.ref.buffer
         notes = [Note("missing: a store, or a DMA that was waited for, to these bytes", at)]
+        notes += self._coming(core, access) or [FIRST_STORE]
         if buffer.location is not None:
             notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
         self.report(
@@ -36,6 +42,27 @@ class InitCheck(Observer):
             notes,
             buffer.title,
         )
+
+
+    def _coming(self, core: Core, access: Access) -> list[Note]:
+        """Of a transfer in flight that writes some of them, where it started."""
+        buffer = access.ref.buffer
+        for transfer in self.machine.engine.flying:
+            target = transfer.target
+            if transfer.receiver is not core or target.buffer.address != buffer.address:
+                continue
+            if target.buffer.memory.kind != buffer.memory.kind:
+                continue
+            if whole_region(target).overlaps(access.region()):
+                semaphore, amount = transfer.target_semaphore, transfer.target_amount
+                return [
+                    Note(
+                        f"{transfer.describe()} writes there: wait for it before, "
+                        f"for {amount} on {semaphore}",
+                        transfer.location,
+                    )
+                ]
+        return []
 
 
 class SyncCheck(Observer):

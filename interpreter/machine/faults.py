@@ -20,6 +20,23 @@ ONE_VISIT = Note(
 """What every output without that mode has to keep to, because its blocks are never read back."""
 
 
+def block_outside(
+    place: Sequence[int], sizes: Sequence[int], extents: Sequence[int]
+) -> list[Note]:
+    """What is said of a block of `sizes` at the elements `place` outside an array of `extents`."""
+    for start, size, extent in zip(place, sizes, extents, strict=True):
+        # The place of a block inside, taken for its number.
+        if size > 1 and start % size == 0 and start // size in range(size, extent, size):
+            return [
+                BLOCK_INSIDE,
+                Note(
+                    "without pl.Element, an index map gives the number of a block, which is "
+                    f"multiplied by its size: not {start // size}, but {start // size // size}"
+                ),
+            ]
+    return [BLOCK_INSIDE]
+
+
 def negative(index: Sequence[int]) -> list[Note]:
     """What is said of an `index` that may be meant to count from the end."""
     if all(int(i) >= 0 for i in index):

@@ -134,14 +134,31 @@ def test_parameters_are_counted() -> None:
     assert "1 inputs, 1 outputs, 1 scratch" in "\n".join(caught.value.__notes__)
 
 
-def test_parameters_of_index_maps_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("grid", "index_map", "advice"),
+    [
+        ((2,), lambda i, j: (i, 0), "give the call a grid with these axes"),
+        ((), lambda i: (i, 0), "give the call a grid with these axes"),
+        ((2, 1), lambda i: (i, 0), "take what is left as *_"),
+        ((2,), functools.partial(lambda k, i, j: (i, k), 0), "give the call a grid"),
+    ],
+)
+def test_parameters_of_index_maps_are_counted(
+    grid: tuple[int, ...], index_map: Any, advice: str
+) -> None:
+    """The note is at the line of the map, wherever the kernel is called."""
     x = jnp.ones((16, 128))
-    block = pl.BlockSpec((8, 128), lambda i, j: (i, 0))
-    kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=(2,), in_specs=[block])
+    whole = pl.BlockSpec((16, 128), lambda *_: (0, 0))
+    block = pl.BlockSpec((8, 128), index_map)
+    kernel = pl.pallas_call(
+        adds_rightly, out_shape=x, grid=grid, in_specs=[whole], out_specs=block
+    )
     with simulate(), pytest.raises(TypeError, match="positional argument") as caught:
         kernel(x)
     note = "\n".join(caught.value.__notes__)
-    assert "per axis of the grid, which has 1" in note and f"{Path(__file__).name}:" in note
+    assert f"per axis of the grid, which has {len(grid)}" in note and advice in note
+    code = getattr(index_map, "func", index_map).__code__
+    assert f"{Path(__file__).name}:{code.co_firstlineno}:" in note
 
 
 BLOCK: Any = pl.BlockSpec((8, 128), lambda i: (i, 0))

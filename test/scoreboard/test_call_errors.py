@@ -85,6 +85,14 @@ def test_a_block_outside_of_its_array() -> None:
     assert "[16, 0] is outside" in refusal(program, ramp(16, 128), checks=())
 
 
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_the_place_of_a_block_is_not_its_number(form: str) -> None:
+    program = call(copy, S(32, 128), grid=(4,), in_specs=[
+        pl.BlockSpec((8, 128), lambda i: (i * 8, 0))], out_specs=ROWS)  # fmt: skip
+    said = refusal(program, ramp(32, 128), checks=(), form=form)
+    assert "gives the number of a block" in said and "not 8, but 1" in said
+
+
 @feature("C44")
 @pytest.mark.parametrize(
     ("aliases", "out"),

@@ -10,6 +10,7 @@ the kernel's line, the rule and what to write.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import sys
 from collections.abc import Callable, Generator
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+import jax
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
 from jax.experimental import pallas as pl
@@ -137,11 +139,39 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
     """Of an index map that takes other numbers than it is given."""
     if not _is_wrong_call(error):
         return None
-    rule = f"an index map takes one number per axis of the grid, which has {len(spec.grid)}"
-    if prefetched := getattr(spec, "num_scalar_prefetch", 0):
+    axes, prefetched = len(spec.grid), getattr(spec, "num_scalar_prefetch", 0)
+    given = axes + prefetched
+    rule = f"an index map takes one number per axis of the grid, which has {axes}"
+    if prefetched:
         rule += f", then the {prefetched} scalar prefetch operands"
-    advice = [Note("take what is left as *_ where the map does not need it")]
-    return Unsupported(_CODE, rule, _caller(), advice)
+    specs = jax.tree.leaves((spec.in_specs, spec.out_specs), is_leaf=_is_block)
+    maps = [block.index_map for block in specs if _is_block(block) and block.index_map]
+    wrong = next((index_map for index_map in maps if not _takes(index_map, given)), None)
+    advice = "take what is left as *_ where the map does not need it"
+    if wrong is not None and _takes_more(wrong, given):
+        advice = "give the call a grid with these axes: grid=(n,)"
+    return Unsupported(_CODE, rule, _beginning_of(wrong) or _caller(), [Note(advice)])
+
+
+def _is_block(spec: Any) -> bool:
+    return isinstance(spec, pallas_core.BlockSpec)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether `function` can be called with `count` arguments."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _takes_more(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind_partial(*range(count))
+    except TypeError:
+        return False
+    return not _takes(function, count)
 
 
 def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | None:
@@ -190,6 +220,14 @@ def _place(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
 def _beginning(debug: Any) -> SourceLocation | None:
     file = getattr(debug, "func_filename", None)
     return None if file is None else SourceLocation(file, debug.func_lineno or 0)
+
+
+def _beginning_of(function: Any) -> SourceLocation | None:
+    function = inspect.unwrap(function) if callable(function) else function
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return None if code is None else SourceLocation(code.co_filename, code.co_firstlineno)
 
 
 def _caller() -> SourceLocation | None:

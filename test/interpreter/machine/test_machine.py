@@ -324,6 +324,43 @@ def test_copies_carry_their_uninitialised_elements(policy):
     assert "512 of 1024 elements of %target" in finding.message and "[4, 0]" in finding.message
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_transfer_in_flight_is_named_where_its_data_is_missing(devices):
+    machine = Machine(V5E, devices=devices, checks=("init",))
+    sender, reader = machine.cores[0], machine.cores[-1]
+    refs = [
+        (core.allocate(array_type((8, 128), "any"), argument=True),
+         core.allocate(array_type((16, 128), "vmem"), "%target"),
+         core.allocate(semaphore_type(), "%arrived"))
+        for core in machine.cores
+    ]  # fmt: skip
+    (source, target, arrived), (_, there, _) = refs[0], refs[-1]
+    peer = {} if devices == 1 else {"source_semaphore": arrived, "device": 1}
+
+    def sends():
+        half = target.slice((8, 0), (8, 128))
+        sender.enqueue(source, half, arrived, at=SourceLocation("kernel.py", 4), **peer)
+        return
+        yield
+
+    def reads():
+        for row in (0, 8):
+            reader.observer.read(reader, Box(there, (row, 0), (8, 128)), None)
+        return
+        yield
+
+    def both():
+        yield from sends()
+        yield from reads()
+
+    machine.run([(sender, both())] if devices == 1 else [(sender, sends()), (reader, reads())])
+    alone, missing = machine.findings
+    assert not any("kernel.py" in str(note.location) for note in alone.notes)
+    (named,) = [note for note in missing.notes if str(note.location) == "kernel.py:4"]
+    assert "writes there: wait for it before" in named.message
+    assert f"for {source.byte_count} on %arrived" in named.message
+
+
 def test_random_numbers_depend_on_the_seed_and_the_core_only():
     def draw(seed, seeds=()):
         cores = Machine(V5E, devices=2, seed=seed).cores
