@@ -37,14 +37,18 @@ class Case:
     name: str
     call: Callable[..., Any]
     shapes: tuple[tuple[int, ...], ...]
+    table: int = 0
+    """The length of a first operand: a permutation of the numbers below."""
 
     def arrays(self) -> list[Any]:
         """Floats that bfloat16 holds, since the TPU's products round to it and JAX's do not."""
         generator = np.random.default_rng(0)
-        return [
+        floats = [
             generator.standard_normal(s).astype(jnp.bfloat16).astype(np.float32)
             for s in self.shapes
         ]
+        table = [generator.permutation(self.table).astype(np.int32)] if self.table else []
+        return [*table, *floats]
 
 
 def add(x: Any, y: Any, interpret: Any = False) -> Any:
@@ -144,6 +148,36 @@ def attention(q: Any, k: Any, v: Any, interpret: Any = False) -> Any:
     )(q, k, v)  # fmt: skip
 
 
+def rows_of_table(places: Any, x: Any, interpret: Any = False) -> Any:
+    """Blocks of 8 rows in the order of a table, through the pipeline."""
+
+    def body(_: Any, x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2.0
+
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(x.shape, f32),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1, grid=(x.shape[0] // 8,),
+            in_specs=[pl.BlockSpec((8, x.shape[1]), lambda i, places: (places[i], 0))],
+            out_specs=pl.BlockSpec((8, x.shape[1]), lambda i, places: (i, 0)),
+        ), interpret=interpret,
+    )(places, x)  # fmt: skip
+
+
+def gates(x: Any, interpret: Any = False) -> Any:
+    """Elementwise functions, each of them transcendental."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        x = x_ref[...]
+        o_ref[...] = jax.nn.gelu(x) + jax.nn.silu(x)
+
+    block = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(x.shape, f32), grid=(x.shape[0] // 256,),
+        in_specs=[block], out_specs=block, interpret=interpret,
+    )(x)  # fmt: skip
+
+
 def copies(x: Any, interpret: Any = False) -> Any:
     """Rows copied by the kernel's own DMAs, two in flight."""
 
@@ -180,6 +214,8 @@ CASES = (
     Case("matmul, 64 steps", matmul, ((512, 512), (512, 512))),
     Case("layer norm, 16 steps", layer_norm, ((2048, 1024),)),
     Case("attention, 32 steps", attention, ((2, 1024, 128),) * 3),
+    Case("gates, 8 steps", gates, ((2048, 1024),)),
+    Case("table, 1024 steps", rows_of_table, ((8192, 256),), table=1024),
     Case("copies, 32 DMAs", copies, ((256, 256),)),
 )
 
