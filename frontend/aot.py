@@ -154,7 +154,7 @@ def kernel_bytecode(module: ModuleOp) -> bytes:
     rename_reductions(kernel)
     recorded = module.attributes.get(VERSION)
     old = isinstance(recorded, IntegerAttr) and recorded.value.data < SINGLE_BUFFERING
-    version = cast(IntegerAttr, recorded).value.data if old and _has_windows(module) else NEWEST
+    version = SINGLE_BUFFERING - 1 if old and _has_windows(module) else NEWEST
     return write_bytecode(serialize(kernel, version))
 
 

@@ -23,8 +23,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.frontend.serialized import (
+    SEGMENTS,
     malformed,
     operand_of,
+    rename,
     segments,
     set_segments,
     unregistered,
@@ -85,6 +87,18 @@ def _multi_reduction_dims(op: Operation) -> None:
 @_upgrade(4, "tpu.enqueue_dma")
 def _enqueue_dma_priority(op: Operation) -> None:
     op.attributes["priority"] = IntegerAttr(0, i32)
+
+
+@_upgrade(4, "tpu.wait_dma")
+def _wait_dma_of_a_ref(op: Operation) -> None:
+    """JAX 0.4 waited for as many bytes as a ref has: operands semaphore and ref, no segments.
+
+    The name was given to another operation since, so jaxlib and the compiler have no such rule.
+    """
+    if len(op.operands) == 2 and SEGMENTS not in op.attributes:
+        semaphore, ref = op.operands
+        op.operands = (semaphore, ref, ref)
+        rename(op, "tpu.wait_dma2")
 
 
 @_upgrade(5, "tpu.dynamic_gather")

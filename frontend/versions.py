@@ -49,13 +49,22 @@ def upgrade(module: ModuleOp, context: Context | None = None) -> None:
                 )
             rename(op, name.removeprefix(PREFIX))
         for op in operations:
-            for introduced, rule in UPGRADES.get(name_of(op), ()):
-                if introduced > version:
-                    rule(op)
+            _bring_up(op, version)
         operations = _inner(module)
     for op in operations:
         if isinstance(op, UnregisteredOp):
             register(op, context)
+
+
+def _bring_up(op: Operation, version: int) -> None:
+    """Applies the rules of later versions in their order; one may rename the operation."""
+    while True:
+        later = (rule for rule in UPGRADES.get(name_of(op), ()) if rule[0] > version)
+        found = next(later, None)
+        if found is None:
+            return
+        version, rule = found
+        rule(op)
 
 
 def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:

@@ -164,6 +164,16 @@ def test_upgrade_is_that_of_jaxlib(version: int, old: str, new: str, jaxlib: Any
     assert jaxlib.generic(jaxlib.parse(str(ours))) == jaxlib.generic(expected)
 
 
+@pytest.mark.parametrize("version", (1, 2, 3))
+def test_waits_of_jax_0_4_for_the_bytes_of_a_ref(version: int) -> None:
+    """jaxlib has given the name to another operation, so it is not asked."""
+    upgraded = _upgraded(version, _op("tpu.wait_dma", "dma vmem"))
+    expected = _upgraded(NEWEST, _wait2("dma vmem vmem", _sizes(1, 1, 1, 0, 0)))
+    expected.attributes["stable_mosaic.version"] = upgraded.attributes["stable_mosaic.version"]
+    assert str(upgraded) == str(expected)
+    upgraded.verify()
+
+
 OLD_SUBCORE_SIGNAL = _signal("sem id core", 1, 1, 0, 1)
 
 
@@ -193,6 +203,7 @@ def test_split_of_the_core_is_that_of_jaxlib(jaxlib: Any) -> None:
         (2, _reduce("1 : i32"), "expected an array as reduction_dims before version 3"),
         (4, _gather("dimension = 1 : i64"), "expected a 32-bit integer as dimension, got 1 : i64"),
         (5, _iota(""), "expected a 32-bit integer as dimension, got None"),
+        (4, _op("tpu.wait_dma", "dma vmem"), "expected 6 operand segments for 2 operands, got ()"),
         (6, _wait2("dma"), "expected 3 operands before version 7, got 1"),
         (13, _signal("sem id"), "expected 4 operand segments for 2 operands, got ()"),
         (13, _signal("sem id", 1, 1, 1, 0), "expected 4 operand segments for 2 operands"),
