@@ -38,12 +38,11 @@ def test_programs_of_older_versions_run(program: Path, form: str) -> None:
 
 
 @pytest.mark.aot
-def test_the_compiler_takes_programs_of_older_versions() -> None:
-    with Compiler() as compiler:
-        for program in OLD:
-            for form in ("mosaic", "dma", "vreg"):
-                module = pallasite.lower(pallasite.parse(program.read_text()), form, "v5e")
-                verdict = compile_ahead_of_time(
-                    module, topology="v5e:2x2", layout_passes=form != "vreg", compiler=compiler
-                )
-                assert verdict.accepted, (program.stem, form, verdict.message)
+@pytest.mark.parametrize("program", OLD, ids=NAMES)
+def test_the_compiler_takes_programs_of_older_versions(program: Path, compiler: Compiler) -> None:
+    for form in ("mosaic", "dma", "vreg"):
+        module = pallasite.lower(pallasite.parse(program.read_text()), form, "v5e")
+        verdict = compile_ahead_of_time(
+            module, topology="v5e:2x2", layout_passes=form != "vreg", compiler=compiler
+        )
+        assert verdict.accepted, (form, verdict.message)

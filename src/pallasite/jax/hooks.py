@@ -43,7 +43,14 @@ def check_version(version: str = jax.__version__) -> None:
         raise Unsupported(
             "jax-version",
             f"expected JAX {JAX_VERSION}, got {version}",
-            notes=[Note(f"pip install jax=={JAX_VERSION} jaxlib=={JAX_VERSION}")],
+            notes=[
+                Note(f"pip install jax=={JAX_VERSION} jaxlib=={JAX_VERSION}"),
+                Note(
+                    "programs of other versions, from 0.4.31 on, run as text: write "
+                    "jax.jit(f).trace(x).lower(lowering_platforms=('tpu',)).as_text() to a file, "
+                    "which tpu-run and tpu-opt read"
+                ),
+            ],
         )
 
 
