@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,6 +22,11 @@ from pallasite.dialects.kernel import CONFIG, Call
 
 TARGET = "tpu_custom_call"
 BODY = "body"
+_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([A-Za-z_]\w*)(?=\s*:)')
+"""Strings, to step over them, and names of fields without quotes, which are the group.
+
+Protocol buffers take those in JSON, so the compiler does, and JAX 0.4.31 writes one.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,10 +68,14 @@ def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
     return sites[index]
 
 
+def _quoted(found: re.Match[str]) -> str:
+    return found[0] if found[1] is None else f'"{found[1]}"'
+
+
 def unpack(site: CallSite) -> tuple[bytes | str, Call]:
     """The kernel in the call, as bytecode or text, and how the program calls it."""
     try:
-        settings = json.loads(site.config)
+        settings = json.loads(_BARE_KEY.sub(_quoted, site.config))
     except (ValueError, RecursionError) as error:
         raise site.error(
             "bad-configuration", f"expected JSON as configuration of the call ({error})"

@@ -176,6 +176,14 @@ def test_side_effect_and_name_are_settings() -> None:
     }
 
 
+def test_settings_may_lack_quotes_as_in_protocol_buffers() -> None:
+    quoted = _config(KERNEL, flag="a, b: 1", flags=[{"type": "F", "value": {"on": True}}])
+    for name in ("flags", "value", "custom_call_config"):
+        assert call_of(read(_call(quoted.replace(f'"{name}"', name)))) == call_of(
+            read(_call(quoted))
+        )
+
+
 @pytest.mark.parametrize(
     "text, code, message, line",
     [
