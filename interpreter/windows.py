@@ -192,17 +192,20 @@ class Block:
         return far, self.buffer.slice(tuple(start for _, start, _ in box), sizes)
 
     def _outside(self, index: Index, step: Index) -> ExecutionError:
-        sizes, shape = self.window.bounds or (), self.operand.ref.shape
-        place = index  # of blocks at elements
-        if self.window.low is None:
-            place = [number * size for number, size in zip(index, sizes, strict=True)]
+        shape = self.operand.ref.shape
         return ExecutionError(
             "block-out-of-bounds",
             f"block {list(index)} of {self.operand.name} lies outside the array of shape "
             f"{list(shape)} at grid point {list(step)}",
             self.location,
-            block_outside(place, sizes, shape),
+            block_outside(self._place(index), self.window.bounds or (), shape),
         )
+
+    def _place(self, index: Index) -> Sequence[int]:
+        """The first element of block `index`; of one at elements, in the padded array."""
+        if self.window.low is not None:
+            return index
+        return [n * size for n, size in zip(index, self.window.bounds or (), strict=True)]
 
     def _revisited(self, index: Index, step: Index) -> ExecutionError:
         other = self.operand.left[index]

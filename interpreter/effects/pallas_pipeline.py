@@ -8,7 +8,7 @@ fetched, its contents are undefined. A ref in the memory of its blocks is not co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.ir import Attribute
@@ -25,6 +25,18 @@ from pallasite.interpreter.machine.rounding import check_rounded, reach, spoil_b
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, Function, effect, meaning
 from pallasite.interpreter.windows import IN_PLACE, Block, Index, Operand
+
+
+def first_element(window: pallas.WindowAttr, index: Index) -> list[int]:
+    """Where the block at `index` begins, whose sizes known at run time `index` holds, too."""
+    values = iter(index)
+    place: list[int] = []
+    for dim in window.dims:
+        position = next(values)
+        if dim.kind is DimKind.BOUNDED:
+            next(values)
+        place.append(position * dim.size if dim.kind is DimKind.BLOCKED else position)
+    return place
 
 
 class _Block(Block):
@@ -58,11 +70,17 @@ class _Block(Block):
             if dim.kind is DimKind.BOUNDED:
                 size = min(next(values), size)
             start = position * size if dim.kind is DimKind.BLOCKED else position - dim.low
+            if size == 0 and start >= 0:
+                box.append((min(start, extent), 0, 0))
+                continue
             first, last = max(start, 0), min(start + size, extent)
             if first >= last or (start < 0 and not dim.low):
                 raise self._outside(index, step)
             box.append((first, first - start, last - first))
         return box
+
+    def _place(self, index: Index) -> Sequence[int]:
+        return first_element(self.spec, index)
 
     def _copy(self, box: list[tuple[int, int, int]], *, store: bool) -> None:
         super()._copy(box, store=store)
@@ -90,14 +108,8 @@ class _Place:
 
     def enter(self, index: Index, step: Index, number: int) -> None:
         """Makes `index` the current block."""
-        values = iter(index)
-        starts: list[int] = []
-        for dim in self.window.dims:
-            position = next(values)
-            if dim.kind is DimKind.BOUNDED:
-                next(values)
-            starts.append(position * dim.size if dim.kind is DimKind.BLOCKED else position)
         self.index = index
+        starts = first_element(self.window, index)
         self.ref = self.base.slice(starts, self.window.bounds, self.location).keep(self.kept)
 
     def leave(self, number: int) -> None:

@@ -144,23 +144,48 @@ def test_a_pipeline_inside_a_grid() -> None:
 
 @feature("L17", "L18")
 def test_bounded_slices_from_a_table() -> None:
-    starts, sizes = np.array([0, 8, 24], np.int32), np.array([8, 16, 8], np.int32)
+    x = ramp(32, 128)
+    equal(run(segments((0, 8), (8, 16), (24, 8)), x, checks=("race", "sync")), x * 2)
 
-    def double(x_block: Any, o_block: Any) -> None:
-        o_block[...] = x_block[...] * 2
+
+def segments(*parts: tuple[int, int]) -> Any:
+    """Doubles parts of 32 rows, by a pipeline over a table of their starts and sizes."""
+    starts, sizes = np.array(parts, np.int32).T
 
     def body(starts_ref: Any, sizes_ref: Any, x_ref: Any, o_ref: Any) -> None:
         def segment(i: Any) -> Any:
             start = pl.multiple_of(starts_ref[i], 8)
             return pl.ds(start, pl.multiple_of(sizes_ref[i], 8)), 0
 
+        def double(x_block: Any, o_block: Any) -> None:
+            o_block[...] = x_block[...] * 2
+
         spec = pl.BlockSpec((pl.BoundedSlice(16), 128), segment)
-        pltpu.emit_pipeline(double, grid=(3,), in_specs=[spec], out_specs=[spec])(x_ref, o_ref)
+        pltpu.emit_pipeline(double, grid=(len(parts),), in_specs=[spec], out_specs=[spec])(
+            x_ref, o_ref
+        )
 
     smem = pl.BlockSpec(memory_space=pltpu.SMEM)
     program = call(body, S(32, 128), in_specs=[smem, smem, ANY], out_specs=ANY)
+    return lambda x: program(starts, sizes, x)
+
+
+@feature("L18")
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_bounded_slices_of_no_rows(empty: int, form: str) -> None:
+    parts = [(0, 16), (16, 16)]
+    parts.insert(empty, ((0, 16, 40)[empty], 0))
     x = ramp(32, 128)
-    equal(run(program, starts, sizes, x, checks=("race", "sync")), x * 2)
+    for seed in range(4):
+        result = run(segments(*parts), x, checks=("race", "sync"), form=form, seed=seed)
+        equal(result, x * 2)
+
+
+def test_a_bounded_slice_outside_of_its_array() -> None:
+    """JAX's own pipeline copies nothing there."""
+    said = refusal(segments((0, 16), (40, 8)), ramp(32, 128), form="pallas")
+    assert "block [40, 8, 0]" in said and "[32, 128]" in said
 
 
 @feature("L17", "L18")
