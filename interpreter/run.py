@@ -175,18 +175,7 @@ def execute(
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
-        with values.quiet(), one_blas_thread():
-            bound = [
-                bind(device, program, kernel, split, call, arrays)
-                for device, arrays in zip(machine.devices, checked, strict=True)
-            ]
-            machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
-            outputs = [b.outputs(call) for b in bound]
-        machine.close()
-        if "init" in machine.checks and not machine.findings:
-            begins = position_of(first_location(kernel.func))
-            for odd in (d for b in bound for d in b.unwritten(begins)):
-                warnings.warn(KernelWarning(odd), stacklevel=2)
+        outputs = _run(machine, program, kernel, split, call, checked)
     except Diagnostic as error:
         located(error, kernel.func)
         raise
@@ -200,6 +189,30 @@ def execute(
         list(machine.findings),
         [line for core in machine.cores for line in core.log],
     )  # fmt: skip
+
+
+def _run(
+    machine: Machine,
+    program: Program,
+    kernel: Kernel,
+    split: CoreSplit | None,
+    call: Call,
+    inputs: Sequence[Sequence[Any]],
+) -> list[list[Array]]:
+    """Runs the program on every device of `machine` to its end; gives the results per device."""
+    with values.quiet(), one_blas_thread():
+        bound = [
+            bind(device, program, kernel, split, call, arrays)
+            for device, arrays in zip(machine.devices, inputs, strict=True)
+        ]
+        machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
+        outputs = [b.outputs(call) for b in bound]
+    machine.close()
+    if "init" in machine.checks and not machine.findings:
+        begins = position_of(first_location(kernel.func))
+        for odd in (d for b in bound for d in b.unwritten(begins)):
+            warnings.warn(KernelWarning(odd), stacklevel=3)
+    return outputs
 
 
 def _split(module: ModuleOp, kernel: Kernel, call: Call, target: Target) -> CoreSplit | None:
@@ -341,9 +354,7 @@ def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
     ]
 
 
-def check_arrays(
-    call: Call, devices: int, max_memory: int | None, kernel: Operation
-) -> None:
+def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Operation) -> None:
     """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
     devices."""
     limit = default_memory() if max_memory is None else max_memory
