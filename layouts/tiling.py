@@ -171,6 +171,40 @@ def packed_tiling(shape: Sequence[int], tile: tuple[int, ...], bits: int) -> Til
     return Tiling((tile, *word_tiles(len(tile), bits)), contiguous_strides(shape, tile))
 
 
+def refolded(tiling: Tiling, old: Sequence[int], new: Sequence[int]) -> Tiling | None:
+    """The tiling of an array of words, of shape `old` and contiguous tiles, that is seen as `new`;
+    None if the elements of a tile would not be a box of it.
+
+    The rows of a tile are spread over as many of the new dimensions as hold them: 32x256 in tiles
+    of (8, 128) is 8x4x256 in tiles of (2, 4, 128). Rows that end within a tile stay one dimension.
+    """
+    if len(tiling.tiles) != 1 or len(tiling.first) < 2 or old[-1] != new[-1]:
+        return None
+    left, padded = math.prod(tiling.first[:-1]), _padded_rows(tiling, old)
+    tile = [tiling.first[-1]]
+    for size in reversed(new[:-1]):
+        part = math.gcd(size, left)
+        if padded is not None and size in (1, padded):
+            part = left if size == padded else 1
+        elif padded is not None or part < min(size, left):
+            return None
+        tile.insert(0, part)
+        left //= part
+        if left == 1:
+            return _tiled(tile, new)
+    return None
+
+
+def _tiled(tile: Sequence[int], shape: Sequence[int]) -> Tiling:
+    return Tiling((tuple(tile),), contiguous_strides(shape, tile))
+
+
+def _padded_rows(tiling: Tiling, shape: Sequence[int]) -> int | None:
+    """The size of the dimension that ends within a tile; None if there is none."""
+    sizes = zip(shape[:-1], tiling.padded(shape)[:-1], strict=True)
+    return next((size for size, padded in sizes if size != padded), None)
+
+
 def word_tiles(rank: int, bits: int) -> tuple[tuple[int, ...], ...]:
     """The tiles inside of a first one of `rank` dimensions, in memory that registers are loaded
     from: a word holds elements of rows below each other (spec/tpu_dialect.md section 2.2)."""

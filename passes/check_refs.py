@@ -14,13 +14,15 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import memref, tpu
-from pallasite.dialects.tpu.views import squeezed_dimensions
+from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
-from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_slices import array_of
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.reference_tiles import has_large_halves, tile_rows
+from pallasite.passes.reference_parts import tiles_of_part
+from pallasite.passes.reference_tiles import VIEWS, has_large_halves, tile_rows
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
@@ -172,14 +174,12 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     A block of 32-bit words in one column of tiles may be tiled by single rows, which leaves no
     padding between them in what the kernel allocates; one that is seen as another type keeps the
     tiles of its own, and so does a part of packed rows. What is only transferred may have the
-    tiles of 8 rows cut evenly.
+    rows of its tiles of words in several dimensions.
     """
-    kinds, block, sliced = (op.input.type, op.result.type), op.input, False
-    while isinstance(block.owner, tpu.MemrefBitcastOp | tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        sliced = sliced or not isinstance(block.owner, tpu.MemrefBitcastOp)
+    kinds, block, part = (op.input.type, op.result.type), op.input, False
+    while isinstance(block.owner, VIEWS):
+        part = part or not isinstance(block.owner, tpu.MemrefBitcastOp)
         block = cast(SSAValue[_MEMREF], block.owner.operands[0])
-    if sliced and bit_width(block.type) == 32:
-        return
     own_buffer = isinstance(block.owner, memref.AllocaOp)
     if not (own_buffer or isinstance(block, BlockArgument)) or tiling_of(kinds[0]) is not None:
         return
@@ -190,14 +190,22 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     own = tile_rows(rows, bit_width(block.type), large_halves=has_large_halves(block, target))
     by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
     tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
-    if by_rows and rows % own and prod(old[:-2]) > 1 and not own_buffer:
+    if part:
+        tiles = tiles_of_part(op.input, target)
+        if tiles is None or len(tiles.first) > 2:
+            return
+        if not is_contiguous(tiles, old):
+            raise _not_reshaped(op, "the tiles of the part do not follow each other")
+        tile = tiles.tile_of(len(old) - 2)
+    elif by_rows and rows % own and prod(old[:-2]) > 1 and not own_buffer:
         raise _not_reshaped(op, f"rows of 32-bit words are padded to tiles of {own} rows")
     if bits == 32 and tile == 1:
         if old[-1] != new[-1] and (old[-1] % LANES or new[-1] % LANES):
             raise _not_reshaped(op, "rows of 32-bit words are padded to 128 columns")
         return
     same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
-    evenly = bits == 32 and not old[-2] % SUBLANES and not SUBLANES % new[-2]
+    tiles = Tiling(((tile, LANES),), contiguous_strides(old, (tile, LANES)))
+    evenly = bits == 32 and refolded(tiles, old, new) is not None
     if old[-1] != new[-1] or not (same_rows or (evenly and not _is_accessed(op.result))):
         raise _not_reshaped(
             op, f"its tiles have {tile} rows and {LANES} columns, and none may be cut"

@@ -21,9 +21,11 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, memref_of, shape_of, tiling_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.accesses import accessed_shape, at_a_distance
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.parts_of_folded_tiles import last_cut
 from pallasite.passes.reference_tiles import has_large_halves, tile_rows
 from pallasite.targets import Target
 
@@ -43,6 +45,9 @@ class Array:
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     """Raises `Unsupported` where the TPU compiler has no layout for the part."""
+    if (tile := _folded_tile(op.mem_ref, target)) is not None:
+        _check_folded(op, tile)
+        return
     array = array_of(op.mem_ref, target)
     if array is None:
         return
@@ -77,6 +82,38 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             fits = _rows_fit(start, size, held, tile, step, per_word)
         if not fits:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+
+
+def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
+    """What a tile of `view` has of each dimension, if that is a whole array of words, wider than a
+    tile, whose reshape spread the rows of a tile over several dimensions."""
+    op = view.owner
+    if not isinstance(op, tpu.MemrefReshapeOp) or bit_width(op.result.type) != 32:
+        return None
+    array, new = array_of(op.input, target), op.result.type.get_shape()
+    old = op.input.type.get_shape()
+    if array is None or array.type.get_shape() != old or min(len(old), len(new)) < 2:
+        return None
+    if old[-1] <= LANES or DYNAMIC_INDEX in (*old, *new):
+        return None
+    folded = _folded(array, new)
+    if folded is None or len(folded.first) < 3:
+        return None
+    return tuple(folded.tile_of(dim) for dim in range(len(new)))
+
+
+def _check_folded(op: tpu.MemrefSliceOp, tile: tuple[int, ...]) -> None:
+    """Raises `Unsupported` unless a distance per dimension tells where the rows of the part are."""
+    if last_cut(op, tile) == -1:
+        cut = [dim for dim, rows in enumerate(tile[:-1]) if rows > 1]
+        sizes, held = op.result.type.get_shape(), op.mem_ref.type.get_shape()
+        dim = next((dim for dim in reversed(cut) if sizes[dim] != held[dim]), cut[-1])
+        raise _refused(op, dim, tile[dim], "rows")
+    start, last = op.base_idx[-1], len(tile) - 1
+    size, held = op.result.type.get_shape()[last], op.mem_ref.type.get_shape()[last]
+    whole = size == held and constant_of(start) == 0
+    if not whole and not _whole_tiles(start, size, held, LANES, LANES):
+        raise _refused(op, len(tile) - 1, LANES, "lanes")
 
 
 def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
@@ -229,13 +266,25 @@ def _as_other_type(array: Array | None, view: MemRef) -> Array | None:
 
 
 def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
-    """A whole array of packed rows in another shape: its tiles stay, with all their lanes."""
+    """A whole array of packed or wide rows in another shape: its tiles stay, with all lanes."""
     old, new = op.input.type.get_shape(), op.result.type.get_shape()
-    if array is None or packing(bit_width(op.result.type)) == 1 or array.type.get_shape() != old:
+    if array is None or array.type.get_shape() != old or min(len(old), len(new)) < 2:
         return None
-    if min(len(old), len(new)) < 2 or old[-1] != new[-1]:
+    if old[-1] != new[-1] or DYNAMIC_INDEX in (*old, *new):
         return None
-    return replace(array, type=op.result.type, dims=tuple(range(len(new))))
+    tile = array.tile
+    if packing(bit_width(op.result.type)) == 1:
+        folded = _folded(array, new) if old[-1] > LANES else None
+        if folded is None or len(folded.first) > 2:
+            return None
+        tile = folded.tile_of(len(new) - 2)
+    return replace(array, type=op.result.type, dims=tuple(range(len(new))), tile=tile)
+
+
+def _folded(array: Array, shape: tuple[int, ...]) -> Tiling | None:
+    """The tiling of `array`, of words, seen in another shape."""
+    old, tile = array.type.get_shape(), (array.tile, LANES)
+    return refolded(Tiling((tile,), contiguous_strides(old, tile)), old, shape)
 
 
 def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:

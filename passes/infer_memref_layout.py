@@ -31,7 +31,7 @@ from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.tpu.views import check_tiled_reshape
+from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import (
@@ -39,16 +39,13 @@ from pallasite.layouts.tiling import (
     contiguous_strides,
     infer_tiling,
     packed_tiling,
+    refolded,
     squeezed,
 )
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.known_sizes import know_sizes
-from pallasite.passes.parts_of_tiles import (
-    laid_out,
-    rows_of_column,
-    see_operand,
-    slice_part_of_tiles,
-)
+from pallasite.passes.laid_out import laid_out, see_operand
+from pallasite.passes.parts_of_tiles import rows_of_column, slice_part_of_tiles
 from pallasite.passes.scalars_of_views import look_through_views
 from pallasite.targets import Target, get_target
 
@@ -119,6 +116,10 @@ def _memref(value: SSAValue) -> MemRefType[Attribute] | None:
     return cast(MemRefType[Attribute], value.type) if isinstance(value.type, MemRefType) else None
 
 
+def _in_vmem(kind: MemRefType[Attribute]) -> bool:
+    return memory_space(kind) in ("vmem", None)
+
+
 class _Inference:
     """Assigns layouts to one function, roots first, then views in program order."""
 
@@ -145,7 +146,7 @@ class _Inference:
         shape = tuple(kind.get_shape())
         if isinstance(kind.element_type, _SEMAPHORES):
             tiling = Tiling((), contiguous_strides(shape, ()))
-        elif memory_space(kind) in ("vmem", None):
+        elif _in_vmem(kind):
             bits = bit_width(kind.element_type)
             tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
         elif len(shape) == 1 and memory_space(kind) != "smem":
@@ -181,6 +182,8 @@ class _Inference:
             if (rows := rows_of_column(source, tiling)) is not None:
                 see_operand(op, with_tiling(source, rows))
                 made = _viewed(op, source, result, rows)
+            elif is_contiguous(tiling, source.get_shape()) and not _in_vmem(source):
+                made = refolded(tiling, source.get_shape(), result.get_shape())
         if made is None:
             raise Unsupported(
                 "view-layout",
@@ -212,7 +215,7 @@ def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Til
     slices must consist of whole tiles."""
     result = cast(MemRefType[Attribute], op.results[0].type)
     shape = result.get_shape()
-    if memory_space(source) not in ("vmem", None) or len(tiling.first) != 2 or len(shape) < 2:
+    if not _in_vmem(source) or len(tiling.first) != 2 or len(shape) < 2:
         return False
     rows, held = tiling.tile_of(len(shape) - 2), source.get_shape()[-2]
     return remainder(op.base_idx[-2], rows) == 0 and 0 < shape[-2] < min(rows, held)

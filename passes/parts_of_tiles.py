@@ -38,22 +38,21 @@ So is the end of an array of packed rows, which cuts a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from operator import add
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, i32
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
-
-MemRef = MemRefType[Attribute]
+from pallasite.passes.laid_out import MemRef, laid_out, see_operand
+from pallasite.passes.parts_of_folded_tiles import slice_folded_tiles
 
 
 def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
@@ -70,7 +69,9 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
             result.element_type, tuple(map(add, result.get_shape(), padding)), result.memory_space
         )
         Rewriter.replace_value_with_new_type(op.result, part)
-    if _within_tiles(op, tiling):
+    if len(tiling.first) > 2:
+        sliced = slice_folded_tiles(op, tiling)
+    elif _within_tiles(op, tiling):
         sliced = _slice_rows_of_words(op, tiling)
     elif _straddles_tiles(op, tiling):
         sliced = _slice_halves(op, tiling)
@@ -82,13 +83,15 @@ def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
         sliced = Rewriter.replace_value_with_new_type(
             op.result, laid_out(op.result.type, op.result.type.get_shape(), fine)
         )
-    elif padded:
+    else:
+        sliced = None
+    if sliced is None and not padded:
+        return False
+    if sliced is None:
         part = op.result.type
         sliced = Rewriter.replace_value_with_new_type(
             op.result, laid_out(part, part.get_shape(), tiling)
         )
-    else:
-        return False
     if padded:
         _see_without_padding(sliced, result, uses)
     return True
@@ -319,20 +322,7 @@ def rows_of_column(kind: MemRef, tiling: Tiling) -> Tiling | None:
     return Tiling(((1, LANES),), contiguous_strides(shape, (1, LANES)))
 
 
-def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: MemRef) -> None:
-    """Makes `op` view its array seen as `kind`."""
-    view = tpu.ReinterpretCastOp(operands=[op.operands[0], [], []], result_types=[kind])
-    view.location = op.location
-    Rewriter.insert_op(view, InsertPoint.before(op))
-    op.operands[0] = view.result
-
-
 def _rows(op: tpu.MemrefSliceOp) -> int:
     """Rows of the part, `DYNAMIC_INDEX` if known at run time only; 0 if it has none."""
     shape = op.result.type.get_shape()
     return shape[-2] if len(shape) > 1 else 0
-
-
-def laid_out(kind: MemRef, shape: Iterable[int], tiling: Tiling) -> MemRef:
-    """`shape` of the elements of `kind` and where they are, laid out by `tiling`."""
-    return memref_of(kind.element_type, tuple(shape), kind.memory_space, TiledLayoutAttr.of(tiling))

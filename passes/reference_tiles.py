@@ -12,7 +12,7 @@ from pallasite.dialects.func import FuncOp
 from pallasite.layouts.registers import SUBLANES, packing
 from pallasite.targets import Target
 
-_VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)
+VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)
 
 
 def tile_rows(rows: int, bits: int, *, large_halves: bool = False) -> int:
@@ -43,7 +43,7 @@ def has_large_halves(array: SSAValue, target: Target) -> bool:
 
 def _buffer(array: SSAValue) -> Literal["scratch", "scoped"] | None:
     """What the kernel has for itself of what `array` is seen of; None for inputs and outputs."""
-    while isinstance(owner := array.owner, _VIEWS):
+    while isinstance(owner := array.owner, VIEWS):
         array = owner.operands[0]
     if isinstance(owner, Operation):
         return "scoped" if isinstance(owner, memref.AllocaOp) else None

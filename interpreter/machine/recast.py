@@ -40,7 +40,21 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
                 ((0,) * len(digits)) + ref.starts[rest:],
                 base,
             )
+    if (held := _with_units(ref, shape)) is not None:
+        return held
     raise no_view(ref, "reshape", shape, at)
+
+
+def _with_units(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
+    """The reshape that only drops and adds dimensions of size 1, whatever padding the others have;
+    None of others."""
+    core = ref.squeeze(tuple(size for size in ref.shape if size != 1))
+    if core.shape != tuple(size for size in shape if size != 1):
+        return None
+    kept = iter(zip(core.digits, core.starts, strict=True))
+    alone: tuple[Digits, int] = (((0, 0),), 0)
+    digits, starts = zip(*(alone if size == 1 else next(kept) for size in shape), strict=True)
+    return Ref(ref.buffer, ref.element, shape, digits, starts, core.base)
 
 
 def _regroup(ref: Ref, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:

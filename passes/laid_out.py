@@ -1,0 +1,29 @@
+"""Refs as other operations see them, once layouts are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import tpu
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.types import memref_of
+from pallasite.layouts.tiling import Tiling
+
+MemRef = MemRefType[Attribute]
+
+
+def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: MemRef) -> None:
+    """Makes `op` view its array seen as `kind`."""
+    view = tpu.ReinterpretCastOp(operands=[op.operands[0], [], []], result_types=[kind])
+    view.location = op.location
+    Rewriter.insert_op(view, InsertPoint.before(op))
+    op.operands[0] = view.result
+
+
+def laid_out(kind: MemRef, shape: Iterable[int], tiling: Tiling) -> MemRef:
+    """`shape` of the elements of `kind` and where they are, laid out by `tiling`."""
+    return memref_of(kind.element_type, tuple(shape), kind.memory_space, TiledLayoutAttr.of(tiling))

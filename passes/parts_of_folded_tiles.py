@@ -1,0 +1,185 @@
+"""Parts of reshaped refs, whose tiles have more than two dimensions, that cut such tiles.
+
+A dimension that is cut leaves the tile, as those before it do, of each of which the part or the ref
+has one tile; what is left of the tile lies in steps that one distance per dimension tells:
+
+    %r = tpu.memref_slice %x[%i, 0, 0] : memref<8x4x256xf32, tiled<(2,4,128),[2,2,1]>>
+        -> memref<1x4x256xf32>
+becomes
+    %rows = tpu.reinterpret_cast %x : ... -> memref<4x2x4x256xf32, tiled<(4,128),[4,1,4,2]>>
+    %r = tpu.memref_slice %rows[%i / 2, %i mod 2, 0, 0] : ... -> memref<1x1x4x256xf32, ...>
+    %row = tpu.memref_squeeze %r : ... -> memref<1x4x256xf32, tiled<(4,128),[1,4,2]>>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, tpu
+from pallasite.layouts.tiling import Tiling, squeezed
+from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.laid_out import laid_out
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a part cuts the tiles of one dimension: it takes `size` rows, counted in pieces of
+    `piece` rows, within one tile, or half in one and half in the next (`straddles`)."""
+
+    piece: int
+    straddles: bool
+
+
+def cut_of(start: SSAValue, size: int, held: int, tile: int) -> Cut | None:
+    """The cut of a dimension of `held` rows; None if its tiles stay whole, or if the part is none
+    that a distance per dimension can tell."""
+    first = constant_of(start)
+    if _stays_whole(start, size, held, tile) or size <= 0:
+        return None
+    if size == 1:
+        return Cut(1, False)
+    if first is None:
+        fits = size <= tile and tile % size == 0 and remainder(start, size) == 0
+        return Cut(size, False) if fits else None
+    if first % tile + size <= tile:
+        return Cut(gcd(first % tile, size, tile), False)
+    half = size // 2
+    if size % 2 == 0 and tile % half == 0 and first % tile == tile - half:
+        return Cut(half, True)
+    return None
+
+
+def _stays_whole(start: SSAValue, size: int, held: int, tile: int) -> bool:
+    return (size == held and constant_of(start) == 0) or (
+        size % tile == 0 and remainder(start, tile) == 0
+    )
+
+
+def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
+    """The last dimension, but for the lanes, along which `op` cuts tiles of the size `tile`, one
+    number per dimension; None if there is none, -1 if no layout tells the part."""
+    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+    bounds = list(zip(op.base_idx, sizes, shape, tile, strict=True))[:-1]
+    cuts = [cut_of(*bound) for bound in bounds]
+    last = max((dim for dim, bound in enumerate(bounds) if not _stays_whole(*bound)), default=None)
+    if last is None:
+        return None
+    for dim, (_, _, held, rows) in enumerate(bounds[: last + 1]):
+        cut = cuts[dim]
+        one_tile = cut is None and rows > 1 and held == rows
+        if not (one_tile or rows == 1 or (cut and (dim == last or not cut.straddles))):
+            return -1
+    return last
+
+
+def slice_folded_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue | None:
+    """Replaces `op`, a slice of a ref of words in tiles of more than two dimensions, by slices of
+    whole tiles; None if that is what it is, or if there is no layout for it."""
+    shape = op.mem_ref.type.get_shape()
+    tile = [tiling.tile_of(dim) for dim in range(len(shape))]
+    last = last_cut(op, tile)
+    if last is None or last < 0:
+        return None
+    return _Part(op, tiling, tile, last).rewrite()
+
+
+class _Part:
+    """One slice; `unit` counts the elements of the tiles that are left."""
+
+    def __init__(
+        self, op: tpu.MemrefSliceOp, tiling: Tiling, tile: Sequence[int], last: int
+    ) -> None:
+        self._op, self._tiling, self._tile, self._last = op, tiling, tile, last
+        self._made: list[Operation] = []
+        self._shape: list[int] = []
+        self._strides: list[int] = []
+        self._starts: list[SSAValue] = []
+        self._sizes: list[int] = []
+
+    def rewrite(self) -> SSAValue:
+        """Puts the slice of the array, seen by pieces, in the place of the operation."""
+        op, tile, last, kind = self._op, self._tile, self._last, self._op.result.type
+        shape, sizes = op.mem_ref.type.get_shape(), kind.get_shape()
+        cut = cut_of(op.base_idx[last], sizes[last], shape[last], tile[last])
+        assert cut is not None
+        left = (cut.piece, *tile[last + 1 :])
+        factor = prod(tile) // prod(left)
+        for dim, start in enumerate(op.base_idx):
+            apart = self._tiling.strides[dim] * factor
+            if dim > last or tile[dim] == 1 or shape[dim] == tile[dim] == sizes[dim]:
+                inner = apart if dim > last or tile[dim] == 1 else self._inner(dim, left)
+                self._add(shape[dim], inner, start, sizes[dim])
+            else:
+                self._cut(dim, apart, left, cut if dim == last else Cut(1, False))
+        while len(left) > 2 and left[0] == 1:
+            left = left[1:]
+        split = Tiling((left,), tuple(self._strides))
+        array = self._emit(
+            tpu.ReinterpretCastOp(
+                operands=[op.mem_ref, [], []],
+                result_types=[laid_out(op.mem_ref.type, self._shape, split)],
+            )
+        )
+        part = self._emit(
+            tpu.MemrefSliceOp(
+                operands=[array, self._starts, list(op.dynamic_sizes)],
+                result_types=[laid_out(kind, self._sizes, split)],
+            )
+        )
+        kept = squeezed(split, tuple(self._sizes), sizes)
+        assert kept is not None
+        found = self._emit(
+            tpu.MemrefSqueezeOp(operands=[part], result_types=[laid_out(kind, sizes, kept)])
+        )
+        Rewriter.insert_op(self._made, InsertPoint.before(op))
+        op.result.replace_all_uses_with(found)
+        Rewriter.erase_op(op)
+        return found
+
+    def _inner(self, dim: int, left: Sequence[int]) -> int:
+        """How far rows of `dim` lie apart within a tile, for the last one pieces."""
+        return prod(self._tile[dim + 1 :]) // prod(left) if dim < self._last else 1
+
+    def _cut(self, dim: int, apart: int, left: Sequence[int], cut: Cut) -> None:
+        start, size = self._op.base_idx[dim], self._op.result.type.get_shape()[dim]
+        tile, inner = self._tile[dim], self._inner(dim, left)
+        count = -(-self._op.mem_ref.type.get_shape()[dim] // tile)
+        rows = self._number(tile)
+        number = self._emit(arith.DivUIOp(start, rows))
+        if cut.straddles:
+            pieces = tile // cut.piece
+            self._add(count - 1, apart, number, 1)
+            self._add(pieces, 1, self._number(pieces - 1), 1)
+            self._add(size, apart - pieces + 1, self._number(0), size)
+        else:
+            self._add(count, apart, number, 1)
+            within = self._emit(arith.RemUIOp(start, rows))
+            if cut.piece > 1 and constant_of(start) is None:
+                # So it is, but the TPU compiler does not follow remainders.
+                multiple = {"multiple": IntegerAttr(cut.piece, i32)}
+                within = self._emit(
+                    tpu.AssumeMultipleOp(
+                        operands=[within], properties=multiple, result_types=[i32]
+                    )
+                )
+            self._add(tile, inner, within, size)
+
+    def _add(self, extent: int, stride: int, start: SSAValue, size: int) -> None:
+        self._shape.append(extent)
+        self._strides.append(stride)
+        self._starts.append(start)
+        self._sizes.append(size)
+
+    def _number(self, value: int) -> SSAValue:
+        return self._emit(arith.ConstantOp.from_int_and_width(value, i32))
+
+    def _emit(self, new: Operation) -> SSAValue:
+        new.location = self._op.location
+        self._made.append(new)
+        return new.results[0]
