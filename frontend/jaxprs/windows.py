@@ -39,11 +39,15 @@ def window(
     )
     affine = None
     if not consts:
-        affine = affine_map(mapping.index_map_jaxpr, grid, len(dims))
+        affine = affine_map(mapping.index_map_jaxpr, grid, mapping.index_map_out_tree.num_leaves)
     index_map: AffineMap | int
     if affine is not None:
         zeros = (AffineExpr.constant(0),) * len(words)
-        index_map = AffineMap(affine.num_dims, 0, (*affine.results, *zeros))
+        results = [
+            AffineExpr.constant(index) if isinstance(index, int) else index
+            for index in _indices(mapping, affine.results)
+        ]
+        index_map = AffineMap(affine.num_dims, 0, (*results, *zeros))
     else:
         index_map = len(maps)
         maps.append(_region(tracer, mapping, len(grid), prefetch, len(words), consts, surroundings))
@@ -101,18 +105,22 @@ def _region(
     inner = Tracer(surroundings or Surroundings(mesh=tracer.surroundings.mesh), block, location)
     captured = consts or inner.constants(closed.consts)
     results: list[Any] = inner.run(closed.jaxpr, list(block.args), captured)
-    indices: list[Any] = []
-    per_dimension = jax.tree.unflatten(mapping.index_map_out_tree, results)
-    for index in per_dimension:
-        is_slice = isinstance(index, state_indexing.Slice)
-        indices += [index.start, index.size] if is_slice else [index]
     values = [
         inner.scalar(index, i32) if isinstance(index, int) else inner.value(index)
-        for index in indices
+        for index in _indices(mapping, results)
     ]
     values += [inner.scalar(0, i32) for _ in range(words)]
     inner.add(YieldOp(*values))
     return Region(block)
+
+
+def _indices(mapping: Any, results: Sequence[Any]) -> list[Any]:
+    """An index per dimension, start and size of a bounded one; what the map fixes is an `int`."""
+    indices: list[Any] = []
+    for index in jax.tree.unflatten(mapping.index_map_out_tree, results):
+        is_slice = isinstance(index, state_indexing.Slice)
+        indices += [index.start, index.size] if is_slice else [index]
+    return indices
 
 
 def name_arguments(block: Block, debug_info: Any) -> None:

@@ -182,6 +182,27 @@ def test_bounded_slices_of_no_rows(empty: int, form: str) -> None:
         equal(result, x * 2)
 
 
+@feature("L18")
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_bounded_slices_of_a_known_size(form: str) -> None:
+    """The sizes are no values that the index map gives."""
+    parts = pl.BlockSpec(
+        (pl.Squeezed(), pl.BoundedSlice(16), pl.BoundedSlice(256)),
+        lambda i, j: (1, pl.ds(16 * i, 8), pl.ds(128 * j, 128)),
+    )
+    blocks = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+
+    def inner(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[:8, :128]
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        pltpu.emit_pipeline(inner, grid=(2, 3), in_specs=[parts], out_specs=[blocks])(x_ref, o_ref)
+
+    x = ramp(2, 32, 384)
+    result = run(call(body, S(16, 384), in_specs=[ANY], out_specs=ANY), x, form=form)
+    equal(result, np.concatenate([x[1, :8], x[1, 16:24]]))
+
+
 def test_a_bounded_slice_outside_of_its_array() -> None:
     """JAX's own pipeline copies nothing there."""
     said = refusal(segments((0, 16), (40, 8)), ramp(32, 128), form="pallas")
