@@ -73,10 +73,21 @@ class Bound:
                     location,
                     [
                         Note("on a TPU they are whatever the memory held before the call"),
+                        *self._given_up(ref),
                         Note("write all of it, or start from an input by input_output_aliases"),
                     ],
                     severity="warning",
                 )
+
+
+    def _given_up(self, ref: Ref) -> list[Note]:
+        """Of a transfer to `ref` that nobody has waited for."""
+        dropped = self.core.machine.engine.dropped
+        lost = next((t for t in dropped if t.target.buffer is ref.buffer and not t.remote), None)
+        if lost is None:
+            return []
+        what = "wait for it before its source is gone, at the end of its scope or of the kernel"
+        return [Note(f"{lost.describe()} writes there: {what}", lost.location)]
 
 
 def bind(

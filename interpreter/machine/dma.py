@@ -178,6 +178,8 @@ class Engine:
         """Whether the kernel has semaphores that it passes on to later ones."""
         self.routes: dict[tuple[Core, Core], list[Transfer]] = {}
         """The remote ones among them, by sender and receiver, if these have an order."""
+        self.dropped: list[Transfer] = []
+        """Those that were never waited for, and of which an end was gone when the kernel ended."""
         self.started = 0
         """Transfers that were started, in all."""
         self.bits = 0
@@ -337,6 +339,7 @@ class Engine:
 
     def drop(self, transfer: Transfer) -> None:
         """Forgets a transfer whose source or target no longer exists."""
+        self.dropped.append(transfer)
         del self.flying[transfer]
         if transfer.remote and not self.unordered:
             self.routes[transfer.sender, transfer.receiver].remove(transfer)

@@ -304,7 +304,16 @@ def reverses_by_gather(x: Any, o: Any) -> None:
     o[...] = jnp.take_along_axis(x[...], rows, 0, mode="promise_in_bounds")
 
 
+def selects(x: Any, o: Any) -> None:
+    o[...] = x[...][x[...] > 0]
+
+
+def selects_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.where(x[...] > 0, x[...], 0)
+
+
 WRONG: list[tuple[Body, str, str, Body]] = [
+    (selects, "shape of a vector", "jnp.where(mask, x, 0)", selects_rightly),
     (decides, "Python decides", "jnp.where", decides_rightly),
     (combines, "for whole vectors", "&, | and ~", combines_rightly),
     (repeats, "Python counts", "@pl.loop", repeats_rightly),

@@ -161,6 +161,25 @@ def test_parameters_of_index_maps_are_counted(
     assert f"{Path(__file__).name}:{code.co_firstlineno}:" in note
 
 
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_blocks_of_a_pipeline_are_counted(form: str) -> None:
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+
+    def body(x: Any, y: Any, o: Any) -> None:
+        pipeline = pltpu.emit_pipeline(
+            lambda x, y, o: None, grid=(2,), in_specs=[block], out_specs=[block]
+        )
+        pipeline(x, y, o)
+
+    x = jnp.ones((16, 128))
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    kernel = pl.pallas_call(body, out_shape=x, in_specs=[anywhere] * 2, out_specs=anywhere)
+    with simulate(form=form), pytest.raises(ValueError, match="tree") as caught:
+        kernel(x, x)
+    (note,) = [n for n in caught.value.__notes__ if "[traced-kernel]" in n]
+    assert "one BlockSpec per ref" in note and f"{Path(__file__).name}:" in note
+
+
 BLOCK: Any = pl.BlockSpec((8, 128), lambda i: (i, 0))
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"in_specs": [pl.BlockSpec((8, 128), lambda i: (i / 1, 0))]}, "i // 2"),

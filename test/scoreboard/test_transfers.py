@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import jax.sharding
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
+
+from pallasite.diagnostics import KernelWarning
 
 from .support import DMA, S, call, equal, jax, jnp, pl, pltpu, ramp, refusal, run
 
@@ -32,6 +35,21 @@ def test_local_copies(path: str) -> None:
     scratch = [pltpu.VMEM((16, 256), jnp.float32)] * stops
     program = call(body, S(16, 256), in_specs=[ANY], out_specs=ANY, scratch_shapes=scratch)
     equal(run(program, x), x)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_a_copy_to_a_result_that_nobody_waits_for(form: str) -> None:
+    """The warning that the result is not written tells where the copy started."""
+
+    def body(x: Any, o: Any, semaphore: Any) -> None:
+        pltpu.make_async_copy(x, o, semaphore).start()
+
+    program = call(body, S(16, 256), out_specs=ANY, scratch_shapes=[DMA])
+    with pytest.warns(KernelWarning, match="unwritten-output") as told:
+        run(program, ramp(16, 256), form=form, checks=("init",))
+    (text,) = {str(warning.message) for warning in told}
+    line = body.__code__.co_firstlineno + 1
+    assert f"{Path(__file__).name}:{line}:" in text and "wait for it" in text
 
 
 @feature("X02")

@@ -45,7 +45,9 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
 
     @functools.wraps(describe)
     def describing(spec: Any, *args: Any, **options: Any) -> Any:
-        with _explaining(simulating, lambda error: _wrong_map(error, spec)):
+        # The specs of a pipeline are told as such where its kernel is traced.
+        table = not _within("mosaic/pipeline.py")
+        with _explaining(simulating, lambda error: _wrong_map(error, spec), table):
             return describe(spec, *args, **options)
 
     def explained(body: Any) -> Any:
@@ -232,7 +234,19 @@ def _beginning_of(function: Any) -> SourceLocation | None:
 
 def _caller() -> SourceLocation | None:
     """The user's line that calls the kernel."""
+    for frame in _callers():
+        if is_users(frame.f_code.co_filename):
+            return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+    return None
+
+
+def _within(file: str) -> bool:
+    """Whether a function of a file whose name ends so is being called."""
+    return any(frame.f_code.co_filename.endswith(file) for frame in _callers())
+
+
+def _callers() -> Generator[FrameType]:
     frame: FrameType | None = sys._getframe()
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None:
+        yield frame
         frame = frame.f_back
-    return None if frame is None else SourceLocation(frame.f_code.co_filename, frame.f_lineno)

@@ -148,6 +148,12 @@ FAULTS = (
         ("take the largest one and mask the rest: jnp.where(index < n, x, 0)",),
     ),
     Fault(
+        jax.errors.NonConcreteBooleanIndexError,
+        "",
+        "the shape of a vector is known when the kernel is traced",
+        ("keep all of it and choose: jnp.where(mask, x, 0)",),
+    ),
+    Fault(
         jax.errors.ConcretizationTypeError,
         "",
         "Python numbers are made when the kernel is traced, and this value is known when it runs",
@@ -310,6 +316,13 @@ FAULTS = (
         "Block shape for.* same number of dimensions as the array",
         "a block has a size in each dimension of its array",
         ("write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",),
+    ),
+    Fault(
+        ValueError,
+        "pytree structure error: different lengths|Pytree for `(in|out)_specs` and",
+        "a pipeline has one BlockSpec per ref that it is called with, inputs first",
+        ("give as many in in_specs and out_specs together",),
+        "mosaic/pipeline.py",
     ),
     Fault(
         ValueError,
