@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from xdsl.dialects import arith
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from pallasite.diagnostics import Unsupported
@@ -39,13 +40,20 @@ def _offsets(op: Any) -> tuple[int, ...]:
     return tuple(s * stride for s in range(SUBLANES))
 
 
+def _fixed(op: tpu.LoadOp | tpu.ShuffledLoadOp | tpu.StoreOp | tpu.ShuffledStoreOp) -> bool:
+    """Whether the text itself says where the registers are."""
+    return all(isinstance(index.owner, arith.ConstantOp) for index in op.indices)
+
+
 @effect(tpu.LoadOp, tpu.ShuffledLoadOp)
 def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Array]:
     """A grid of registers from rows of memory; sublanes that are masked off are poison."""
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.base.type, op.result.type)
-    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op))
+    wanted = pattern(
+        shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op), _fixed(op)
+    )
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
@@ -61,7 +69,9 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     rank = len(op.indices)
     steps = grid_steps(op, op.base.type, op.value.type)
     shape = shape_of(op.value.type)
-    wanted = pattern(shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op))
+    wanted = pattern(
+        shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op), _fixed(op)
+    )
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:

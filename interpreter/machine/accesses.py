@@ -97,7 +97,10 @@ class Rows:
 
     def _register(self, index: Sequence[int], shape: tuple[int, ...]) -> rows.Registers:
         wanted = self.access.pattern
-        return rows.plan(self.ref, "load", index, shape, (), wanted.sublanes, wanted.offsets, None)
+        return rows.plan(
+            self.ref, "load", index, shape, (), wanted.sublanes, wanted.offsets, None,
+            fixed=wanted.fixed,
+        )  # fmt: skip
 
     def region(self) -> Region:
         if self.mask is None:

@@ -39,6 +39,7 @@ class Pattern:
     sublanes: tuple[bool, ...]
     offsets: tuple[int, ...]
     box: Box | None
+    fixed: bool
 
 
 @lru_cache(maxsize=1 << 12)
@@ -48,9 +49,10 @@ def pattern(
     sublanes: tuple[bool, ...] = rows.ALL,
     offsets: tuple[int, ...] = rows.CONSECUTIVE,
     box: Box | None = None,
+    fixed: bool = False,
 ) -> Pattern:
     """The pattern of these arguments."""
-    return Pattern(shape, steps, sublanes, offsets, box)
+    return Pattern(shape, steps, sublanes, offsets, box, fixed)
 
 
 class Access:
@@ -135,7 +137,9 @@ def access(
             ref.alive(at)
         return found
     p = wanted
-    planned = rows.plan(ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box)
+    planned = rows.plan(
+        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box, p.fixed
+    )
     found = Access(planned, wanted)
     if len(kept) < MOST_KEPT:
         kept[wanted, index] = found

@@ -151,9 +151,10 @@ def plan(
     offsets: tuple[int, ...],
     at: SourceLocation | None,
     box: Box | None = None,
+    fixed: bool = False,
 ) -> Registers:
     """How the access splits into pieces; raises if it is unaligned or out of bounds, or if the
-    `box` that the kernel accesses is."""
+    `box` that the kernel accesses is. A `fixed` index may leave the ref for the array around it."""
     if ref.buffer.freed:
         ref.alive(at)
     if box is not None and box.leaves(index):
@@ -170,7 +171,7 @@ def plan(
             at,
             [Note("registers are loaded in whole sublanes of 128 words; shift with a rotate")],
         )
-    if found.pieces and _leaves(ref, index, shape, steps, sublanes):
+    if found.pieces and _leaves(ref, index, shape, steps, sublanes, fixed):
         raise outside(ref, f"register {what}", index, shape, None, at)
     low, high = ref.base + found.lowest, ref.base + found.highest
     if found.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
@@ -192,14 +193,20 @@ def _leaves(
     shape: tuple[int, ...],
     steps: tuple[int, ...],
     sublanes: tuple[bool, ...],
+    fixed: bool,
 ) -> bool:
     """Whether registers begin beyond the last tile of a dimension, or before the first.
 
     What is there belongs to others: a neighbouring row, another block of the same buffer. The
     sublanes of a register may be rows of any dimension, so only their memory is known to be right.
+    The passes of Mosaic in C++ cut too small a part of an array for a box that begins within a tile
+    and name its last registers by constants, so those are judged by the whole array.
     """
     grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
-    for d, (extent, block, start) in enumerate(zip(ref.shape, ref.blocks, index, strict=True)):
+    extents: Sequence[int] = ref.shape
+    if fixed:
+        extents = [end - start for end, start in zip(ref.ends, ref.starts, strict=True)]
+    for d, (extent, block, start) in enumerate(zip(extents, ref.blocks, index, strict=True)):
         last = int(start) + (max(shape[d] - 1, 0) * steps[d] if d < grid else 0)
         inner = ref.starts[d] % block
         before = start < -inner and (d != len(ref.shape) - 2 or sublanes[0])

@@ -21,7 +21,7 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, blocks_of, cut, digits_of
 from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
-from pallasite.interpreter.machine.faults import no_view, outside
+from pallasite.interpreter.machine.faults import outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.layouts.tiling import Tiling
 
@@ -34,8 +34,8 @@ class Ref:
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
     __slots__ = (
-        "_address", "_views", "base", "blocks", "buffer", "codec", "digits", "element", "region",
-        "registers", "shape", "starts",
+        "_address", "_views", "base", "blocks", "buffer", "codec", "digits", "element", "ends",
+        "region", "registers", "shape", "starts",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,8 @@ class Ref:
         self.starts = (0,) * len(shape) if starts is None else starts
         self.base = base
         self.blocks = tuple(map(boxes.block_of, digits)) if blocks is None else blocks
+        self.ends: tuple[int, ...] = tuple(map(add, self.starts, shape))
+        """Where the array ends that this is a part of, in the coordinates of `starts`."""
         self.region: Any = None
         """What checks remember about the elements of the whole ref."""
         self.registers: dict[Any, Any] | None = None
@@ -71,6 +73,7 @@ class Ref:
         starts: tuple[int, ...],
         base: int,
         blocks: tuple[int, ...],
+        ends: tuple[int, ...],
         buffer: Buffer | None = None,
     ) -> Ref:
         """Another view of the same element type, which costs less than to begin anew."""
@@ -83,6 +86,7 @@ class Ref:
         other.starts = starts
         other.base = base
         other.blocks = blocks
+        other.ends = ends
         other.region = None
         other.registers = None
         other._address = None
@@ -140,7 +144,9 @@ class Ref:
                 [Note("both sides must allocate the same refs in the same order, and "
                       "synchronise before the first access", self.buffer.location)],
             )  # fmt: skip
-        return self._view(self.shape, self.digits, self.starts, self.base, self.blocks, twin)
+        return self._view(
+            self.shape, self.digits, self.starts, self.base, self.blocks, self.ends, twin
+        )
 
     # --- views ------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Ref:
                     raise outside(self, "slice", starts, sizes, None, at)
                 beyond = True
         moved = tuple(map(add, self.starts, starts))
-        box = self._view(key[1], self.digits, moved, self.base, self.blocks)
+        box = self._view(key[1], self.digits, moved, self.base, self.blocks, self.ends)
         return box if beyond else self._kept(key, box)
 
     def keep(self, dims: Sequence[int]) -> Ref:
@@ -191,22 +197,9 @@ class Ref:
             tuple([self.starts[d] for d in dims]),
             base,
             tuple([self.blocks[d] for d in dims]),
+            tuple([self.ends[d] for d in dims]),
         )
         return self._kept(key, kept)
-
-    def squeeze(self, shape: Sequence[int]) -> Ref:
-        """Without some dimensions of size 1; equal sizes are paired from the minor end."""
-        kept: list[int] = []
-        wanted = len(shape) - 1
-        for d in range(len(self.shape) - 1, -1, -1):
-            if wanted >= 0 and self.shape[d] == shape[wanted]:
-                kept.append(d)
-                wanted -= 1
-            elif self.shape[d] != 1:
-                raise no_view(self, "squeeze", shape)
-        if wanted >= 0:
-            raise no_view(self, "squeeze", shape)
-        return self.keep(kept[::-1])
 
     # --- access -----------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def test_a_copy_lands_by_its_wait(policy):
         core = machine.cores[0]
         source = core.allocate(array_type((16, 128), "any"))
         target = core.allocate(array_type((16, 128), "vmem"))
-        semaphore = core.allocate(semaphore_type(shape=(2,))).slice((1,), (1,)).squeeze(())
+        semaphore = core.allocate(semaphore_type(shape=(2,))).slice((1,), (1,)).keep(())
         source.write(np.ones((16, 128), np.float32))
 
         def program(core=core, source=source, target=target, semaphore=semaphore):
