@@ -14,12 +14,17 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import tiling_of
 from pallasite.layouts.registers import SUBLANES, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.access import Access
+from pallasite.lowering.vectors_to_tiles.access import Access, accesses
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.passes.divisibility import constant_of, remainder
+
+_WAIT = 2
+"""Register operations in the time of one access that waits for another: so grows the compiler's
+code where rows lie in the same banks."""
 
 
 def sublane_mask(first: int, last: int) -> Attribute:
@@ -112,3 +117,17 @@ def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
     if known is not None:
         return c.constant_index(known + amount)
     return c.emit(arith.AddiOp(index, c.constant_index(amount)))
+
+
+def slots(stride: int, c: Converter) -> int:
+    """What it takes to access a register of rows at a distance, in register operations."""
+    times = accesses(stride, c)
+    return times if times == 1 else _WAIT * times
+
+
+def load_slots(value: SSAValue, c: Converter) -> int:
+    """The same for loading a register of `value`, whose registers are loaded."""
+    op = value.owner
+    while isinstance(op, Renaming | grid.ConcatOp):
+        op = op.operands[0].owner
+    return slots(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1

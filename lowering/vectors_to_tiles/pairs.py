@@ -14,9 +14,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import element_of, splat
+from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.loading import load_slots
 from pallasite.lowering.vectors_to_tiles.stacked import stack
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
 
@@ -52,7 +55,7 @@ def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> T
     axis = permutation[-2]
     if rank < 3 or permutation[-1] != rank - 1 or axis == rank - 2:
         return None
-    words = c.form("words", op.operands[0], VectorLayout(32, axis, rank - 1))
+    words = _words(op.operands[0], axis, c)
     if words is None:
         return None
     # The grid gets one dimension per dimension of the source, in that order.
@@ -68,3 +71,24 @@ def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> T
     both = c.emit(grid.ReshapeOp(c.emit(grid.ConcatOp(halves, rank - 1)), rows))
     moved = c.emit(grid.TransposeOp(both, permutation))
     return Tiled(moved, VectorLayout.native(rank, 32), shape)
+
+
+def _words(value: SSAValue, axis: int, c: Converter) -> SSAValue | None:
+    """The words of `value` with dimension `axis` on the sublanes, or None.
+
+    Memory serves them so; where rows would wait for each other, it may be better to move them.
+    """
+    held, rank = c.tiled(value), len(shape_of(value))
+    wanted = VectorLayout(32, axis, rank - 1)
+    words = c.form("words", value, wanted)
+    if words is None or (times := load_slots(words, c)) == 1:
+        return words
+    near = VectorLayout.native(rank, 32)
+    shape = (*held.shape[:-2], held.shape[-2] // 2, held.shape[-1])
+    moved = near.register_count(shape) + relayout_cost(near, shape, wanted, c)
+    # The last register of rows takes no longer than its rows.
+    filled = shape[axis] / (-(-shape[axis] // SUBLANES) * SUBLANES)
+    if times * wanted.register_count(shape) * filled <= moved:
+        return words
+    apart = c.form("words", value, near)
+    return words if apart is None else c.relayout(Tiled(apart, near, shape), wanted).grid

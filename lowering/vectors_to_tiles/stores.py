@@ -16,21 +16,22 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in, accesses
+from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
+from pallasite.lowering.vectors_to_tiles.loading import (
+    load_registers,
+    load_slots,
+    moved,
+    slots,
+    sublane_mask,
+)
 from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
 from pallasite.lowering.vectors_to_tiles.tiled import shape_of
-
-_WAIT = 2
-"""Register operations in the time of one access that waits for another: so grows the compiler's
-code where rows lie in the same banks."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _rather_together(
     None if it is best to store rows at a distance, although those in one bank of memory wait for
     each other.
     """
-    times, held = _slots(apart.sublane_stride, c), c.tiled(value)
+    times, held = slots(apart.sublane_stride, c), c.tiled(value)
     if times == 1:
         return None
     registers = held.layout.register_count(held.shape)
@@ -124,7 +125,7 @@ def _rather_together(
     cost = None if smaller is None else smaller.cost(layout)
     moved = count + (relayout_cost(held.layout, held.shape, layout, c) if cost is None else cost)
     # The loads of `value` as it is are not needed then.
-    loaded = math.inf if served is None else (1 + _load_slots(served, c)) * count - registers
+    loaded = math.inf if served is None else (1 + load_slots(served, c)) * count - registers
     if times * registers <= min(loaded, moved):
         return None
     if loaded <= moved:
@@ -132,20 +133,6 @@ def _rather_together(
     if smaller is not None and cost is not None:
         return smaller.make(layout)
     return c.relayout(held, layout).grid
-
-
-def _slots(stride: int, c: Converter) -> int:
-    """What it takes to access a register of rows at a distance, in register operations."""
-    times = accesses(stride, c)
-    return times if times == 1 else _WAIT * times
-
-
-def _load_slots(value: SSAValue, c: Converter) -> int:
-    """The same for loading a register of `value`, whose registers are loaded."""
-    op = value.owner
-    while isinstance(op, Renaming | grid.ConcatOp):
-        op = op.operands[0].owner
-    return _slots(op.sublane_stride.value.data, c) if isinstance(op, tpu.LoadOp) else 1
 
 
 def _store_stacked(

@@ -94,11 +94,11 @@ CASES = [
         "a[11:43]",
     ),
     Case(
-        "rows_to_front", ["3x8x32x128xbf16", "3x32x8x128xbf16"],
-        """%x = vector.load %a[%z, %z, %z, %z] : A, vector<3x8x32x128xbf16>
-        %y = tpu.transpose %x, [0, 2, 1, 3] : vector<3x8x32x128xbf16> -> vector<3x32x8x128xbf16>
+        "rows_to_front", ["3x8x16x128xbf16", "3x16x8x128xbf16"],
+        """%x = vector.load %a[%z, %z, %z, %z] : A, vector<3x8x16x128xbf16>
+        %y = tpu.transpose %x, [0, 2, 1, 3] : vector<3x8x16x128xbf16> -> vector<3x16x8x128xbf16>
         tpu.vector_store %b[%z, %z, %z, %z], %y {strides = array<i32>}
-            : B, vector<3x32x8x128xbf16>,""",
+            : B, vector<3x16x8x128xbf16>,""",
         "transpose(a, (0, 2, 1, 3))",
     ),
     Case(

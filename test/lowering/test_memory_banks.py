@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from pallasite.targets import get_target
 from .memory_kernels import kernel
 
 Array = NDArray[Any]
+TYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
 
 
 @pytest.mark.parametrize(
@@ -37,21 +39,23 @@ def strides(module: ModuleOp, kind: str) -> set[int]:
     return {int(match[1]) if match else 1 for match in found}
 
 
-def transposed(shape: tuple[int, int, int], target: str) -> ModuleOp:
+def transposed(shape: tuple[int, int, int], target: str, element: str = "f32") -> ModuleOp:
     """Lowers the exchange of the first two dimensions, and checks what it computes."""
     a, b, n = shape
-    before, after = f"{a}x{b}x{n}xf32", f"{b}x{a}x{n}xf32"
+    before, after = f"{a}x{b}x{n}x{element}", f"{b}x{a}x{n}x{element}"
     module = kernel(
         [before, after],
         f"""%v = vector.load %a[%z, %z, %z] : A, vector<{before}>
         %r = tpu.transpose %v, [1, 0, 2] : vector<{before}> -> vector<{after}>
         tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, vector<{after}>,""",
     )
-    return checked(module, shape, target, lambda x: x.transpose(1, 0, 2))
+    return checked(module, shape, target, lambda x: x.transpose(1, 0, 2), TYPES[element])
 
 
-def checked(module: ModuleOp, shape: tuple[int, ...], target: str, answer: Any) -> ModuleOp:
-    value = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+def checked(
+    module: ModuleOp, shape: tuple[int, ...], target: str, answer: Any, kind: Any = np.float32
+) -> ModuleOp:
+    value = np.random.default_rng(0).normal(size=shape).astype(kind)
     lowered = pallasite.lower(module, form="vreg", target=target)
     (actual,) = pallasite.run(lowered, [value], form="vreg", target=target)
     assert np.array_equal(actual, answer(value))
@@ -74,6 +78,23 @@ def test_transposes_access_memory_where_that_is_fast(
 ):
     lowered = transposed(shape, "v5e")
     assert (strides(lowered, "load"), strides(lowered, "store")) == (loads, stores)
+
+
+@pytest.mark.parametrize(
+    ("shape", "loads"),
+    [
+        # Words of two rows each, eight apart, take two accesses, and so do 24 apart.
+        ((8, 16, 128), {8}),
+        ((6, 40, 128), {24}),
+        # All words 32 apart lie in one bank: they are loaded as they lie, and moved.
+        ((16, 32, 256), {1}),
+        ((12, 20, 256), {1}),
+    ],
+)
+def test_words_of_transposes_are_loaded_where_that_is_fast(
+    shape: tuple[int, int, int], loads: set[int]
+):
+    assert strides(transposed(shape, "v5e", "bf16"), "load") == loads
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
