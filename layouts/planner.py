@@ -253,7 +253,7 @@ def _searched(
 def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -> Plan | None:
     """The plan through transposed sources, if it is cheaper than one that is known."""
     most = math.inf if known is None else known.cost
-    if most <= costs.copies * costs.transpose_block:
+    if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
         return None
     turned = by_transposing(move, found, costs, plan)
     layout, shape = move.destination

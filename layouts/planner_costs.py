@@ -22,6 +22,7 @@ from pallasite.layouts.plan import (
 from pallasite.layouts.planner_fields import Field
 from pallasite.layouts.planner_lines import distinct_values
 from pallasite.layouts.planner_patterns import moves, one_shuffle, quarters_of, stacked_rows
+from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.targets.target import Target
 
 
@@ -41,7 +42,6 @@ class Costs:
     """Narrowest element that interleaved pack and unpack take; 32 means none."""
     transpose_bits: frozenset[int] = frozenset({8, 16, 32})
     cross_lane: float = 3.0
-    transpose_block: float = 48.0
     grid_instruction: float = 0.5
     copies: int = 1
     """How often the movement is performed by the same grid instructions, on further registers."""
@@ -70,6 +70,14 @@ class Costs:
         """The cost of one gather along the lanes or along the sublanes."""
         return self.cross_lane if lanes else 1.0
 
+    def transpose_block(self, packing: int) -> float:
+        """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.
+
+        The registers of the block go through the cross-lane unit, as for rotations: so grows the
+        compiler's code.
+        """
+        return self.cross_lane * LANES / (SUBLANES * packing)
+
     def step(self, step: Step, value: Value) -> float:
         """The cost of all registers of `step`, which defines `value`."""
         # By the very type: this is asked of every step that is tried.
@@ -80,7 +88,7 @@ class Costs:
         if kind is RotateLanes or kind is GatherLanes:
             weight = self.cross_lane
         elif kind is TransposeBlocks:
-            weight = self.transpose_block
+            weight = self.transpose_block(value.elements)
         price = self.copies * weight * instructions(step, value) + self.grid_instruction
         return price + _preparation(step) if kind in _PREPARED else price
 

@@ -96,6 +96,11 @@ class Stacking:
         return shape[layout.lane_dim]
 
     @property
+    def _block(self) -> float:
+        """What it costs to transpose a block."""
+        return self.costs.transpose_block(self.move.destination[0].packing)
+
+    @property
     def _blocks(self) -> int:
         """Blocks that are transposed if each matrix has its own."""
         _, shape = self.move.sources[0]
@@ -111,7 +116,7 @@ class Stacking:
         """
         layout, shape = self.move.sources[0]
         used = sum(-(-n // layout.native_rows) for n in (shape[self.dim], self._lanes))
-        return max(0.0, self.costs.transpose_block - self.costs.cross_lane * used)
+        return max(0.0, self._block - self.costs.cross_lane * used)
 
     def _limit(self, known: Plan) -> float:
         """What a plan may cost to be preferred to the one that is `known`."""
@@ -126,13 +131,13 @@ class Stacking:
         target, result = self.move.destination
         blocks = math.prod(shape) // (shape[self.dim] * times)
         blocks = blocks // self._lanes * -(-self._lanes // LANES)
-        least = blocks * self.costs.transpose_block + _MOVED * target.register_count(result)
+        least = blocks * self._block + _MOVED * target.register_count(result)
         return self.costs.copies * least
 
     def _usual(self) -> float:
         """What a transpose for each matrix is judged to cost, before a plan is known."""
         (layout, shape), (target, result) = self.move.sources[0], self.move.destination
-        total = (self.costs.transpose_block - self._emptiness) * self._blocks
+        total = (self._block - self._emptiness) * self._blocks
         if layout.sublane_dim != self.dim:
             upright = VectorLayout(layout.bits, self.dim, layout.lane_dim)
             total += rows_exchanged(self.move.sources[0], (upright, shape))

@@ -39,7 +39,8 @@ def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Pla
 
 
 def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
-    """A concatenation of sources that lie in different ways: each is turned by itself first.
+    """A concatenation of sources that lie in different ways: each is turned by itself first, or
+    what is made of them all.
 
     None if no source has its lanes along another dimension than the destination has.
     """
@@ -48,22 +49,54 @@ def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
         return None
     if all(_lies_along(source, layout.lane_dim) for source in move.sources):
         return None
+    wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
+    ways = [_turned_apart(move, wanted, costs, plan), _turned_together(move, costs, plan)]
+    if any(shape[layout.lane_dim] == 1 for _, shape in move.sources):
+        # Columns that are in all lanes need not be moved along these.
+        spread = wanted.with_offsets(wanted.row, None)
+        ways.append(_turned_apart(move, spread, costs, plan))
+    return min((p for p in ways if p is not None), key=lambda p: p.cost, default=None)
+
+
+def _turned_apart(move: Move, wanted: VectorLayout, costs: Costs, plan: Planner) -> Plan | None:
+    """Each source is brought to the layout `wanted`, but none of several columns into all lanes."""
+    layout, _ = move.destination
+    assert layout.lane_dim is not None
     program = Program(_sources(move), move.bits, costs)
     values: list[int] = []
     turned: list[Laid] = []
-    wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
     try:
         for number, (source, shape) in enumerate(move.sources):
             value = number
             if not _lies_along((source, shape), layout.lane_dim):
-                first = plan(Move.relayout(source, shape, wanted), costs)
-                value, source = append(program, first, [value]), wanted
+                column = wanted.column if shape[layout.lane_dim] == 1 else 0
+                own = wanted.with_offsets(wanted.row, column)
+                first = plan(Move.relayout(source, shape, own), costs)
+                value, source = append(program, first, [value]), own
             values.append(value)
             turned.append((source, shape))
         rest = plan(replace(move, sources=tuple(turned)), costs)
     except Unsupported:
         return None
     return program.plan(append(program, rest, values), f"turn sources, {rest.how}")
+
+
+def _turned_together(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Sources are joined along the sublanes, and then turned; None if their lanes differ."""
+    layout, shape = move.destination
+    lanes = {source.lane_dim for source, _ in move.sources}
+    if len(lanes) > 1 or move.bits not in costs.transpose_bits or not layout.is_native:
+        return None
+    joined = VectorLayout(move.bits, layout.lane_dim, lanes.pop())
+    program = Program(_sources(move), move.bits, costs)
+    try:
+        first = plan(replace(move, destination=(joined, shape)), costs)
+        value = append(program, first, list(range(len(move.sources))))
+        value, turned = transpose_value(program, value, joined, shape)
+        last = plan(Move.relayout(turned, shape, layout), costs)
+    except Unsupported:
+        return None
+    return program.plan(append(program, last, [value]), f"{first.how}, turn, {last.how}")
 
 
 def _lies_along(source: Laid, dim: int) -> bool:

@@ -36,6 +36,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     shape_of,
 )
 from pallasite.passes.check_vectors import scalar_rule
+from pallasite.passes.equal_values import equal_values
 
 Laid = tuple[VectorLayout, tuple[int, ...]]
 
@@ -307,6 +308,9 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
         c.define(result, c.emit(grid.ConcatOp(grids, dim)), target)
         c.retire(op)
         return
+    if all(equal_values(v, op.operands[0]) for v in op.operands[1:]):
+        _repeat(op, len(op.operands), dim, target, c)
+        return
     concrete = [concrete_layout(s) for s in sources]
     move = Move.concat([(k, s.shape) for k, s in zip(concrete, sources, strict=True)], target, dim)
     grids = [c.in_layout(v, k) for v, k in zip(op.operands, concrete, strict=True)]
@@ -322,12 +326,16 @@ def concrete_layout(held: Tiled) -> VectorLayout:
 @rule(tpu.RepeatOp)
 def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
     """Copies of one value side by side."""
+    target = c.native(op.operands[0])
+    _repeat(op, op.times.value.data, op.dimension.value.data, target, c)
+
+
+def _repeat(op: Operation, times: int, dim: int, target: VectorLayout, c: Converter) -> None:
+    """The first operand of `op` so many times after itself: what repeats is moved once."""
     held = c.tiled(op.operands[0])
-    times, dim = op.times.value.data, op.dimension.value.data
-    target = VectorLayout.native(len(held.shape), held.layout.bits)
     laid = (concrete_layout(held), held.shape)
-    move = Move.concat([laid] * times, target, dim)
-    emit_move(op, move, [c.in_layout(op.operands[0], laid[0])] * times, c)
+    move = Move.repeat(laid, target, [times if d == dim else 1 for d in range(len(held.shape))])
+    emit_move(op, move, [c.in_layout(op.operands[0], laid[0])], c)
 
 
 @rule(vector.ExtractOp)
