@@ -14,7 +14,6 @@ known at run time only. Shapes stay as they are; padding is implied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -33,7 +32,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
-from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import (
     Tiling,
     contiguous_strides,
@@ -42,21 +41,23 @@ from pallasite.layouts.tiling import (
     refolded,
     squeezed,
 )
-from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.divisibility import remainder
 from pallasite.passes.known_sizes import know_sizes
 from pallasite.passes.laid_out import laid_out, see_operand
 from pallasite.passes.parts_of_tiles import rows_of_column, slice_part_of_tiles
 from pallasite.passes.scalars_of_views import look_through_views
+from pallasite.passes.single_rows import (
+    LAYOUT_VIEWS,
+    needs_single_rows,
+    ref_type,
+    refolded_tiles,
+    register_rows,
+)
+from pallasite.passes.tiles_of_bytes import for_parts
 from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
-_VIEWS = (
-    tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
-    tpu.EraseMemrefLayoutOp, memref.CastOp,
-)  # fmt: skip
-
-
 def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
     """The tiling of a one-dimensional array outside SMEM: rows of 128 words.
 
@@ -71,15 +72,8 @@ def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
     if len(shape) < 2:
         return flat_tiling(shape, bits) if shape else Tiling((), ())
     p = packing(bits)
-    rows = p if single_rows else _tile_rows(shape[-2], p)
+    rows = p if single_rows else register_rows(shape[-2], p)
     return packed_tiling(shape, (rows, LANES), bits)
-
-
-def _tile_rows(rows: int, p: int) -> int:
-    tile = SUBLANES * p
-    while tile > p and tile // 2 >= rows:
-        tile //= 2
-    return tile
 
 
 def _pad(buffer: SSAValue) -> None:
@@ -112,10 +106,6 @@ def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attri
     )
 
 
-def _memref(value: SSAValue) -> MemRefType[Attribute] | None:
-    return cast(MemRefType[Attribute], value.type) if isinstance(value.type, MemRefType) else None
-
-
 def _in_vmem(kind: MemRefType[Attribute]) -> bool:
     return memory_space(kind) in ("vmem", None)
 
@@ -132,7 +122,7 @@ class _Inference:
         for argument in function.body.block.args:
             self._root(argument)
         for op in list(function.body.walk()):
-            if isinstance(op, _VIEWS):
+            if isinstance(op, LAYOUT_VIEWS):
                 self._view(op)
             else:
                 for result in op.results:
@@ -140,7 +130,7 @@ class _Inference:
         function.update_function_type()
 
     def _root(self, value: SSAValue) -> None:
-        kind = _memref(value)
+        kind = ref_type(value)
         if kind is None or tiling_of(kind) is not None:
             return
         shape = tuple(kind.get_shape())
@@ -154,6 +144,7 @@ class _Inference:
         else:
             bits = bit_width(kind.element_type)
             tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
+            tiling = for_parts(value, tiling)
             if _is_own_column(value, kind, tiling):
                 tiling = vmem_tiling(shape, bits, single_rows=True)
         made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
@@ -161,7 +152,7 @@ class _Inference:
             _pad(made)
 
     def _view(self, op: Operation) -> None:
-        source, result = _memref(op.operands[0]), _memref(op.results[0])
+        source, result = ref_type(op.operands[0]), ref_type(op.results[0])
         tiling = tiling_of(op.operands[0].type)
         if source is None or result is None or tiling is None:
             return
@@ -206,7 +197,7 @@ def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling)
         and len(shape) > 1
         and shape[-1] <= LANES
         and bit_width(kind) == 32
-        and _refolded(value, tiling.tile_of(len(shape) - 2))
+        and refolded_tiles(value, tiling.tile_of(len(shape) - 2))
     )
 
 
@@ -274,107 +265,6 @@ def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Til
     except VerifyException:
         return None
     return made
-
-
-def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
-    """True if some access to `buffer` may begin at a row that does not begin a register, or some
-    view of it cuts its rows anew; for packed types a row is one of words, and known rows within a
-    register are shifted."""
-    kind = _memref(buffer)
-    if kind is None or len(kind.get_shape()) < 2:
-        return False
-    if _refolded(buffer, _tile_rows(kind.get_shape()[-2], packing(bits))):
-        return True
-    if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
-        return True
-    if bits < 32 and _cut_for_transfer(buffer, _tile_rows(kind.get_shape()[-2], packing(bits))):
-        return True
-    rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
-    return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
-
-
-def _begins_words(row: SSAValue | None, p: int) -> bool:
-    """Whether a packed row known at run time begins a row of words, and maybe no register."""
-    if row is None or constant_of(row) is not None:
-        return False
-    return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
-
-
-def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
-    """Whether a transfer's part of packed `value` begins within one of its tiles of `tile` rows, or
-    ends in one that it does not begin."""
-    for use in value.uses:
-        op = use.operation
-        if not isinstance(op, _VIEWS) or _memref(op.results[0]) is None:
-            continue
-        if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
-            shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
-            start = constant_of(op.base_idx[-2]) if len(op.base_idx) > 1 else None
-            if start is not None and len(sizes) > 1 and len(shape) > 1:
-                rows = sizes[-2]
-                if start % tile or (rows > tile and rows % tile and start + rows < shape[-2]):
-                    return True
-        if not isinstance(op, tpu.MemrefBitcastOp) and _cut_for_transfer(op.results[0], tile):
-            return True
-    return False
-
-
-def _is_transferred(view: SSAValue) -> bool:
-    """Whether a transfer reads or writes `view` or a view of it."""
-    return any(
-        isinstance(use.operation, tpu.EnqueueDmaOp)
-        or (isinstance(use.operation, _VIEWS) and _is_transferred(use.operation.results[0]))
-        for use in view.uses
-    )
-
-
-def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
-    """The row index of every access to a view of packed `value` as words."""
-    for use in value.uses:
-        op = use.operation
-        if isinstance(op, _VIEWS) and (kind := _memref(op.results[0])) is not None:
-            of_words = bit_width(kind.element_type) == 32
-            yield from (_rows if of_words else _word_rows)(op.results[0])
-
-
-def _refolded(value: SSAValue, tile: int) -> bool:
-    """Whether `value`, tiled by `tile` rows, or a view of it is reshaped across its tiles."""
-    for use in value.uses:
-        op = use.operation
-        if not isinstance(op, _VIEWS):
-            continue
-        kinds = _memref(op.operands[0]), _memref(op.results[0])
-        if None in kinds:
-            continue
-        source, result = (cast(MemRefType[Attribute], kind) for kind in kinds)
-        rows = tile
-        if isinstance(op, tpu.MemrefBitcastOp):
-            rows = tile * bit_width(source.element_type) // bit_width(result.element_type)
-        old, new = source.get_shape(), result.get_shape()
-        if isinstance(op, tpu.MemrefReshapeOp) and len(new) > 1:
-            # Registers load the rows of one tile, or of any number of rows of words.
-            small = tile < SUBLANES * packing(bit_width(source.element_type))
-            cut = any(shape[-2] % tile for shape in (old, new)) and old[-2] != new[-2]
-            if old[-1] != new[-1] or cut or (small and new[-2] > tile):
-                return True
-        if len(new) > 1 and _refolded(op.results[0], rows):
-            return True
-    return False
-
-
-def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
-    """The row index of every access to `value` and to its views; None for rows at a distance."""
-    for use in value.uses:
-        op = use.operation
-        if isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
-            if len(op.indices) > 1:
-                yield op.indices[-2]
-        elif isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp):
-            yield None
-        elif isinstance(op, _VIEWS):
-            if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
-                yield op.base_idx[-2]
-            yield from _rows(op.results[0])
 
 
 @dataclass(frozen=True)

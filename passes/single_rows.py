@@ -1,0 +1,148 @@
+"""Which buffers in VMEM are tiled by single rows of words.
+
+Any row of them can begin a register: those that are accessed at rows which do not begin one, that
+a view cuts anew, or of which a transfer takes a part of a tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import memref, tpu, vector
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import SUBLANES, packing
+from pallasite.passes.divisibility import constant_of, remainder
+
+LAYOUT_VIEWS = (
+    tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
+    tpu.EraseMemrefLayoutOp, memref.CastOp,
+)  # fmt: skip
+
+
+def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
+    """The type of `value` if that is a ref."""
+    return cast(MemRefType[Attribute], value.type) if isinstance(value.type, MemRefType) else None
+
+
+def register_rows(rows: int, p: int) -> int:
+    """Rows of a register of elements `p` of which share a word, or fewer if there are fewer."""
+    tile = SUBLANES * p
+    while tile > p and tile // 2 >= rows:
+        tile //= 2
+    return tile
+
+
+def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
+    """True if some access to `buffer` may begin at a row that does not begin a register, or some
+    view of it cuts its rows anew; for packed types a row is one of words, and known rows within a
+    register are shifted."""
+    kind = ref_type(buffer)
+    if kind is None or len(kind.get_shape()) < 2:
+        return False
+    if refolded_tiles(buffer, register_rows(kind.get_shape()[-2], packing(bits))):
+        return True
+    if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
+        return True
+    if bits < 32 and _cut_for_transfer(buffer, register_rows(kind.get_shape()[-2], packing(bits))):
+        return True
+    rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
+    return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
+
+
+def _begins_words(row: SSAValue | None, p: int) -> bool:
+    """Whether a packed row known at run time begins a row of words, and maybe no register."""
+    if row is None or constant_of(row) is not None:
+        return False
+    return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
+
+
+def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
+    """Whether a transfer's part of packed `value` begins within one of its tiles of `tile` rows, or
+    ends in one that it does not begin, or maybe in one that is less than a register."""
+    native = SUBLANES * packing(bit_width(value.type))
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, LAYOUT_VIEWS) or ref_type(op.results[0]) is None:
+            continue
+        if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
+            if tile < native and _unknown_rows(op, tile):
+                return True
+            shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+            start = constant_of(op.base_idx[-2]) if len(op.base_idx) > 1 else None
+            if start is not None and len(sizes) > 1 and len(shape) > 1:
+                rows = sizes[-2]
+                if start % tile or (rows > tile and rows % tile and start + rows < shape[-2]):
+                    return True
+        if not isinstance(op, tpu.MemrefBitcastOp) and _cut_for_transfer(op.results[0], tile):
+            return True
+    return False
+
+
+def _unknown_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
+    """Whether `op` takes a number of rows known at run time that may end within a tile."""
+    sizes = op.result.type.get_shape()
+    if len(sizes) < 2 or sizes[-2] != DYNAMIC_INDEX:
+        return False
+    return remainder(op.dynamic_sizes[sizes[:-2].count(DYNAMIC_INDEX)], tile) != 0
+
+
+def _is_transferred(view: SSAValue) -> bool:
+    """Whether a transfer reads or writes `view` or a view of it."""
+    return any(
+        isinstance(use.operation, tpu.EnqueueDmaOp)
+        or (isinstance(use.operation, LAYOUT_VIEWS) and _is_transferred(use.operation.results[0]))
+        for use in view.uses
+    )
+
+
+def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
+    """The row index of every access to a view of packed `value` as words."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, LAYOUT_VIEWS) and (kind := ref_type(op.results[0])) is not None:
+            of_words = bit_width(kind.element_type) == 32
+            yield from (_rows if of_words else _word_rows)(op.results[0])
+
+
+def refolded_tiles(value: SSAValue, tile: int) -> bool:
+    """Whether `value`, tiled by `tile` rows, or a view of it is reshaped across its tiles."""
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, LAYOUT_VIEWS):
+            continue
+        kinds = ref_type(op.operands[0]), ref_type(op.results[0])
+        if None in kinds:
+            continue
+        source, result = (cast(MemRefType[Attribute], kind) for kind in kinds)
+        rows = tile
+        if isinstance(op, tpu.MemrefBitcastOp):
+            rows = tile * bit_width(source.element_type) // bit_width(result.element_type)
+        old, new = source.get_shape(), result.get_shape()
+        if isinstance(op, tpu.MemrefReshapeOp) and len(new) > 1:
+            # Registers load the rows of one tile, or of any number of rows of words.
+            small = tile < SUBLANES * packing(bit_width(source.element_type))
+            cut = any(shape[-2] % tile for shape in (old, new)) and old[-2] != new[-2]
+            if old[-1] != new[-1] or cut or (small and new[-2] > tile):
+                return True
+        if len(new) > 1 and refolded_tiles(op.results[0], rows):
+            return True
+    return False
+
+
+def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
+    """The row index of every access to `value` and to its views; None for rows at a distance."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
+            if len(op.indices) > 1:
+                yield op.indices[-2]
+        elif isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp):
+            yield None
+        elif isinstance(op, LAYOUT_VIEWS):
+            if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
+                yield op.base_idx[-2]
+            yield from _rows(op.results[0])
