@@ -48,7 +48,7 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
 def _with_units(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
     """The reshape that only drops and adds dimensions of size 1, whatever padding the others have;
     None of others."""
-    core = ref.squeeze(tuple(size for size in ref.shape if size != 1))
+    core = ref.keep([dim for dim, size in enumerate(ref.shape) if size != 1])
     if core.shape != tuple(size for size in shape if size != 1):
         return None
     kept = iter(zip(core.digits, core.starts, strict=True))
