@@ -75,6 +75,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
         "JAX broadcasts arrays that index a ref; " + INDEXED_REFS[0],
         *INDEXED_REFS[1:],
     ),
+    "get_global": ("take it from scratch_shapes= of the call, or from pl.run_scoped",),
     "addupdate": ("write ref[...] = ref[...] + x",),
     "psum": ("reduce between devices outside of the kernel, or copy with remote DMAs",),
     "ppermute": ("copy with pltpu.make_async_remote_copy",),

@@ -18,6 +18,7 @@ from jax._src.interpreters import partial_eval
 from jax._src.lax import lax as lax_internal
 from jax._src.lax.control_flow import conditionals
 from jax._src.pallas import core as pallas_core
+from jax._src.pallas import einshape as pallas_einshape
 from jax._src.pallas import primitives as pallas_primitives
 from jax._src.pallas import utils as pallas_utils
 from jax._src.pallas.mosaic import core as tpu_core
@@ -41,6 +42,7 @@ __all__ = [
     "jax_core",
     "lax_internal",
     "pallas_core",
+    "pallas_einshape",
     "pallas_primitives",
     "pallas_utils",
     "partial_eval",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from jax import lax
@@ -21,7 +22,7 @@ from pallasite.dialects.tpu.base import si32
 from pallasite.dialects.types import element_type as element_of
 from pallasite.dialects.types import shape_of
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import lax_internal, tpu_primitives
+from pallasite.frontend.jaxprs.internals import lax_internal, pallas_einshape, tpu_primitives
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
 
 
@@ -157,6 +158,27 @@ def _transpose(e: Equation) -> Result:
             properties={"permutation": permutation},
         )
     )
+
+
+@rule(pallas_einshape.einshape_lo_p)
+def _einshape(e: Equation) -> Result:
+    """By whole tiles where their elements stay together, else by reshapes and transposes."""
+    equation, whole_tiles = e.params["equation"], e.params["assert_is_tile_preserving"]
+    kernel = functools.partial(
+        pallas_einshape._einshape_kernel,  # pyright: ignore[reportPrivateUsage]
+        equation,
+        assert_is_tile_preserving=whole_tiles,
+        **dict(e.params["sizes"]),
+    )
+    try:
+        return e.expand(kernel)
+    except ValueError as error:
+        if not whole_tiles:
+            raise
+        raise e.unsupported(
+            f"{equation!r} moves elements of {list(e.inputs[0].shape)} within tiles",
+            "leave out assert_is_tile_preserving=True",
+        ) from error
 
 
 @rule(lax.iota_p)

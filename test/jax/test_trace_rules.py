@@ -16,6 +16,7 @@ from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
+from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -278,3 +279,29 @@ def test_random_and_packing() -> None:
         )(s, x, w)
 
     check(f, jnp.array([5], i32), values(8, 128), values(8, 128, dtype=u32))
+
+
+EINSHAPES: list[tuple[str, tuple[int, ...], dict[str, int]]] = [
+    ("ab->ba", (128, 256), {}),
+    ("(ab)c->b(ac)", (32, 128), {"a": 2}),
+    ("ab(cd)->(ac)bd", (4, 8, 256), {"c": 2}),
+    ("a(bc)->b(ac)", (8, 512), {"b": 4}),
+    ("(ab)(cd)->(ac)(bd)", (16, 256), {"a": 2, "c": 2}),
+]
+
+
+@pytest.mark.parametrize(("equation", "shape", "sizes"), EINSHAPES)
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_einshape(equation: str, shape: tuple[int, ...], sizes: Any, dtype: Any) -> None:
+    elementwise(lambda x: pltpu.einshape(equation, x, **sizes), values(*shape, dtype=dtype))
+
+
+def test_einshape_of_whole_tiles() -> None:
+    def kernel(x: Any, o: Any) -> None:
+        o[...] = pltpu.einshape("a(bc)->b(ac)", x[...], assert_is_tile_preserving=True, b=4)
+
+    x, out = values(8, 512), jax.ShapeDtypeStruct((4, 1024), f32)
+    with pytest.raises(Unsupported, match="within tiles") as caught:
+        trace(lambda x: pl.pallas_call(kernel, out_shape=out)(x), x)
+    (note,) = caught.value.notes
+    assert "leave out assert_is_tile_preserving" in note.message
