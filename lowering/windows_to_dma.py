@@ -38,7 +38,7 @@ parallel axis, the cores, and loops over the sub-grid of the core that its first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from xdsl.context import Context
@@ -71,6 +71,7 @@ from pallasite.dialects.kernel import (
     form_of,
     functions_of,
     kernel_function,
+    set_call,
     set_form,
 )
 from pallasite.dialects.locations import first_location, source_location
@@ -92,6 +93,7 @@ from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
+from pallasite.passes.check_memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets.target import TARGETS, Target, get_target
 
@@ -122,8 +124,13 @@ class WindowsToDmaPass(ModulePass):
                 "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
                 source_location(op),
             )
-        _Lowering(op, function, get_target(self.target)).run()
+        target = get_target(self.target)
+        call, vmem = call_of(op), vmem_with_copies(op, target)
+        _Lowering(op, function, target).run()
         set_form(op, "dma")
+        if call is not None and vmem is not None:
+            limit = {SCOPED_MEMORY: [{"memory_space": VMEM_NUMBER, "offset": 0, "size": vmem}]}
+            set_call(op, replace(call, settings=call.settings | limit))
 
 
 class _Copied(NamedTuple):

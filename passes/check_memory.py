@@ -3,12 +3,16 @@
 The compiler gives a kernel only a part of VMEM, which `vmem_limit_bytes` of its compiler parameters
 changes: 16 MiB, or 32 MiB on v6e and v7x. Found by asking it (libtpu 0.0.51): windows of exactly
 that size are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem".
+Whole operands count as well, unless the program has to copy them anyway: arrays that another order
+of dimensions pads less are stored so, and the copy in the order that kernels expect is made in that
+part of VMEM which kernels do not get.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 from typing import Any, cast
 
@@ -35,12 +39,16 @@ from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
-_VMEM = 1
-"""What `scoped_memory_configs` of a call numbers VMEM with."""
+SCOPED_MEMORY = "scoped_memory_configs"
+"""Setting of a call: how much of each memory the kernel may use."""
+VMEM_NUMBER = 1
+"""What it numbers VMEM with."""
 _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
 """The least that it accepts, on every target (asked of libtpu 0.0.51)."""
+_MOST_ORDERED = 5
+"""Dimensions whose orders are all tried."""
 _NAMED = 4
 """Buffers that a refusal names."""
 
@@ -77,20 +85,14 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     if func is None:
         return
     kernel = checked_kernel(func)
-    owners: dict[str, _Owners] = {"vmem": [], "smem": []}
-    call = call_of(module)
-    for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
-        title = _window_title(kernel, call, number, _copies(window))
-        _add(owners, argument, target, _copies(window), title)
-    for argument in kernel.prefetch:
-        _add(owners, argument, target, 1, "scalar prefetch")
-    for argument in kernel.scratch:
-        _add(owners, argument, target, 1, "scratch")
+    owners, copied = _held(module, kernel, target)
     _check_semaphores(func, kernel, target)
     limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     if not allow_beyond_reference:
         _check_scratch(module)
         limits["vmem"] = scoped_vmem(module, target)
+    if _total(copied) > target.vmem_bytes - limits["vmem"]:
+        owners["vmem"] += copied
     for space, limit in limits.items():
         held = owners[space] + _scoped(func.body.blocks, space, target)
         total = _total(held)
@@ -114,6 +116,51 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
                 Note(f"use smaller blocks{raised}"),
             ],
         )  # fmt: skip
+
+
+def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
+    """Bytes of VMEM that a kernel must ask for once its windows are buffers of its own, among them
+    the whole operands that were copied outside; None if what it has is enough."""
+    func = kernel_function(module)
+    if func is None or call_of(module) is None:
+        return None
+    owners, copied = _held(module, checked_kernel(func), target)
+    total = _total(owners["vmem"] + copied + _scoped(func.body.blocks, "vmem", target))
+    limit = scoped_vmem(module, target)
+    return limit + _total(copied) if copied and total > limit else None
+
+
+def _held(
+    module: ModuleOp, kernel: Kernel, target: Target
+) -> tuple[dict[str, _Owners], _Owners]:
+    """The blocks and scratch in each memory, and the whole operands that are copied outside."""
+    owners: dict[str, _Owners] = {"vmem": [], "smem": []}
+    copied: dict[str, _Owners] = {"vmem": []}
+    call = call_of(module)
+    for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
+        title = _window_title(kernel, call, number, _copies(window))
+        place = copied if not window.windowed and _is_copied(argument, target) else owners
+        _add(place, argument, target, _copies(window), title)
+    for argument in kernel.prefetch:
+        _add(owners, argument, target, 1, "scalar prefetch")
+    for argument in kernel.scratch:
+        _add(owners, argument, target, 1, "scratch")
+    return owners, copied["vmem"]
+
+
+def _is_copied(operand: SSAValue, target: Target) -> bool:
+    """Whether the array of a whole operand in VMEM is stored with its dimensions in another order,
+    which pads it less, outside the kernel."""
+    kind = cast(_MEMREF, operand.type)
+    shape = kind.get_shape()
+    if memory_space(kind) not in ("vmem", None) or not 1 < len(shape) <= _MOST_ORDERED:
+        return False
+    bits, generation = bit_width(kind), target.generation
+
+    def padded(order: Sequence[int]) -> int:
+        return infer_tiling(order, bits, generation, argument=True).elements(order)
+
+    return min(map(padded, permutations(shape))) < padded(shape)
 
 
 def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
@@ -186,9 +233,9 @@ def scoped_vmem(module: ModuleOp, target: Target) -> int:
     call = call_of(module)
     if call is None or form_of(module) != "mosaic":
         return target.vmem_bytes
-    configs: Any = call.settings.get("scoped_memory_configs")
+    configs: Any = call.settings.get(SCOPED_MEMORY)
     for config in configs if isinstance(configs, list) else ():
-        if isinstance(config, dict) and config.get("memory_space") == _VMEM:
+        if isinstance(config, dict) and config.get("memory_space") == VMEM_NUMBER:
             size = config.get("size")
             if isinstance(size, int):
                 return min(size, target.vmem_bytes)
