@@ -23,6 +23,7 @@ from pallasite.dialects.pallas.window_rules import (
 )
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
 from pallasite.dialects.types import memory_space
+from pallasite.dialects.verification import BrokenRule
 
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.kernel import KernelOp
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 WHOLE = ("any", "hbm", "host", "semaphore_mem")
 """Memories that hold whole operands only."""
 SPACES = ("vmem", "smem", *WHOLE)
+MAPPED = (
+    "jax.vmap takes one block per example: call the kernel in turn, with jax.lax.map, or give it "
+    "a grid axis for the examples"
+)
+"""What to write instead where a kernel is mapped whose blocks cannot be those of examples."""
 
 
 def verify_kernel(op: KernelOp) -> None:
@@ -38,7 +44,12 @@ def verify_kernel(op: KernelOp) -> None:
     check_axes(op.grid_shape or (), op.axis_semantics, integers_of(op.mapped), names)
     rows = _rows(op)
     for spec, argument, what in rows:
-        _check_operand(op, spec, argument, what)
+        try:
+            _check_operand(op, spec, argument, what)
+        except BrokenRule as broken:
+            if op.mapped is None:
+                raise
+            raise BrokenRule(str(broken), broken.culprit, (MAPPED, *broken.advice)) from None
     windows = [(spec.window, what) for spec, _, what in rows if spec.window is not None]
     prefetch = [argument.type for argument in op.arguments(Role.PREFETCH)]
     check_maps(windows, op.maps, len(op.grid_shape or ()), prefetch)

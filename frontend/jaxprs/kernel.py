@@ -13,6 +13,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects.kernel import DYNAMIC, set_form
 from pallasite.dialects.locations import position_of
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
+from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.attrs import DimensionSemantics
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
@@ -62,7 +63,7 @@ def trace_call(
             if space not in _WHOLE and grid:
                 found = window(tracer, mapping, sizes, arguments[:prefetch], maps)
             elif not mapping.has_trivial_window():
-                raise _not_whole(tracer, mapping, space, bool(grid))
+                raise _not_whole(tracer, mapping, space, bool(grid), bool(mapped))
             specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
     except types.UnsupportedType as error:
         raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
@@ -201,11 +202,14 @@ def _semantics(
     return ["parallel" if axis in mapped else next(rest) for axis in range(rank)]
 
 
-def _not_whole(tracer: Tracer, mapping: Any, space: str, gridded: bool) -> Unsupported:
+def _not_whole(
+    tracer: Tracer, mapping: Any, space: str, gridded: bool, mapped: bool
+) -> Unsupported:
     where = f"{mapping.origin} in {space.upper()}" if gridded else mapping.origin
     reason = "is not cut into blocks" if gridded else "is cut into blocks, but there is no grid"
     error = tracer.unsupported(
         f"{where} {reason}: its block must be the array, its index map zero",
+        *([MAPPED] if mapped else []),
         "keep the block in VMEM, or copy parts of the ref in the kernel"
         if gridded
         else "give pallas_call a grid=",

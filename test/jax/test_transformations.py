@@ -144,3 +144,29 @@ def test_ahead_of_time() -> None:
         traced = jax.jit(square).trace(x)
     compiled = traced.lower().compile()
     equal(compiled(x), x * x)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+@pytest.mark.parametrize("space", ["smem", "any"])
+def test_operands_without_blocks_for_examples(space: str, form: str) -> None:
+    """What cannot be mapped is called in turn, as the note says."""
+
+    def body(x: Any, o: Any) -> None:
+        if space == "any":
+            pltpu.sync_copy(x, o)
+        else:
+            o[...] = jnp.full(o.shape, x[1])
+
+    spec = pl.BlockSpec(memory_space=getattr(pltpu, space.upper(), pl.ANY))
+    shape = (8, 128) if space == "any" else (4,)
+    call = pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[spec]
+    )
+    x = ramp(3, *shape)
+    with simulate(form=form):
+        with pytest.raises(Exception, match=r".") as caught:
+            jax.block_until_ready(jax.vmap(call)(x))
+        said = "\n".join([str(caught.value), *caught.value.__notes__])
+        assert "call the kernel in turn, with jax.lax.map" in said
+        result = jax.block_until_ready(jax.lax.map(call, x))
+    equal(result, x if space == "any" else jnp.broadcast_to(x[:, 1, None, None], (3, 8, 128)))
