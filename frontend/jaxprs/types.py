@@ -103,9 +103,8 @@ def check_elements(aval: Any) -> None:
             f"a vector of shape {tuple(shape)} has no elements, and registers do",
             "leave it out; jnp.roll makes one when it rolls by a multiple of the size, "
             "jnp.pad(mode='edge') where it does not pad: concatenate the edges, "
-            "jnp.concatenate([x[:1], x, x[-1:]], 0)",
-            "lax.associative_scan makes one of its last two rows: go through them with "
-            "lax.fori_loop",
+            "jnp.concatenate([x[:1], x, x[-1:]], 0); lax.associative_scan makes one of its last "
+            "rows: go through the rows with lax.fori_loop",
         )
 
 

@@ -177,6 +177,7 @@ def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
         (lambda x: jnp.linalg.solve(x[:, :8], x), "outside of the kernel"),
         (lambda x: jnp.select([x < 0, x < 1], [-x, 2 * x], x), "nest jnp.where"),
         (lambda x: jax.nn.gelu(x, approximate=False), "(1 + lax.erf(x * 0.5**0.5))"),
+        (lambda x: jax.lax.associative_scan(jnp.add, x), "go through the rows"),
         (lambda x: jax.nn.elu(x), "jnp.where(x > 0, x, jnp.exp(x) - 1)"),
     ],
 )
