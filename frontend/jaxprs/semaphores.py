@@ -24,6 +24,12 @@ from pallasite.frontend.jaxprs.internals import (
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
 
+COUNT_KEPT = (
+    "a wait that leaves the count as it is",
+    "wait with decrement=True, and signal again, or look at pl.semaphore_read",
+)
+"""What is said of a wait with decrement=False, and what to do instead."""
+
 
 def _semaphore(e: Equation, ref: Value, transforms: Sequence[Any], aval: Any) -> SSAValue:
     if isinstance(aval.memory_space, pallas_core.CoreMemorySpace):
@@ -62,9 +68,7 @@ def _wait(e: Equation) -> Result:
     ref, transforms, amount, decrement = tree.unflatten(e.arguments)
     aval, *_ = tree.unflatten(e.inputs)
     if not (decrement if isinstance(decrement, bool) else bool(decrement.value)):
-        raise e.unsupported(
-            "a wait that leaves the count as it is", "wait with decrement=True, and signal again"
-        )
+        raise e.unsupported(*COUNT_KEPT)
     semaphore = _semaphore(e, ref, transforms, aval)
     e.add(SemWaitOp(operands=[semaphore, e.tracer.value(amount)]))
     return []

@@ -66,3 +66,26 @@ def test_a_view_that_is_also_copied_must_be_inside(form: str) -> None:
     x = jnp.zeros(WORDS.shape, WORDS.dtype)
     with pallasite.jax.simulate(form=form), pytest.raises(Diagnostic, match="outside memref"):
         call(body)(jnp.array([16]), x)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_wait_that_leaves_the_count(form: str) -> None:
+    """JAX lowers it as one that does not; a wait for the count that is left would hang."""
+
+    def body(rows: Any, x: Any, o: Any, buffer: Any, semaphore: Any) -> None:
+        def await_and_keep(semaphore: Any) -> None:
+            pl.semaphore_signal(semaphore)
+
+            @pl.when(rows[0] > 0)
+            def _() -> None:
+                pl.semaphore_wait(semaphore, 1, decrement=False)
+
+            pl.semaphore_wait(semaphore, 1)
+
+        pl.run_scoped(await_and_keep, pltpu.SemaphoreType.REGULAR)
+        pltpu.sync_copy(x, o)
+
+    x = jnp.zeros(WORDS.shape, WORDS.dtype)
+    with pallasite.jax.simulate(form=form), pytest.raises(Diagnostic, match="count") as caught:
+        jax.jit(call(body))(jnp.array([1]), x)
+    assert caught.value.code == "unsupported-primitive" and caught.value.location is not None

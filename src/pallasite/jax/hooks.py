@@ -77,6 +77,7 @@ from pallasite.jax.failures import (  # noqa: E402
     surfacing_diagnostics,
     without_tpu_options,
 )
+from pallasite.jax.kept_counts import check_counts  # noqa: E402
 from pallasite.jax.kernel_tracing import (  # noqa: E402
     keep_pipelines,
     trace_kernels,
@@ -183,6 +184,7 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
 
 
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+    check_counts([params["jaxpr"]])
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
@@ -190,6 +192,7 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
 
 def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     check_results(params["meshes"], params["jaxprs"], params["out_avals"])
+    check_counts(params["jaxprs"])
     return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
