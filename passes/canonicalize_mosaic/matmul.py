@@ -58,7 +58,7 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         return _legal_types(op, r)
     lhs_k, rhs_k, lhs_free, rhs_free, _, lhs_batch, rhs_batch = numbers
     lhs = _ordered(op.lhs, (*lhs_batch, *lhs_free, *lhs_k), r)
-    keep = not rhs_batch and len(rhs_free) == 1 and rhs_free[0] < min(rhs_k)
+    keep = len(rhs_free) == 1 and rhs_free[0] < min(rhs_k)
     order = (*rhs_batch, *rhs_free, *rhs_k) if keep else (*rhs_batch, *rhs_k, *rhs_free)
     rhs = _ordered(op.rhs, order, r)
     left, right = _shape(op.lhs), _shape(op.rhs)

@@ -223,13 +223,20 @@ def matmul(b: Builder) -> None:
 
 
 def general_matmul(b: Builder) -> None:
-    """Batches, and a left operand with the contracted dimension in front."""
+    """Batches, with the contracted dimension behind or in front on the right, and a left operand
+    that has it in front."""
     element = b.pick(("f32", "bf16"))
     batch, m, k, n = b.pick((1, 2, 3)), b.pick((8, 16, 24)), b.pick((16, 64, 128)), b.pick((8, 128))
     if b.chance(0.5):
-        left, right = b.input((batch, m, k), element), b.input((batch, k, n), element)
+        turned = b.chance(0.5)
+        left = b.input((batch, m, k), element)
+        right = b.input((batch, n, k) if turned else (batch, k, n), element)
         acc = b.splat((batch, m, n), "f32", 0)
-        numbers = "[2], [1], [1], [2], [0, 0, 0, 1, 1, 2], [0], [0]"
+        numbers = (
+            "[2], [2], [1], [1], [0, 0, 0, 1, 1, 1], [0], [0]"
+            if turned
+            else "[2], [1], [1], [2], [0, 0, 0, 1, 1, 2], [0], [0]"
+        )
     else:
         left, right = b.input((k, m), element), b.input((k, n), element)
         acc = b.splat((m, n), "f32", 0)

@@ -143,6 +143,16 @@ func.func @batch(%a: vector<2x16x128xf32>, %b: vector<2x128x128xf32>, %c: vector
   func.return %0 : vector<2x16x128xf32>
 }
 
+// The matrix unit turns what is contracted along its rows, in a batch as well.
+// CHECK-LABEL: func.func @transposed_batch(
+// CHECK-NOT:   tpu.transpose
+// CHECK:       tpu.matmul {{.*}}<[1], [1], [0], [0], {{.*}} -> vector<16x24xf32>
+// CHECK:       tpu.concatenate {{.*}} in 0
+func.func @transposed_batch(%a: vector<2x16x128xf32>, %b: vector<2x24x128xf32>, %c: vector<2x16x24xf32>) -> vector<2x16x24xf32> {
+  %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[2], [2], [1], [1], [0, 0, 0, 1, 1, 1], [0], [0]>, transpose_lhs_hint = false} : vector<2x16x128xf32>, vector<2x24x128xf32>, vector<2x16x24xf32> -> vector<2x16x24xf32>
+  func.return %0 : vector<2x16x24xf32>
+}
+
 // CHECK-LABEL: func.func @integer_product(
 // CHECK:       tpu.matmul %a, %b, %c
 // V6E-LABEL:   func.func @integer_product(
