@@ -163,6 +163,7 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
     either.
     """
     from pallasite.dialects.kernel import call_of, describe_kernel, kernel_function
+    from pallasite.passes.check_aliases import alias_advice
     from pallasite.passes.check_bounds import bounds_advice
     from pallasite.passes.check_grid import grid_advice
     from pallasite.passes.check_kernel import check_kernel
@@ -175,7 +176,10 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
     if func is None:
         return
     call = call_of(module)
-    told = [*grid_advice(describe_kernel(func), len(call.results) if call is not None else 0)]
+    kernel = describe_kernel(func)
+    told = [*grid_advice(kernel, len(call.results) if call is not None else 0)]
+    if call is not None and form_of(module) == "mosaic":
+        told += alias_advice(kernel, call)
     if form_of(module) in ("mosaic", "dma"):
         if call is None or not call.unchecked:
             told += bounds_advice(func)

@@ -1,0 +1,68 @@
+"""Inputs that share the memory of an output whose block stays for several steps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+
+import pallasite  # noqa: E402
+from pallasite.diagnostics import KernelWarning  # noqa: E402
+from pallasite.jax import trace  # noqa: E402
+
+pytestmark = pytest.mark.jax
+f32 = jnp.float32
+Body = Callable[[Any, Any, Any], None]
+
+
+def told(body: Body, *, stays: bool = True) -> list[Any]:
+    """The codes of the warnings of a kernel with an aliased input, over three steps of each of two
+    blocks."""
+    block = pl.BlockSpec((8, 128), lambda i, k: (i, 0) if stays else (i, k))
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((16, 384), f32),
+        grid=(2, 3),
+        in_specs=[block, pl.BlockSpec((8, 128), lambda i, k: (i, k))],
+        out_specs=block,
+        input_output_aliases={0: 0},
+    )
+    x = jax.ShapeDtypeStruct((16, 384), f32)
+    module = trace(call, x, x)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", KernelWarning)
+        pallasite.lower(module, "tiles")
+    assert all(isinstance(w.message, KernelWarning) for w in found)
+    return [str(w.message).rpartition("[")[2].split("]")[0] for w in found]
+
+
+def test_a_sum_that_is_lost() -> None:
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = x[...] + y[...]
+
+    assert told(body) == ["aliased-block-read-again"]
+    assert told(body, stays=False) == []
+
+
+def test_sums_that_are_kept() -> None:
+    def first(x: Any, y: Any, o: Any) -> None:
+        @pl.when(pl.program_id(1) == 0)
+        def _() -> None:
+            o[...] = x[...]
+
+        o[...] += y[...]
+
+    def again(x: Any, y: Any, o: Any) -> None:
+        @pl.when(pl.program_id(1) == 2)
+        def _() -> None:
+            o[...] = x[...] + y[...]
+
+    for body in (first, again):
+        assert told(body) == []
