@@ -151,6 +151,8 @@ def _held(
 def _is_copied(operand: SSAValue, target: Target) -> bool:
     """Whether the array of a whole operand in VMEM is stored with its dimensions in another order,
     which pads it less, outside the kernel."""
+    if not isinstance(operand.type, MemRefType):
+        return False
     kind = cast(_MEMREF, operand.type)
     shape = kind.get_shape()
     if memory_space(kind) not in ("vmem", None) or not 1 < len(shape) <= _MOST_ORDERED:
