@@ -328,6 +328,7 @@ class VectorsToTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from pallasite.lowering.vectors_to_tiles import rules
+        from pallasite.lowering.vectors_to_tiles.spread_loads import load_spread_rows
         from pallasite.lowering.vectors_to_tiles.views import absorb_bitcasts
 
         rules.load()
@@ -338,5 +339,6 @@ class VectorsToTilesPass(ModulePass):
                     Converter(target).run(function)
                     for block in function.body.blocks:
                         absorb_bitcasts(block)
+                        load_spread_rows(block)
             remove_common_subexpressions(op)
         set_form(op, "tiles")
