@@ -148,6 +148,30 @@ def test_bounded_slices_from_a_table() -> None:
     equal(run(segments((0, 8), (8, 16), (24, 8)), x, checks=("race", "sync")), x * 2)
 
 
+@feature("L16")
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_python_counts_an_axis_of_one_step(form: str) -> None:
+    """JAX's pipelines give the number 0 there, which Python may decide by."""
+
+    def scale(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[...] * 3
+
+    def inner(x_block: Any, o_block: Any) -> None:
+        o_block[...] = x_block[...] * 2 + pl.program_id(0)
+        if pl.program_id(1) != 0 or pl.num_programs(0) != 2:
+            o_block[...] = x_block[...]
+        rows = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(scale, grid=(2,), in_specs=[rows], out_specs=[rows])(o_block, o_block)
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        rows = pl.BlockSpec((16, 128), lambda i, j: (i, j))
+        pltpu.emit_pipeline(inner, grid=(2, 1), in_specs=[rows], out_specs=[rows])(x_ref, o_ref)
+
+    x = ramp(32, 128)
+    result = run(call(body, S(32, 128), in_specs=[ANY], out_specs=ANY), x, form=form, checks=())
+    equal(result, (x * 2 + np.repeat([0, 1], 16)[:, None]) * 3)
+
+
 def segments(*parts: tuple[int, int]) -> Any:
     """Doubles parts of 32 rows, by a pipeline over a table of their starts and sizes."""
     starts, sizes = np.array(parts, np.int32).T

@@ -189,7 +189,7 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
         if not kept or not _can_be_kept(options):
             return expanded
         with jax_config.use_emit_pipeline_primitive(True):
-            whole = expanding(body, **options)
+            whole = expanding(_with_single_steps(body, options), **options)
 
         @functools.wraps(expanded)
         def pipeline(*refs: Any, **more: Any) -> Any:
@@ -198,13 +198,44 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
             if given or _has_bounded_views(options, refs):
                 return expanded(*refs, **more)
             # It gives an empty list, as primitives do; a kernel that passes it on returns None.
-            return whole(*refs) or None
+            with pallas_core.grid_env(_NO_AXES):
+                return whole(*refs) or None
 
         return pipeline
 
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
     _note_interpreted_kernels()
+
+
+_NO_AXES: Any = None
+"""Has `pl.program_id` count the axes of the grid that is being traced."""
+
+
+def _with_single_steps(body: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
+    """`body`, to which `pl.program_id` of an axis of one step is the number 0, as in JAX's loops.
+
+    Python may count with it and decide by it. Cores that share a grid have other axes.
+    """
+    grid = options.get("grid")
+    shared = options.get("core_axis") is not None or options.get("core_axis_name") is not None
+    if shared or not isinstance(grid, tuple) or not any(_is_single(size) for size in grid):
+        return body
+
+    @functools.wraps(body)
+    def stepping(*refs: Any) -> Any:
+        axes = [
+            pallas_core.GridAxis(0 if _is_single(n) else pl.program_id(a), pl.num_programs(a))  # pyright: ignore[reportArgumentType]
+            for a, n in enumerate(grid)
+        ]
+        with pallas_core.grid_env(axes):
+            return body(*refs)
+
+    return stepping
+
+
+def _is_single(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 _interpret_mode: Any = jax_config.pallas_tpu_interpret_mode_context_manager
