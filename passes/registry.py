@@ -15,6 +15,7 @@ _PASSES = {
     "absorb-moves": "pallasite.lowering.absorb_moves:AbsorbMovesPass",
     "canonicalize-mosaic": "pallasite.passes.canonicalize_mosaic:CanonicalizeMosaicPass",
     "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
+    "fill-registers": "pallasite.passes.fill_registers:FillRegistersPass",
     "fold-kernel": "pallasite.passes.fold_kernel:FoldKernelPass",
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
     "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",

@@ -40,7 +40,7 @@ def _offsets(op: Any) -> tuple[int, ...]:
     return tuple(s * stride for s in range(SUBLANES))
 
 
-def _fixed(op: tpu.LoadOp | tpu.ShuffledLoadOp | tpu.StoreOp | tpu.ShuffledStoreOp) -> bool:
+def _fixed(op: Any) -> bool:
     """Whether the text itself says where the registers are."""
     return all(isinstance(index.owner, arith.ConstantOp) for index in op.indices)
 
@@ -92,7 +92,7 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     shape = shape_of(op.result.type)
     dims = _broadcast_map(op, shape)
     rank = len(op.indices)
-    wanted = pattern(shape, offsets=(0,) * SUBLANES)
+    wanted = pattern(shape, offsets=(0,) * SUBLANES, fixed=_fixed(op))
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         return load_registers(core, ref, operands[:rank], wanted, True, at)

@@ -36,12 +36,12 @@ SWAPPED = kernel(
     """,
 )
 MERGED = kernel(
-    [argument("x:8x4x128xf32"), argument("o:32x128xf32")],
+    [argument("x:8x4x100xf32"), argument("o:32x100xf32")],
     """
     LOAD %a, x
-    %b = arith.addf %a, %a : vector<8x4x128xf32>
-    %c = vector.shape_cast %b : vector<8x4x128xf32> to vector<32x128xf32>
-    %d = arith.addf %c, %c : vector<32x128xf32>
+    %b = arith.addf %a, %a : vector<8x4x100xf32>
+    %c = vector.shape_cast %b : vector<8x4x100xf32> to vector<32x100xf32>
+    %d = arith.addf %c, %c : vector<32x100xf32>
     STORE %d, o
     """,
 )

@@ -1,4 +1,4 @@
-"""Wrong rules of `windows-to-dma` and `infer-memref-layout`."""
+"""Wrong rules of `windows-to-dma`, `infer-memref-layout` and `fill-registers`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pallasite.lowering import (
     windows_to_dma_schedule,
     windows_to_dma_transfers,
 )
-from pallasite.passes import infer_memref_layout
+from pallasite.passes import fill_registers, infer_memref_layout
 
 from .faults import fault, never
 from .kernels import argument, kernel
@@ -154,3 +154,38 @@ def slots_of_a_buffer_overlap(patch: MonkeyPatch) -> None:
         return type(made)(made.tiles, (0, *made.strides[1:]))
 
     patch.setattr(infer_memref_layout, "vmem_tiling", tiling)
+
+
+# fill-registers
+
+WIDENED = kernel(
+    [argument("x:16x256xbf16"), argument("o:16x256xf32")],
+    """
+    LOAD %a, x
+    %b = arith.extf %a : vector<16x256xbf16> to vector<16x256xf32>
+    STORE %b, o
+    """,
+)
+FEW_ROWS = kernel(
+    [argument("x:2x512xf32"), argument("o:2x512xf32")],
+    """
+    LOAD %a, x
+    %b = arith.addf %a, %a : vector<2x512xf32>
+    STORE %b, o
+    """,
+)
+
+
+@fault("fill-registers", WIDENED)
+def tiles_of_other_heights_are_taken_for_equal(patch: MonkeyPatch) -> None:
+    right = fill_registers._order
+    patch.setattr(fill_registers, "_order", lambda *given: right(*given)[-1:])
+    patch.setattr(fill_registers, "_gain", lambda island: 1)
+
+
+@fault("fill-registers", FEW_ROWS)
+def rows_of_all_but_one_tile_are_stored(patch: MonkeyPatch) -> None:
+    right = fill_registers._order
+    patch.setattr(
+        fill_registers, "_order", lambda *given: tuple(n - 2 * (n == 8) for n in right(*given))
+    )

@@ -1,0 +1,74 @@
+// RUN: tpu-opt %s -p infer-memref-layout{target=v5e},fill-registers{target=v5e} | filecheck %s
+
+// Tiles of two rows are seen as rows of memory, of which a register holds eight.
+// CHECK-LABEL: func.func @few_rows(
+// CHECK:       [[A:%\d+]] = tpu.reinterpret_cast %a : memref<2x384xf32, #tpu.tiled<(2,128),[3,1]>, {{.*}} -> memref<6x128xf32, #tpu.tiled<(1,128),[1,1]>
+// CHECK-NEXT:  [[X:%\d+]] = vector.load [[A]][%c0, %c0] : {{.*}}, vector<6x128xf32>
+// CHECK-NEXT:  [[Y:%\d+]] = arith.constant dense<2.000000e+00> : vector<6x128xf32>
+// CHECK-NEXT:  [[Z:%\d+]] = arith.mulf [[X]], [[Y]] : vector<6x128xf32>
+// CHECK-NEXT:  [[B:%\d+]] = tpu.reinterpret_cast %b
+// CHECK-NEXT:  vector.store [[Z]], [[B]][%c0, %c0]
+func.func @few_rows(%a: memref<2x384xf32, #tpu.memory_space<vmem>>, %b: memref<2x384xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %two = arith.constant dense<2.0> : vector<2x384xf32>
+  %0 = vector.load %a[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  %1 = arith.mulf %0, %two : vector<2x384xf32>
+  vector.store %1, %b[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  func.return
+}
+
+// Widths may differ, if tiles have as many rows.
+// CHECK-LABEL: func.func @two_widths(
+// CHECK:       arith.extf %{{.*}} : vector<32x128xbf16> to vector<32x128xf32>
+func.func @two_widths(%a: memref<2x8x256xbf16, #tpu.memory_space<vmem>>, %b: memref<2x8x256xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0, %c0] : memref<2x8x256xbf16, #tpu.memory_space<vmem>>, vector<2x8x256xbf16>
+  %1 = arith.extf %0 : vector<2x8x256xbf16> to vector<2x8x256xf32>
+  vector.store %1, %b[%c0, %c0, %c0] : memref<2x8x256xf32, #tpu.memory_space<vmem>>, vector<2x8x256xf32>
+  func.return
+}
+
+// CHECK-LABEL: func.func @other_rows(
+// CHECK:       arith.extf %{{.*}} : vector<16x256xbf16> to vector<16x256xf32>
+func.func @other_rows(%a: memref<16x256xbf16, #tpu.memory_space<vmem>>, %b: memref<16x256xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<16x256xbf16, #tpu.memory_space<vmem>>, vector<16x256xbf16>
+  %1 = arith.extf %0 : vector<16x256xbf16> to vector<16x256xf32>
+  vector.store %1, %b[%c0, %c0] : memref<16x256xf32, #tpu.memory_space<vmem>>, vector<16x256xf32>
+  func.return
+}
+
+// Arrays that lie row by row are reshaped by no operation.
+// CHECK-LABEL: func.func @row_by_row(
+// CHECK-NOT:   vector.shape_cast
+// CHECK:       vector.store %{{.*}} : memref<16x128xf32
+func.func @row_by_row(%a: memref<16x128xf32, #tpu.memory_space<vmem>>, %b: memref<1x2048xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<16x128xf32, #tpu.memory_space<vmem>>, vector<16x128xf32>
+  %1 = vector.shape_cast %0 : vector<16x128xf32> to vector<1x2048xf32>
+  vector.store %1, %b[%c0, %c0] : memref<1x2048xf32, #tpu.memory_space<vmem>>, vector<1x2048xf32>
+  func.return
+}
+
+// Whoever looks at more than one element keeps the shape.
+// CHECK-LABEL: func.func @rotated(
+// CHECK:       vector.load %{{.*}}, vector<2x384xf32>
+func.func @rotated(%a: memref<2x384xf32, #tpu.memory_space<vmem>>, %b: memref<2x384xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  %1 = tpu.rotate %0 by 3 dim 1 : vector<2x384xf32>
+  vector.store %1, %b[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  func.return
+}
+
+// The padding behind a part may hold another part.
+// CHECK-LABEL: func.func @part_of_lanes(
+// CHECK:       vector.store %{{.*}}, vector<8x200xbf16>
+func.func @part_of_lanes(%a: memref<8x200xbf16, #tpu.memory_space<vmem>>, %b: memref<8x512xbf16, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %i0 = arith.constant 0 : i32
+  %0 = vector.load %a[%c0, %c0] : memref<8x200xbf16, #tpu.memory_space<vmem>>, vector<8x200xbf16>
+  %1 = tpu.memref_slice %b[%i0, %i0] : memref<8x512xbf16, #tpu.memory_space<vmem>> -> memref<8x200xbf16, #tpu.memory_space<vmem>>
+  vector.store %0, %1[%c0, %c0] : memref<8x200xbf16, #tpu.memory_space<vmem>>, vector<8x200xbf16>
+  func.return
+}
