@@ -1,6 +1,6 @@
-"""What older versions of JAX wrote for one kernel, `old/many.py`: read, run and compiled.
+"""What older versions of JAX wrote for one kernel, `data/old_jax/many.py`: read, run and compiled.
 
-The files are the StableHLO text of `python old/many.py` under the version in their name.
+The files are the StableHLO text of `python many.py` under the version in their name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 import pallasite
 from pallasite.frontend.aot import Compiler, compile_ahead_of_time
 
-OLD = sorted((Path(__file__).parent / "old").glob("*.mlir"))
+OLD = sorted((Path(__file__).parents[1] / "data" / "old_jax").glob("*.mlir"))
 NAMES = [path.stem for path in OLD]
 
 
