@@ -218,4 +218,4 @@ def through_words(op: Operation, target: Target) -> bool:
     if isinstance(element, BFloat16Type):
         return op.name in _WIDENED - target.bf16_ops
     halves = isinstance(element, IntegerType) and bit_width(element) == 16
-    return isinstance(op, _SUMS) and halves and not target.i16_add
+    return isinstance(op, _SUMS) and halves and op.name not in target.i16_ops

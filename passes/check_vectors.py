@@ -294,7 +294,7 @@ def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
     """Counting on in the next register adds to its numbers in their own width."""
     kind = cast(Vector, op.results[0].type)
     shape, bits = kind.get_shape(), bit_width(kind)
-    if bits != 16 or target.i16_add:
+    if bits != 16 or "arith.addi" in target.i16_ops:
         return
     for dim in op.dimensions.get_values():
         block = {1: LANES, 2: SUBLANES * packing(bits)}.get(len(shape) - dim, shape[dim])

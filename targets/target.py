@@ -53,7 +53,8 @@ class Target:
 
     bf16_ops: frozenset[str] = frozenset()
     """Operations that run on packed bf16 as it is; all others go through f32. Each was tried."""
-    i16_add: bool = False
+    i16_ops: frozenset[str] = frozenset()
+    """Arithmetic that runs on packed 16-bit integers as it is; all other goes through i32."""
     unsigned_unpack: bool = False
     """Integers narrower than 16 bits unpack without their sign, for shifts by vectors too."""
     byte_division: bool = False
@@ -158,6 +159,8 @@ _BF16_V6 = _BF16_V4 | {
     "math.erf", "math.exp", "math.exp2", "math.log", "math.powf", "math.tanh",
 }  # fmt: skip
 
+_I16_V6 = frozenset({"arith.addi", "arith.muli", "arith.subi"})
+
 _V4 = Target(
     name="v4", generation=4, topology="v4:2x2x1", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
@@ -200,7 +203,7 @@ _V6E = Target(
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, unsigned_unpack=True, byte_division=True,
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
@@ -218,7 +221,7 @@ _V7X = Target(
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
-    bf16_ops=_BF16_V6, i16_add=True, unsigned_unpack=True, byte_division=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, unsigned_unpack=True, byte_division=True,
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,

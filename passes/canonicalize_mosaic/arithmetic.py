@@ -68,17 +68,14 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
 
 def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | None:
     width = element.bitwidth
-    if width in (1, 32):
+    if width in (1, 32) or (width == 16 and op.name in r.target.i16_ops):
         return None
-    if isinstance(op, arith.AddiOp):
-        if width == 16 and r.target.i16_add:
-            return None
-        if width != 16:
-            raise r.unsupported(
-                op, "narrow-integer-add", f"addition of {element} vectors is not supported",
-                "the vector unit adds 32-bit (and, on some generations, 16-bit) integers",
-                "convert to int32, add, and convert back",
-            )  # fmt: skip
+    if isinstance(op, arith.AddiOp) and width != 16:
+        raise r.unsupported(
+            op, "narrow-integer-add", f"addition of {element} vectors is not supported",
+            "the vector unit adds 32-bit (and, on some generations, 16-bit) integers",
+            "convert to int32, add, and convert back",
+        )  # fmt: skip
     signed = not isinstance(op, UNSIGNED) and not _unsigned_compare(op)
     wide = [r.to_i32(v, signed) for v in op.operands]
     result = op.results[0]
