@@ -1,0 +1,185 @@
+"""Random kernels of one operation: our registers against those of Mosaic's passes in C++.
+
+    python benchmarks/old_passes.py --python PYTHON [--kernels 1000] [--print]
+
+PYTHON has JAX 0.7.2 (`pip install jax==0.7.2 jaxlib==0.7.2` in an environment of its own), whose
+jaxlib holds the passes as they were shortly before they were closed. Their output must execute to
+the numbers of our `mosaic` form, as must ours. Writes docs/old_passes.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from corpus import geometric_mean, publish, register_kinds, table
+
+from pallasite import api
+from pallasite.diagnostics import Diagnostic
+from pallasite.dialects.kernel import call_of, set_call
+
+TARGETS = {"v5e": 5, "v6e": 6}
+WORST = 12
+
+
+@dataclass
+class Found:
+    """What came of one kernel on one target."""
+
+    name: str
+    target: str
+    refused: str = ""
+    """By whom: "theirs", "ours", "both" or nobody."""
+    wrong: list[str] = field(default_factory=list[str])
+    """Whose registers gave other numbers, or did not run."""
+    ours: Counter[str] = field(default_factory=Counter[str])
+    theirs: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def family(self) -> str:
+        return self.name.split("_", 1)[1]
+
+    @property
+    def ratio(self) -> float:
+        return self.ours.total() / self.theirs.total()
+
+
+def found(folder: Path) -> Iterator[Found]:
+    for program in sorted(folder.glob("*.json")):
+        for target, generation in TARGETS.items():
+            yield compared(program, target, program.with_suffix(f".gen{generation}.mlir"))
+
+
+def compared(program: Path, target: str, output: Path) -> Found:
+    result = Found(program.stem, target)
+    module = api.parse(program.with_suffix(".mlir").read_text())
+    theirs = api.parse(output.read_text()) if output.exists() else None
+    try:
+        ours = api.lower(module, "vreg", target)
+    except Diagnostic:
+        ours = None
+    if ours is None or theirs is None:
+        result.refused = "both" if ours is theirs else ("ours" if ours is None else "theirs")
+        return result
+    call = call_of(module)
+    assert call is not None
+    set_call(theirs, call)
+    arrays = inputs(program)
+    (expected,) = api.run(module, arrays, form="mosaic", target=target)
+    for who, registers in (("ours", ours), ("theirs", theirs)):
+        try:
+            (got,) = api.run(registers, arrays, form="vreg", target=target)
+        except Diagnostic as error:
+            result.wrong.append(f"{who}: {error.message}")
+            continue
+        if not np.allclose(got.astype(float), expected.astype(float), rtol=1e-2, atol=1e-2):
+            result.wrong.append(who)
+    result.ours, result.theirs = register_kinds(ours), register_kinds(theirs)
+    return result
+
+
+def inputs(program: Path) -> list[Any]:
+    types = json.loads(program.read_text())
+    with np.load(program.with_suffix(".npz")) as stored:
+        return [
+            array.view(np.dtype(getattr(ml_dtypes, dtype, dtype))).reshape(shape)
+            for array, (shape, dtype) in zip(stored.values(), types, strict=True)
+        ]
+
+
+def page(results: list[Found]) -> str:
+    both = [r for r in results if not r.refused]
+
+    def ratio(chosen: list[Found]) -> object:
+        return geometric_mean(r.ratio for r in chosen) if chosen else "-"
+
+    targets = [
+        (
+            target, len(here), sum(r.refused == "theirs" for r in here),
+            sum(r.refused == "ours" for r in here), sum(r.refused == "both" for r in here),
+            ratio([r for r in here if not r.refused]),
+            sum(r.ratio > 1 for r in here if not r.refused),
+            sum(r.ratio > 1.1 for r in here if not r.refused),
+            sum(bool(r.wrong) for r in here),
+        )
+        for target in TARGETS
+        for here in [[r for r in results if r.target == target]]
+    ]  # fmt: skip
+    families = [
+        (name, *(ratio([r for r in both if r.family == name and r.target == t]) for t in TARGETS))
+        for name in sorted({r.family for r in both})
+    ]
+    worst = [
+        (r.name, r.target, r.ours.total(), r.theirs.total(), r.ratio, kinds(r.ours - r.theirs))
+        for r in sorted(both, key=lambda r: -r.ratio)[:WORST]
+    ]
+    wrong = [f"- {r.name}, {r.target}: {'; '.join(r.wrong)}" for r in both if r.wrong]
+    return f"""# Against the closed passes, on random kernels
+
+Written by `benchmarks/old_passes.py`. Kernels of one operation are drawn at random, lowered by JAX
+0.7.2, and taken to registers by the passes in C++ that jaxlib 0.7.2 still holds, and by ours.
+*Ratio* is ours / theirs in register operations (docs/register_counts.md), averages geometric.
+
+{
+        table(
+            (
+                "target",
+                "kernels",
+                "refused by theirs",
+                "by ours",
+                "by both",
+                "ratio",
+                "above 1",
+                "above 1.10",
+                "other numbers",
+            ),
+            targets,
+        )
+    }
+
+## By operation
+
+{table(("operation", *TARGETS), families)}
+
+## The worst
+
+{table(("kernel", "target", "ours", "theirs", "ratio", "more"), worst)}
+
+## Registers that do not give the numbers of the `mosaic` form
+
+{chr(10).join(wrong) or "None, of either."}
+"""
+
+
+def kinds(counts: Counter[str]) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in counts.most_common(4)) or "nothing"
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description="Compares registers with those of the closed passes.")
+    p.add_argument("--python", required=True, help="an interpreter that has JAX 0.7.2")
+    p.add_argument("--kernels", type=int, default=1000, help="how many are drawn")
+    p.add_argument("--print", action="store_true", help="print instead of writing docs/")
+    options = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = Path(__file__).with_name("old_passes_child.py")
+        subprocess.run([options.python, child, folder, str(options.kernels)], check=True)
+        results = list(found(Path(folder)))
+    publish(options, "old_passes.md", page(results))
+    sys.exit(any("ours" in who for r in results for who in r.wrong))
+
+
+if __name__ == "__main__":
+    main()
