@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat, splat_value
 from pallasite.passes import two_values
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
@@ -34,11 +34,25 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
             op, "reduction-type", f"a reduction of {element} is not supported",
             "the cross-lane unit reduces 32-bit values", "convert to float32 or int32 first",
         )  # fmt: skip
+    if _keeps_elements(op):
+        return r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
     if is_vector(result) and _FOLDS.get(two_values.kind_of(op)) in r.target.bf16_ops:
         return None
     wide = [r.to_f32(source), r.to_f32(acc)]
     value = r.again(op, wide, like(result, element_of(wide[0])))
     return r.to_float(value, element) if is_vector(value) else value
+
+
+def _keeps_elements(op: vector.MultiReductionOp) -> bool:
+    """Whether every result is a single element of bf16, from dimensions of size 1, and what the
+    accumulator adds changes nothing."""
+    shape, owner = shape_of(op.source.type), op.acc.owner
+    if not is_vector(op.results[0]) or any(shape[d] != 1 for d in op.reduction_dims.get_values()):
+        return False
+    low, high = two_values.least_and_greatest(element_of(op.source))
+    neutral = {"add": 0, "maximumf": low, "minimumf": high}.get(two_values.kind_of(op))
+    initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    return initial is not None and initial == neutral
 
 
 @rule(arith.SelectOp, arith.ExtUIOp)

@@ -210,3 +210,13 @@ func.func @transposed_back(%a: vector<8x16x128xf32>) -> vector<8x16x128xf32> {
   %2 = tpu.transpose %1, [1, 2, 0] : vector<128x8x16xf32> -> vector<8x16x128xf32>
   func.return %2 : vector<8x16x128xf32>
 }
+
+// Dimensions of size 1 leave the elements as they are.
+// CHECK-LABEL: func.func @reduction_of_one(
+// CHECK-NOT:   vector.multi_reduction
+// CHECK:       vector.shape_cast %a : vector<1x16x128xbf16> to vector<16x128xbf16>
+func.func @reduction_of_one(%a: vector<1x16x128xbf16>) -> vector<16x128xbf16> {
+  %z = arith.constant dense<0.0> : vector<16x128xbf16>
+  %0 = vector.multi_reduction <add>, %a, %z [0] : vector<1x16x128xbf16> to vector<16x128xbf16>
+  func.return %0 : vector<16x128xbf16>
+}
