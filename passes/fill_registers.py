@@ -41,8 +41,9 @@ from pallasite.dialects.types import (
     tiling_of,
     vector_of,
 )
-from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import packed_tiling, word_tiles
+from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import Insertion
 from pallasite.passes.laid_out import MemRef, laid_out
@@ -96,18 +97,14 @@ def _groups(function: func.FuncOp) -> Iterator[list[_Island]]:
             casts.append(op)
         if isinstance(op, vector.LoadOp | vector.ShapeCastOp) and op.results[0] not in homes:
             islands.append(_island(op.results[0], homes))
-    while True:
-        doubtful = [
-            island
-            for op in casts
-            if (pair := [homes.get(v) for v in (op.source, op.result)])
-            for island in pair
-            if island is not None and island.sound and not _agree(*pair)
-        ]
-        if not doubtful:
-            break
-        for island in doubtful:
-            island.sound = False
+    doubtful = True
+    while doubtful:
+        doubtful = False
+        for op in casts:
+            one, other = homes.get(op.source), homes.get(op.result)
+            for island in () if _agree(one, other) else (one, other):
+                if island is not None and island.sound:
+                    island.sound, doubtful = False, True
     group_of = {island: [island] for island in islands if island.sound}
     for op in casts:
         one, other = homes.get(op.source), homes.get(op.result)
@@ -158,7 +155,7 @@ def _joined(op: Operation, value: SSAValue, island: _Island) -> list[SSAValue]:
             isinstance(op, vector.StoreOp) or (op.mask is None and not op.add.value.data)
         )
         island.lies(_order(op.base, op.indices, island.shape) if plain else ())
-    elif op.name.startswith(("arith.", "math.")):
+    elif op.name.startswith(("arith.", "math.")) and not isinstance(op, arith.ConstantOp):
         vectors = [v for v in (*op.operands, *op.results) if isinstance(v.type, VectorType)]
         return [v for v in vectors if not _is_one_value(v)]
     else:
@@ -179,7 +176,9 @@ def _order(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -
     are not whole, or there are gaps between their tiles, or others have their elements there."""
     kind = cast(MemRef, ref.type)
     tiling = tiling_of(kind)
-    if tiling is None or memory_space(kind) != "vmem" or not is_contiguous(tiling, shape):
+    if tiling is None or memory_space(kind) != "vmem" or len(indices) != len(shape):
+        return ()
+    if not is_contiguous(tiling, shape):
         return ()
     bits = bit_width(kind)
     known = [constant_of(index) for index in indices]
@@ -233,10 +232,9 @@ def _gain(island: _Island) -> int:
 
 
 def _registers(shape: tuple[int, ...], bits: int) -> int:
-    rows = SUBLANES * packing(bits)
     if len(shape) == 1:
-        return -(-shape[0] // (rows * LANES))
-    return prod(shape[:-2]) * -(-shape[-2] // rows) * -(-shape[-1] // LANES)
+        return VectorLayout(bits, None, 0, tile_rows=packing(bits)).register_count(shape)
+    return VectorLayout.native(len(shape), bits).register_count(shape)
 
 
 class _Rows(Insertion):
@@ -286,9 +284,7 @@ class _Rows(Insertion):
         assert value is not None
         return self.emit(arith.ConstantOp(splat(kind, value)))
 
-    def _seen(
-        self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]
-    ) -> SSAValue:
+    def _seen(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> SSAValue:
         """The matrices as rows of words: in one column of tiles these are where larger ones are."""
         kind = cast(MemRef, ref.type)
         bits, tiling = bit_width(kind), tiling_of(kind)

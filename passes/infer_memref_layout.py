@@ -58,6 +58,8 @@ from pallasite.targets import Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
+
+
 def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
     """The tiling of a one-dimensional array outside SMEM: rows of 128 words.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
@@ -115,6 +115,12 @@ def compared(mask: SSAValue) -> tuple[SSAValue, Callable[[Number], bool]] | None
     if compare is None or bound is None:
         return None
     return op.lhs, lambda value: compare(value, bound)
+
+
+def neutral_value(kind: str) -> Number:
+    """What changes no reduction of `kind`: 0, -inf or the least integer, +inf or the greatest."""
+    numbers = least_and_greatest(i32 if kind in ("maxsi", "minsi") else f32)
+    return 0 if kind == "add" else numbers[kind in LEAST]
 
 
 def least_and_greatest(kind: Attribute) -> tuple[Number, Number]:

@@ -7,7 +7,6 @@ of a floating-point sum does not depend on the form (design note "Form 4", secti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -27,7 +26,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     is_float,
     shape_of,
 )
-from pallasite.passes.two_values import any_of, choice, kind_of
+from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
     "add": (arith.AddfOp, "sum"),
@@ -36,14 +35,6 @@ KINDS: dict[str, tuple[type[Operation], str]] = {
     "maxsi": (arith.MaxSIOp, "max"),
     "minsi": (arith.MinSIOp, "min"),
 }
-
-
-def neutral_value(kind: str, element: Attribute) -> float | int:
-    """The element that changes nothing: 0, -inf or the least integer, +inf or the greatest."""
-    low, high = -(1 << 31), (1 << 31) - 1
-    return {"add": 0, "maximumf": -math.inf, "minimumf": math.inf, "maxsi": low, "minsi": high}[
-        kind
-    ]
 
 
 def combiner(kind: str, integer: bool) -> type[Operation]:
@@ -190,9 +181,7 @@ def _fold_axis(
     dim, fold = len(shape) - 4 + axis, combiner(kind, integer)
     blocks, end = shape[dim], offset + extent - (shape[dim] - 1) * block
     if kind == "add" or offset or blocks == 1 or end == block:
-        element = cast(VectorType[Attribute], value.type).element_type
-        neutral = neutral_value(kind, element)
-        value = mask_axis(c, value, axis - 2, offset, extent, block, neutral)
+        value = mask_axis(c, value, axis - 2, offset, extent, block, neutral_value(kind))
         return c.emit(grid.ReduceOp(value, dim, fold.name))
     # The last block counts where it has data; a sum of zeros alone would keep their sign.
     whole = c.emit(grid.ReduceOp(cut(c, value, dim, 0, blocks - 1), dim, fold.name))
@@ -271,7 +260,7 @@ def _with_accumulator(
 ) -> tuple[SSAValue, VectorLayout]:  # fmt: skip
     owner = op.acc.owner
     initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
-    if initial is not None and initial == neutral_value(kind, element_of(op.acc)):
+    if initial is not None and initial == neutral_value(kind):
         return value, layout
     reduced = Tiled(value, layout, shape)
     common = agree([reduced, c.tiled(op.acc)], layout.bits)

@@ -19,11 +19,11 @@ from pallasite.lowering.vectors_to_tiles.reduce import (
     cut,
     mask_axis,
     native_operand,
-    neutral_value,
     reduce_dims,
     without_dims,
 )
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
+from pallasite.passes.two_values import neutral_value
 
 
 @rule(tpu.ReduceIndexOp)
@@ -83,7 +83,7 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
     fold = "maximumf" if maximum else "minimumf"
     axis = op.axis.value.data
     rank = len(held.shape)
-    value = _mask_lanes(c, held, neutral_value(fold, held.element))
+    value = _mask_lanes(c, held, neutral_value(fold))
     shape = cast(VectorType[Attribute], value.type).get_shape()
     second: SSAValue | None = None
     if shape[-3] == 2:

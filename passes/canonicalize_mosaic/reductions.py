@@ -49,10 +49,9 @@ def _keeps_elements(op: vector.MultiReductionOp) -> bool:
     shape, owner = shape_of(op.source.type), op.acc.owner
     if not is_vector(op.results[0]) or any(shape[d] != 1 for d in op.reduction_dims.get_values()):
         return False
-    low, high = two_values.least_and_greatest(element_of(op.source))
-    neutral = {"add": 0, "maximumf": low, "minimumf": high}.get(two_values.kind_of(op))
+    kind = two_values.kind_of(op)
     initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
-    return initial is not None and initial == neutral
+    return kind in ("add", *_FOLDS) and initial == two_values.neutral_value(kind)
 
 
 @rule(arith.SelectOp, arith.ExtUIOp)

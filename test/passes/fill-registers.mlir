@@ -72,3 +72,19 @@ func.func @part_of_lanes(%a: memref<8x200xbf16, #tpu.memory_space<vmem>>, %b: me
   vector.store %0, %1[%c0, %c0] : memref<8x200xbf16, #tpu.memory_space<vmem>>, vector<8x200xbf16>
   func.return
 }
+
+// A matrix of an array of higher rank is no array of its own, and elements that differ have places.
+// CHECK-LABEL: func.func @left_alone(
+// CHECK:       vector.load %{{.*}}, vector<2x384xf32>
+// CHECK:       tpu.vector_store %{{.*}} : memref<4x2x384xf32{{.*}}, vector<2x384xf32>
+// CHECK:       vector.store %{{.*}}, vector<1x256xi32>
+func.func @left_alone(%a: memref<2x384xf32, #tpu.memory_space<vmem>>, %b: memref<4x2x384xf32, #tpu.memory_space<vmem>>, %c: memref<1x256xi32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  tpu.vector_store %b[%c0, %c0, %c0], %0 {strides = array<i32>} : memref<4x2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>,
+  %1 = vector.load %c[%c0, %c0] : memref<1x256xi32, #tpu.memory_space<vmem>>, vector<1x256xi32>
+  %table = arith.constant dense<[[0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3]]> : vector<1x256xi32>
+  %2 = arith.addi %1, %table : vector<1x256xi32>
+  vector.store %2, %c[%c0, %c0] : memref<1x256xi32, #tpu.memory_space<vmem>>, vector<1x256xi32>
+  func.return
+}
