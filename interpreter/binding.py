@@ -79,7 +79,6 @@ class Bound:
                     severity="warning",
                 )
 
-
     def _given_up(self, ref: Ref) -> list[Note]:
         """Of a transfer to `ref` that nobody has waited for."""
         dropped = self.core.machine.engine.dropped

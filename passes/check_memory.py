@@ -130,9 +130,7 @@ def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
     return limit + _total(copied) if copied and total > limit else None
 
 
-def _held(
-    module: ModuleOp, kernel: Kernel, target: Target
-) -> tuple[dict[str, _Owners], _Owners]:
+def _held(module: ModuleOp, kernel: Kernel, target: Target) -> tuple[dict[str, _Owners], _Owners]:
     """The blocks and scratch in each memory, and the whole operands that are copied outside."""
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
     copied: dict[str, _Owners] = {"vmem": []}

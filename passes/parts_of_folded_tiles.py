@@ -164,9 +164,7 @@ class _Part:
                 # So it is, but the TPU compiler does not follow remainders.
                 multiple = {"multiple": IntegerAttr(cut.piece, i32)}
                 within = self._emit(
-                    tpu.AssumeMultipleOp(
-                        operands=[within], properties=multiple, result_types=[i32]
-                    )
+                    tpu.AssumeMultipleOp(operands=[within], properties=multiple, result_types=[i32])
                 )
             self._add(tile, inner, within, size)
 

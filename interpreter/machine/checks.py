@@ -43,7 +43,6 @@ class InitCheck(Observer):
             buffer.title,
         )
 
-
     def _coming(self, core: Core, access: Access) -> list[Note]:
         """Of a transfer in flight that writes some of them, where it started."""
         buffer = access.ref.buffer

@@ -20,9 +20,7 @@ ONE_VISIT = Note(
 """What every output without that mode has to keep to, because its blocks are never read back."""
 
 
-def block_outside(
-    place: Sequence[int], sizes: Sequence[int], extents: Sequence[int]
-) -> list[Note]:
+def block_outside(place: Sequence[int], sizes: Sequence[int], extents: Sequence[int]) -> list[Note]:
     """What is said of a block of `sizes` at the elements `place` outside an array of `extents`."""
     for start, size, extent in zip(place, sizes, extents, strict=True):
         # The place of a block inside, taken for its number.

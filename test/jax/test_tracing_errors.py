@@ -150,9 +150,7 @@ def test_parameters_of_index_maps_are_counted(
     x = jnp.ones((16, 128))
     whole = pl.BlockSpec((16, 128), lambda *_: (0, 0))
     block = pl.BlockSpec((8, 128), index_map)
-    kernel = pl.pallas_call(
-        adds_rightly, out_shape=x, grid=grid, in_specs=[whole], out_specs=block
-    )
+    kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=grid, in_specs=[whole], out_specs=block)
     with simulate(), pytest.raises(TypeError, match="positional argument") as caught:
         kernel(x)
     note = "\n".join(caught.value.__notes__)

@@ -27,9 +27,7 @@ def joined(shape: tuple[int, ...], element: str, order: str, unit: bool, dim: in
     whole = (*part[:dim], part[dim] * len(order), *part[dim + 1 :])
     text = ["x".join(map(str, s)) + "x" + element for s in (shape, part, whole)]
     zeros = [", ".join(["%z"] * len(s)) for s in (shape, whole)]
-    body = [
-        f"%l{n} = vector.load %{n}[{zeros[0]}] : {n.upper()}, vector<{text[0]}>" for n in names
-    ]
+    body = [f"%l{n} = vector.load %{n}[{zeros[0]}] : {n.upper()}, vector<{text[0]}>" for n in names]
     for number, name in enumerate(order):
         cast = f"vector.shape_cast %l{name} : vector<{text[0]}> to vector<{text[1]}>"
         body.append(f"%p{number} = {cast}")
