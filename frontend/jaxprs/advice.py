@@ -14,6 +14,7 @@ REVERSING = (
     "up to 128 lanes or 8 rows: jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
 )
 _EXTREMES = "go through the rows with lax.fori_loop and {}"
+_SUMS_OF_SHIFTS = "write it as a sum of parts of a ref, shifted and each times its weight"
 _WINDOWS = "write it as shifted slices of a ref"
 INDEXED_REFS = (
     "read the rows one by one, ref[pl.ds(i, 1), :], with i read from SMEM, of types of 32 bits",
@@ -33,7 +34,10 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "dynamic_slice": (_REFS,),
     "dynamic_update_slice": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
     "scatter": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
-    "scatter-add": ("store to a part of a ref: ref[pl.ds(start, size)] += x",),
+    "scatter-add": (
+        "store to a part of a ref: ref[pl.ds(start, size)] += x",
+        "sums by index are products: jnp.dot((rows == indices).astype(x.dtype), x), " + EXACTLY,
+    ),
     "rev": REVERSING,
     "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
     "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),
@@ -86,3 +90,18 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "random_split": ("use jax.random.fold_in",),
     **dict.fromkeys(_SOLVERS, (_OUTSIDE,)),
 }
+
+ADVICE_OF_FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "_roll_dynamic": ("use pltpu.roll(x, shift, axis), where shift is not below zero",),
+    "convolve": (_SUMS_OF_SHIFTS,),
+    "correlate": (_SUMS_OF_SHIFTS,),
+    "searchsorted": (
+        "count the entries below, the table in SMEM: lax.fori_loop(0, n, lambda i, count: "
+        "count + (table[i] < x).astype(jnp.int32), jnp.zeros(x.shape, jnp.int32))",
+    ),
+    "_interp": (_OUTSIDE,),
+    "unique": (_OUTSIDE,),
+    "_unique_sorted_mask": (_OUTSIDE,),
+}
+"""By the name of a function of JAX that the kernel calls: more to the point than what is said of
+the primitives that JAX makes of it."""

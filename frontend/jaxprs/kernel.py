@@ -186,6 +186,12 @@ def _semantics(
     """The semantics of all axes: as given, and `parallel` for those that a transformation added."""
     own = rank - len(mapped)
     words = ["arbitrary"] * own if given is None else [str(getattr(s, "value", s)) for s in given]
+    if len(words) > 1 and "".join(words) in set(DimensionSemantics):
+        raise tracer.unsupported(
+            "dimension semantics are one word per axis of the grid, got a single word",
+            f'write a tuple of words: ("{"".join(words)}",)',
+            code="bad-semantics",
+        )
     if len(words) != own:
         raise tracer.unsupported(
             f"{len(words)} dimension semantics for a grid of {own} axes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -32,10 +32,11 @@ def is_users(file: str) -> bool:
 
 @dataclass(frozen=True)
 class LibraryFunction:
-    """Where a function of JAX's own begins."""
+    """Where a function of JAX's own begins, and its name."""
 
     file: str
     line: int
+    name: str = field(default="", compare=False)
 
 
 @lru_cache(maxsize=4096)
@@ -80,7 +81,9 @@ def library_function(debug_info: Any) -> LibraryFunction | None:
     """Where a traced function begins if it is JAX's own: whoever called it first is in its
     traceback."""
     file, line = debug_info.func_filename, debug_info.func_lineno
-    return None if file is None or is_users(file) else LibraryFunction(file, line or 0)
+    if file is None or is_users(file):
+        return None
+    return LibraryFunction(file, line or 0, debug_info.func_name)
 
 
 def position(file: str, line: int, column: int) -> LocationAttr:

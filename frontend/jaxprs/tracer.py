@@ -29,7 +29,7 @@ from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.advice import ADVICE
+from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS
 from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
 
@@ -96,6 +96,7 @@ class Tracer:
         self.block = block
         self.location = location
         self._function: LibraryFunction | None = None
+        self._called: list[str] = []
         """The function of JAX's own that is being emitted."""
 
     def run(
@@ -203,7 +204,10 @@ class Tracer:
     def unsupported(
         self, message: str, *advice: str, code: str = "unsupported-primitive"
     ) -> Diagnostic:
-        """The diagnostic that says so at the current line."""
+        """The diagnostic that says so at the current line; within a function of JAX that has
+        advice of its own, with that."""
+        if code == "unsupported-primitive":
+            advice = next((a for n in self._called if (a := ADVICE_OF_FUNCTIONS.get(n))), advice)
         return Unsupported(code, message, position_of(self.location), [Note(a) for a in advice])
 
     def constants(self, consts: Sequence[Any]) -> list[Value]:
@@ -261,10 +265,12 @@ class Tracer:
     def _within(self, function: LibraryFunction | None) -> Generator[None]:
         outer = self._function
         self._function = function or outer
+        self._called.append(function.name if function else "")
         try:
             yield
         finally:
             self._function = outer
+            self._called.pop()
 
 
 @dataclass(frozen=True)

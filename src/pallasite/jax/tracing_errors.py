@@ -25,6 +25,7 @@ from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
+from pallasite.jax.call_faults import FAULTS_OF_CALLS
 from pallasite.jax.tracing_faults import FAULTS
 
 
@@ -108,7 +109,7 @@ def explain(error: Exception, debug: Any = None) -> Diagnostic | None:
     frames = list(_frames(error.__traceback__))
     of_users = [number for number, (file, _, _) in enumerate(frames) if is_users(file)]
     called = "\n".join(file for file, _, _ in frames[of_users[-1] + 1 :]) if of_users else ""
-    for fault in FAULTS:
+    for fault in (*FAULTS, *FAULTS_OF_CALLS):
         if (
             isinstance(error, fault.kind)
             and re.search(fault.message, str(error))
@@ -143,14 +144,16 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
         return None
     axes, prefetched = len(spec.grid), getattr(spec, "num_scalar_prefetch", 0)
     given = axes + prefetched
-    rule = f"an index map takes one number per axis of the grid, which has {axes}"
-    if prefetched:
-        rule += f", then the {prefetched} scalar prefetch operands"
     specs = jax.tree.leaves((spec.in_specs, spec.out_specs), is_leaf=_is_block)
     maps = [block.index_map for block in specs if _is_block(block) and block.index_map]
     wrong = next((index_map for index_map in maps if not _takes(index_map, given)), None)
+    if wrong is None:
+        return None
+    rule = f"an index map takes one number per axis of the grid, which has {axes}"
+    if prefetched:
+        rule += f", then the {prefetched} scalar prefetch operands"
     advice = "take what is left as *_ where the map does not need it"
-    if wrong is not None and _takes_more(wrong, given):
+    if _takes_more(wrong, given):
         advice = "give the call a grid with these axes: grid=(n,)"
     return Unsupported(_CODE, rule, _beginning_of(wrong) or _caller(), [Note(advice)])
 

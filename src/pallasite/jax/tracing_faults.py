@@ -121,6 +121,16 @@ FAULTS = (
         called=r"/control_flow/|pallas/(helpers|primitives)\.py|mosaic/pipeline\.py",
     ),
     Fault(
+        TypeError,
+        "arrays are immutable and do not support in-place item assignment",
+        "values do not change, memory does",
+        (
+            "store to a ref: ref[i] = value",
+            "or choose, with index = lax.broadcasted_iota(jnp.int32, x.shape, 0): "
+            "jnp.where(index == i, value, x)",
+        ),
+    ),
+    Fault(
         ValueError,
         "truth value of an array",
         "Python decides when the kernel is traced, and for whole vectors",
@@ -155,9 +165,21 @@ FAULTS = (
     ),
     Fault(
         jax.errors.ConcretizationTypeError,
+        "The size argument of",
+        "the shape of a vector is known when the kernel is traced",
+        ("keep all of it and choose: jnp.where(mask, x, 0)",),
+    ),
+    Fault(
+        jax.errors.ConcretizationTypeError,
+        r"in the item\(\) method",
+        "Python numbers are made when the kernel is traced, and this value is known when it runs",
+        ("compute with the value as it is",),
+    ),
+    Fault(
+        jax.errors.ConcretizationTypeError,
         "",
         "Python numbers are made when the kernel is traced, and this value is known when it runs",
-        ("convert with x.astype(dtype)",),
+        ("convert with x.astype(dtype)", "use the functions of jax.numpy instead of math"),
     ),
     Fault(
         AttributeError,
@@ -221,28 +243,6 @@ FAULTS = (
         ("use the ref in that function, and return values",),
     ),
     Fault(
-        AttributeError,
-        "no attribute 'get_ref_aval'",
-        "scratch says which memory it is in",
-        ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
-    ),
-    Fault(
-        ValueError,
-        "captures constants",
-        "a kernel gets its arrays as operands",
-        (
-            "pass the array to the call, with a BlockSpec of its own",
-            "compute what a formula gives inside, with jnp.full or lax.broadcasted_iota",
-            "hand on what a loop computes: lax.fori_loop(0, n, body, init), or a ref",
-        ),
-    ),
-    Fault(
-        ValueError,
-        "should return None",
-        "a kernel returns nothing",
-        ("store the result to the ref of the output: out[...] = value",),
-    ),
-    Fault(
         ValueError,
         r"Invalid dtype for `swap`.*Ref dtype: (float|int|uint)64",
         "a TPU kernel has no elements of 64 bits",
@@ -262,6 +262,13 @@ FAULTS = (
             "reduce with keepdims=True to keep the rank",
             "broadcast it first: ref[...] = jnp.broadcast_to(value, ref.shape)",
         ),
+    ),
+    Fault(
+        ValueError,
+        r"`indices` must not be longer than `shape`.*shape=\(\)",
+        "a ref of rank 0 has no places to choose from",
+        ("read it with ref[...]", "or pass an array of one element, jnp.reshape(x, (1,)): ref[0]"),
+        _INDEXING,
     ),
     Fault(
         ValueError,
@@ -298,46 +305,6 @@ FAULTS = (
         r"^DShapedArray\(",
         "the size of what is loaded is known when the kernel is traced",
         ("load as many as there can be, and mask the rest: jnp.where(index < n, x, 0)",),
-    ),
-    Fault(
-        ValueError,
-        "must return integer scalars",
-        "an index map returns the number of a block in each dimension, an integer",
-        ("write i // 2 instead of i / 2",),
-    ),
-    Fault(
-        ValueError,
-        "Index map function.* to match block_shape",
-        "an index map returns the number of a block in each dimension",
-        ("write lambda i: (i, 0) for rows of blocks, with as many numbers as dimensions",),
-    ),
-    Fault(
-        ValueError,
-        "Block shape for.* same number of dimensions as the array",
-        "a block has a size in each dimension of its array",
-        ("write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",),
-    ),
-    Fault(
-        ValueError,
-        "pytree structure error: different lengths|Pytree for `(in|out)_specs` and",
-        "a pipeline has one BlockSpec per ref that it is called with, inputs first",
-        ("give as many in in_specs and out_specs together",),
-        "mosaic/pipeline.py",
-    ),
-    Fault(
-        ValueError,
-        "Pytree for `in_specs` and",
-        "each operand has one BlockSpec",
-        (
-            "give as many, nested as the operands are; scalar prefetch operands have none",
-            "write pl.BlockSpec() for an operand that is one block",
-        ),
-    ),
-    Fault(
-        ValueError,
-        "Pytree for `out_specs` and",
-        "each result has one BlockSpec",
-        ("give one for one result, a list for a list of results",),
     ),
     Fault(
         ValueError,

@@ -1,0 +1,111 @@
+"""Kinds of errors about what a kernel is called with: specs, maps, scratch, captured arrays."""
+
+from __future__ import annotations
+
+from pallasite.jax.tracing_faults import Fault
+
+FAULTS_OF_CALLS = (
+    Fault(
+        TypeError,
+        r"SemaphoreType\.get_ref_aval\(\) missing",
+        "a semaphore is of one kind",
+        ("write pltpu.SemaphoreType.DMA, of several pltpu.SemaphoreType.DMA((n,))",),
+    ),
+    Fault(
+        TypeError,
+        "'function' object is not iterable",
+        "a BlockSpec has the shape of its block first, then its index map",
+        ("write pl.BlockSpec(block_shape, index_map)",),
+        "pallas/core.py",
+    ),
+    Fault(
+        ValueError,
+        "Unsupported block dimension type.*Tracer",
+        "the size of a block is known when the kernel is traced, the number of blocks need not be",
+        (
+            "take a size that the program knows, with jax.jit(f, static_argnums=...)",
+            "give the call a grid of a size known when it runs: grid=(pl.cdiv(n, size),)",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "Index map function.* must not capture constants",
+        "an index map computes with the numbers of the grid and what is prefetched",
+        (
+            "pass what it reads first, jnp.reshape(n, (1,)) for a number, with "
+            "grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, ...)",
+            "the kernel and all index maps then get one ref more: lambda i, n: (n[0], 0)",
+        ),
+    ),
+    Fault(
+        ValueError,
+        r"captures constants \[\w+\[\]\]",
+        "a kernel gets its numbers as operands",
+        (
+            "pass jnp.reshape(n, (1,)), with pl.BlockSpec(memory_space=pltpu.SMEM): ref[0]",
+            "what Python knows may stay as it is: 2.0 instead of jnp.float32(2.0)",
+        ),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute 'get_ref_aval'",
+        "scratch says which memory it is in",
+        ("write pltpu.VMEM(shape, dtype) or pltpu.SMEM(shape, dtype)",),
+    ),
+    Fault(
+        ValueError,
+        "captures constants",
+        "a kernel gets its arrays as operands",
+        (
+            "pass the array to the call, with a BlockSpec of its own",
+            "compute what a formula gives inside, with jnp.full or lax.broadcasted_iota",
+            "hand on what a loop computes: lax.fori_loop(0, n, body, init), or a ref",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "should return None",
+        "a kernel returns nothing",
+        ("store the result to the ref of the output: out[...] = value",),
+    ),
+    Fault(
+        ValueError,
+        "must return integer scalars",
+        "an index map returns the number of a block in each dimension, an integer",
+        ("write i // 2 instead of i / 2",),
+    ),
+    Fault(
+        ValueError,
+        "Index map function.* to match block_shape",
+        "an index map returns the number of a block in each dimension",
+        ("write lambda i: (i, 0) for rows of blocks, with as many numbers as dimensions",),
+    ),
+    Fault(
+        ValueError,
+        "Block shape for.* same number of dimensions as the array",
+        "a block has a size in each dimension of its array",
+        ("write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",),
+    ),
+    Fault(
+        ValueError,
+        "pytree structure error: different lengths|Pytree for `(in|out)_specs` and",
+        "a pipeline has one BlockSpec per ref that it is called with, inputs first",
+        ("give as many in in_specs and out_specs together",),
+        "mosaic/pipeline.py",
+    ),
+    Fault(
+        ValueError,
+        "Pytree for `in_specs` and",
+        "each operand has one BlockSpec",
+        (
+            "give as many, nested as the operands are; scalar prefetch operands have none",
+            "write pl.BlockSpec() for an operand that is one block",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "Pytree for `out_specs` and",
+        "each result has one BlockSpec",
+        ("give one for one result, a list for a list of results",),
+    ),
+)
