@@ -29,6 +29,12 @@ def _num_programs(e: Equation) -> Result:
 
 def _axis(e: Equation) -> int:
     axis, axes = int(e.params["axis"]), e.tracer.surroundings.axes
+    if e.tracer.surroundings.is_map:
+        raise e.unsupported(
+            f"'{e.name}' of axis {axis} in an index map",
+            "take it as a parameter: lambda i, j: (i, j) has one per axis of the grid",
+            code="no-such-axis",
+        )
     if axes is None:
         raise e.unsupported(
             f"'{e.name}' of axis {axis} of a kernel without a grid",

@@ -66,6 +66,8 @@ class Surroundings:
     """Names of axes of the kernel's grid."""
     mesh: Any = None
     """JAX's mesh of devices (`MeshInfo`), None outside of `shard_map`."""
+    is_map: bool = False
+    """Whether the body is an index map, whose arguments are the numbers of the grid."""
 
 
 RULES: dict[Any, Rule] = {}
@@ -96,8 +98,9 @@ class Tracer:
         self.block = block
         self.location = location
         self._function: LibraryFunction | None = None
-        self._called: list[str] = []
         """The function of JAX's own that is being emitted."""
+        self._called: list[str] = []
+        """The names of the functions that are being emitted, from the outermost."""
 
     def run(
         self, jaxpr: Any, arguments: Sequence[Value], consts: Sequence[Value] = ()

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.jax
 
 X = jnp.asarray(np.random.default_rng(0).standard_normal((16, 128)), jnp.float32)
 TABLE = jnp.sort(X[0])
+BLOCKS = [1, 0]
 NUMBER = jnp.int32(3)
 SMEM = pl.BlockSpec(memory_space=pltpu.SMEM)
 Function = Callable[[], Any]
@@ -116,12 +117,28 @@ def maps_by_what_is_prefetched() -> Any:
     return jax.jit(blocks)(NUMBER)
 
 
+def mapped(index_map: Any) -> Any:
+    blocks = [pl.BlockSpec((8, 128), index_map)]
+    still = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return call(scaled, X, grid=(2,), in_specs=blocks, out_specs=still)
+
+
+def maps_by_a_table() -> Any:
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(2,),
+        in_specs=[pl.BlockSpec((8, 128), lambda i, table: (table[i], 0))],
+        out_specs=pl.BlockSpec((8, 128), lambda i, table: (i, 0)),
+    )
+    return call(lambda table, x, o: scaled(x, o), jnp.asarray(BLOCKS), X, grid_spec=spec)
+
+
 def in_blocks(size: Any) -> Any:
     block = pl.BlockSpec((size, 128), lambda i: (i, 0))
     return call(scaled, X, grid=(pl.cdiv(16, size),), in_specs=[block], out_specs=block)
 
 
-def with_semaphore(semaphore: Any) -> Any:
+def with_scratch(semaphore: Any) -> Any:
     return call(lambda x, o, s: scaled(x, o), X, scratch_shapes=[semaphore])
 
 
@@ -210,15 +227,51 @@ FAULTS: dict[str, tuple[Function, str, Function, Any]] = {
         2 * X,
     ),
     "semaphore": (
-        lambda: with_semaphore(pltpu.SemaphoreType),
+        lambda: with_scratch(pltpu.SemaphoreType),
         "pltpu.SemaphoreType.DMA((n,))",
-        lambda: with_semaphore(pltpu.SemaphoreType.DMA),
+        lambda: with_scratch(pltpu.SemaphoreType.DMA),
         2 * X,
     ),
     "semantics": (
         lambda: with_semantics("parallel"),
         '("parallel",)',
         lambda: with_semantics(("parallel",)),
+        2 * X,
+    ),
+    "result": (
+        lambda: pl.pallas_call(scaled, out_shape=(16, 128))(X),  # pyright: ignore
+        "jax.ShapeDtypeStruct(shape, dtype)",
+        lambda: pl.pallas_call(scaled, out_shape=jax.ShapeDtypeStruct((16, 128), X.dtype))(X),
+        2 * X,
+    ),
+    "scratch": (
+        lambda: with_scratch(pltpu.VMEM),
+        "pltpu.VMEM(shape, dtype)",
+        lambda: with_scratch(pltpu.VMEM((8, 128), jnp.float32)),
+        2 * X,
+    ),
+    "map with if": (
+        lambda: mapped(lambda i: (1 if i == 0 else 0, 0)),
+        "jnp.where(i == 0, 1, 0)",
+        lambda: mapped(lambda i: (jnp.where(i == 0, 1, 0), 0)),
+        2 * jnp.roll(X, 8, 0),
+    ),
+    "map by a table": (
+        lambda: mapped(lambda i: (BLOCKS[i], 0)),
+        "lambda i, table: (table[i], 0)",
+        maps_by_a_table,
+        2 * jnp.roll(X, 8, 0),
+    ),
+    "map without a number": (
+        lambda: mapped(lambda i: (i, None)),
+        "write 0",
+        lambda: mapped(lambda i: (i, 0)),
+        2 * X,
+    ),
+    "map that asks": (
+        lambda: mapped(lambda i: (pl.program_id(0), 0)),
+        "take it as a parameter",
+        lambda: mapped(lambda i: (i, 0)),
         2 * X,
     ),
     "spec": (

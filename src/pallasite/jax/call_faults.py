@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import jax
+
 from pallasite.jax.tracing_faults import Fault
 
 FAULTS_OF_CALLS = (
+    Fault(
+        ValueError,
+        "Invalid out_shape type",
+        "a result has a shape and a type",
+        ("write jax.ShapeDtypeStruct(shape, dtype), of several results a list of them",),
+    ),
+    Fault(
+        AttributeError,
+        "no attribute '__getattr__'",
+        "scratch has a shape and a type",
+        ("write pltpu.VMEM(shape, dtype) instead of pltpu.VMEM",),
+        "pallas/mosaic/core.py",
+    ),
     Fault(
         TypeError,
         r"SemaphoreType\.get_ref_aval\(\) missing",
@@ -84,7 +99,10 @@ FAULTS_OF_CALLS = (
         ValueError,
         "Block shape for.* same number of dimensions as the array",
         "a block has a size in each dimension of its array",
-        ("write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",),
+        (
+            "write None for a dimension of size 1 that the kernel shall not see: (None, 8, 128)",
+            "what num_scalar_prefetch counts comes first in the call, and has no BlockSpec",
+        ),
     ),
     Fault(
         ValueError,
@@ -109,3 +127,29 @@ FAULTS_OF_CALLS = (
         ("give one for one result, a list for a list of results",),
     ),
 )
+
+FAULTS_OF_MAPS = (
+    Fault(
+        jax.errors.TracerBoolConversionError,
+        "",
+        "Python decides when an index map is traced, and the numbers of the grid are known later",
+        ("choose with jnp.where: lambda i: (jnp.where(i == 0, 1, 0), 0)",),
+    ),
+    Fault(
+        jax.errors.TracerIntegerConversionError,
+        "",
+        "Python looks up when an index map is traced, and the numbers of the grid are known later",
+        (
+            "pass the table as an array, the first in the call, with "
+            "grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, ...)",
+            "the kernel and all index maps then get one ref more: lambda i, table: (table[i], 0)",
+        ),
+    ),
+    Fault(
+        AttributeError,
+        "'NoneType' object has no attribute 'shape'",
+        "an index map returns the number of a block in each dimension",
+        ("write 0 for a dimension that is one block: lambda i: (i, 0)",),
+    ),
+)
+"""What goes on in index maps, before what goes on in kernels."""

@@ -25,8 +25,8 @@ from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
-from pallasite.jax.call_faults import FAULTS_OF_CALLS
-from pallasite.jax.tracing_faults import FAULTS
+from pallasite.jax.call_faults import FAULTS_OF_CALLS, FAULTS_OF_MAPS
+from pallasite.jax.tracing_faults import FAULTS, Fault
 
 
 def explain_tracing(simulating: Callable[[], bool]) -> None:
@@ -35,6 +35,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     describe: Any = pallas_core.get_grid_mapping
     kernels: Any = mpmd._mpmd_map
     mapped: Any = pallas_core.core_map
+    result: Any = pallas_core._convert_out_shape_to_aval
 
     @functools.wraps(trace)
     def tracing(kernel: Any, debug: Any, grid: Any, *args: Any, **options: Any) -> Any:
@@ -48,7 +49,10 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     def describing(spec: Any, *args: Any, **options: Any) -> Any:
         # The specs of a pipeline are told as such where its kernel is traced.
         table = not _within("mosaic/pipeline.py")
-        with _explaining(simulating, lambda error: _wrong_map(error, spec), table):
+        def of_map(error: Exception) -> Diagnostic | None:
+            return _wrong_map(error, spec) or explain(error, faults=FAULTS_OF_MAPS)
+
+        with _explaining(simulating, of_map, table):
             return describe(spec, *args, **options)
 
     def explained(body: Any) -> Any:
@@ -68,6 +72,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
         over_cores = mapped(*args, **options)
         return lambda body: over_cores(explained(body))
 
+    pallas_core._convert_out_shape_to_aval = explained(result)
     pallas_call._trace_kernel_to_jaxpr = tracing
     pallas_core.get_grid_mapping = describing
     mpmd._mpmd_map = explained_kernels
@@ -103,13 +108,17 @@ def _explaining(
         raise
 
 
-def explain(error: Exception, debug: Any = None) -> Diagnostic | None:
+def explain(
+    error: Exception,
+    debug: Any = None,
+    faults: tuple[Fault, ...] = FAULTS + FAULTS_OF_CALLS,
+) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
     one about a whole kernel the line on which that begins, by its debug information."""
     frames = list(_frames(error.__traceback__))
     of_users = [number for number, (file, _, _) in enumerate(frames) if is_users(file)]
     called = "\n".join(file for file, _, _ in frames[of_users[-1] + 1 :]) if of_users else ""
-    for fault in (*FAULTS, *FAULTS_OF_CALLS):
+    for fault in faults:
         if (
             isinstance(error, fault.kind)
             and re.search(fault.message, str(error))
