@@ -207,6 +207,12 @@ def numbers(draw: Draw, like: Any) -> Any:
     return np.asarray(jnp.asarray(generator.integers(low, -low, like.shape) / scale, like.dtype))
 
 
+def bodies(program: str) -> list[bytes]:
+    """The kernels that a lowered program calls."""
+    parts = program.split(r"\22body\22: \22")[1:]
+    return [base64.b64decode(part.split("\\22")[0]) for part in parts]
+
+
 def old_passes(body: bytes, generation: int) -> str:
     """The register form; raises what the passes raise."""
     context = mlir.JaxIrContext()
@@ -267,7 +273,7 @@ def main() -> None:
         np.savez(place.with_suffix(".npz"), *[a.view(np.uint8).reshape(-1) for a in arrays])
         types = [[list(a.shape), str(a.dtype)] for a in arrays]
         place.with_suffix(".json").write_text(json.dumps(types))
-        body = base64.b64decode(text.split(r"\22body\22: \22")[1].split("\\22")[0])
+        (body,) = bodies(text)
         for generation in GENERATIONS:
             made = place.with_suffix(f".gen{generation}.mlir")
             apart(made, body, generation)
