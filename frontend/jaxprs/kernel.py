@@ -17,7 +17,7 @@ from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.attrs import DimensionSemantics
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
-from pallasite.frontend.jaxprs.locations import location_of_function
+from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
 
@@ -122,7 +122,7 @@ def trace_mesh(
 
 def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
     """An empty body with the arguments of `jaxpr`, and the tracer that fills it."""
-    location = location_of_function(jaxpr.debug_info)
+    location = location_of_kernel(jaxpr)
     body = Block()
     tracer = Tracer(surroundings, body, location)
     for variable in jaxpr.invars:

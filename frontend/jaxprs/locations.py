@@ -7,7 +7,7 @@ Pallas like anybody's, so that their lines count too.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -16,18 +16,19 @@ import jax
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
 
 import pallasite
-from pallasite.frontend.jaxprs.internals import source_info_util
+from pallasite.frontend.jaxprs.internals import jax_core, source_info_util
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED_KERNELS = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
-_OURS = os.path.dirname(pallasite.__file__) + os.sep
+OURS = os.path.dirname(pallasite.__file__) + os.sep
+"""Where our own files are."""
 
 
 def is_users(file: str) -> bool:
     """Whether `file` holds a program, and none of JAX's or our machinery."""
     if file.startswith(_SHIPPED_KERNELS):
         return True
-    return source_info_util.is_user_filename(file) and not file.startswith(_OURS)
+    return source_info_util.is_user_filename(file) and not file.startswith(OURS)
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,23 @@ def location_of_function(debug_info: Any) -> LocationAttr:
     if file is None or line is None:
         return UnknownLoc()
     return position(file, line, 1)
+
+
+def location_of_kernel(jaxpr: Any) -> LocationAttr:
+    """The line on which a kernel begins; of one that JAX has made, the first line of the user's."""
+    if is_users(jaxpr.debug_info.func_filename or ""):
+        return location_of_function(jaxpr.debug_info)
+    return next(_lines(jaxpr), None) or location_of_function(jaxpr.debug_info)
+
+
+def _lines(jaxpr: Any) -> Generator[LocationAttr]:
+    """The user's lines in a jaxpr and in those that it calls."""
+    for equation in jaxpr.eqns:
+        location = location_of(equation.source_info)
+        if location is not None:
+            yield location
+    for inner in jax_core.subjaxprs(jaxpr):
+        yield from _lines(inner)
 
 
 def library_function(debug_info: Any) -> LibraryFunction | None:

@@ -147,7 +147,13 @@ def memory_space(aval: Any) -> str:
 
 def space_name(space: Any) -> str:
     """The name of a memory space of JAX on the TensorCore."""
-    found = tpu_core.memory_space_to_tpu_memory_space(space, tpu_core.CoreType.TC)
+    try:
+        found = tpu_core.memory_space_to_tpu_memory_space(space, tpu_core.CoreType.TC)
+    except ValueError:
+        raise UnsupportedType(
+            f"{space!r} is no memory of a TPU",
+            "write pl.BlockSpec(memory_space=pltpu.VMEM), pltpu.SMEM or pltpu.HBM",
+        ) from None
     if isinstance(found, pallas_core.CoreMemorySpace):
         raise UnsupportedType(
             f"memory {found} belongs to other cores than the TensorCore",

@@ -1,91 +1,37 @@
-"""Calls and values as they are mistaken: what a note says, its line, and that the rewrite works."""
+"""Calls as they are mistaken: what a note says, its line, and that the rewrite works."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
-from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
+
+from .mistakes import (  # noqa: E402
+    NUMBER,
+    Fault,
+    Function,
+    X,
+    call,
+    check,
+    of_numbers,
+    scaled,
+)
 
 pytestmark = pytest.mark.jax
 
-X = jnp.asarray(np.random.default_rng(0).standard_normal((16, 128)), jnp.float32)
-TABLE = jnp.sort(X[0])
 BLOCKS = [1, 0]
-NUMBER = jnp.int32(3)
-SMEM = pl.BlockSpec(memory_space=pltpu.SMEM)
-Function = Callable[[], Any]
-
-
-def call(body: Any, *operands: Any, **options: Any) -> Any:
-    out = jax.ShapeDtypeStruct(X.shape, X.dtype)
-    return pl.pallas_call(body, out_shape=out, **options)(*operands)
-
-
-def of_value(compute: Callable[[Any], Any]) -> Function:
-    def body(x: Any, o: Any) -> None:
-        o[...] = jnp.broadcast_to(compute(x[...]), o.shape)
-
-    return lambda: call(body, X)
-
-
-def of_numbers(compute: Callable[[Any, Any], Any], numbers: Any) -> Function:
-    def body(s: Any, x: Any, o: Any) -> None:
-        o[...] = compute(s, x[...])
-
-    return lambda: call(body, numbers, X, in_specs=[SMEM, pl.BlockSpec()])
-
-
-def sets_a_row(x: Any) -> Any:
-    x[3] = 0.0
-    return x
-
-
-def chooses_a_row(x: Any) -> Any:
-    index = lax.broadcasted_iota(jnp.int32, x.shape, 0)
-    return jnp.where(index == 3, 0.0, x)
-
-
-def counts_below(table: Any, x: Any) -> Any:
-    count = lax.fori_loop(
-        0,
-        128,
-        lambda i, count: count + (table[i] < x).astype(jnp.int32),
-        jnp.zeros(x.shape, jnp.int32),
-    )
-    return count.astype(jnp.float32)
-
-
-def sums_by_index(x: Any) -> Any:
-    return jax.ops.segment_sum(x, jnp.arange(16) // 2, 16)
-
-
-def sums_by_product(x: Any) -> Any:
-    indices = lax.broadcasted_iota(jnp.int32, (16, 16), 1) // 2
-    rows = lax.broadcasted_iota(jnp.int32, (16, 16), 0)
-    return jnp.dot((rows == indices).astype(x.dtype), x, precision=lax.Precision.HIGHEST)
-
-
-def sums_of_shifts(x: Any, o: Any) -> None:
-    total = sum(x[0:1, 2 - k : 128 - k] * x[1:2, k : k + 1] for k in range(3))
-    o[...] = jnp.broadcast_to(jnp.pad(total, ((0, 0), (0, 2))), o.shape)
-
-
-def scaled(x: Any, o: Any) -> None:
-    o[...] = 2 * x[...]
-
-
 def closes_over_a_number() -> Any:
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] * number
@@ -133,6 +79,34 @@ def maps_by_a_table() -> Any:
     return call(lambda table, x, o: scaled(x, o), jnp.asarray(BLOCKS), X, grid_spec=spec)
 
 
+def pipelined(body: Any, grid: Any = (2,)) -> Any:
+    def kernel(x: Any, o: Any) -> None:
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(body, grid=grid, in_specs=[block], out_specs=[block])(x, o)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    return call(kernel, X, in_specs=[anywhere], out_specs=anywhere)
+
+
+def reads(x: Any, o: Any) -> None:
+    pl.debug_print("{}", x[...].astype(jnp.int32)[0, 0])
+
+
+def scopes(scope: Callable[[Any, Any], Any]) -> Function:
+    def body(x: Any, o: Any) -> None:
+        def through(s: Any) -> None:
+            s[...] = x[...]
+            o[...] = s[...]
+
+        scope(through, pltpu.VMEM((16, 128), jnp.float32))
+
+    return lambda: call(body, X)
+
+
+def times(x: Any, o: Any, *, scale: float) -> None:
+    o[...] = scale * x[...]
+
+
 def in_blocks(size: Any) -> Any:
     block = pl.BlockSpec((size, 128), lambda i: (i, 0))
     return call(scaled, X, grid=(pl.cdiv(16, size),), in_specs=[block], out_specs=block)
@@ -153,25 +127,9 @@ def with_spec(spec: Any) -> Any:
 
 BLOCK_MAP: Any = lambda i: (0, 0)  # noqa: E731
 SWAPPED: Any = pl.BlockSpec(BLOCK_MAP, (16, 128))
-FAULTS: dict[str, tuple[Function, str, Function, Any]] = {
-    "items": (
-        of_value(sets_a_row),
-        "jnp.where(index == i, value, x)",
-        of_value(chooses_a_row),
-        X.at[3].set(0.0),
-    ),
-    "places": (
-        of_value(lambda x: jnp.nonzero(x)[0][0]),
-        "jnp.where(mask, x, 0)",
-        of_value(lambda x: jnp.where(x > 0, x, 0)),
-        jnp.maximum(X, 0),
-    ),
-    "item()": (
-        of_value(lambda x: x * x[0, 0].item()),
-        "as it is",
-        of_value(lambda x: x * x[0, 0]),
-        X * X[0, 0],
-    ),
+
+
+FAULTS: dict[str, Fault] = {
     "rank 0": (
         of_numbers(lambda s, x: x * s[0], 2.0),
         "read it with ref[...]",
@@ -183,30 +141,6 @@ FAULTS: dict[str, tuple[Function, str, Function, Any]] = {
         "jnp.reshape(x, (1,))",
         of_numbers(lambda s, x: x * s[0], jnp.reshape(2.0, (1,))),
         2 * X,
-    ),
-    "roll": (
-        of_numbers(lambda s, x: jnp.roll(x, s[0], 1), NUMBER[None]),
-        "pltpu.roll(x, shift, axis)",
-        of_numbers(lambda s, x: pltpu.roll(x, s[0], 1), NUMBER[None]),
-        jnp.roll(X, 3, 1),
-    ),
-    "search": (
-        of_numbers(lambda s, x: jnp.searchsorted(x[0], x).astype(x.dtype), NUMBER[None]),
-        "count + (table[i] < x)",
-        of_numbers(counts_below, TABLE),
-        np.searchsorted(TABLE, X),
-    ),
-    "sums": (
-        of_value(sums_by_index),
-        "jnp.dot((rows == indices)",
-        of_value(sums_by_product),
-        np.concatenate([np.asarray(X).reshape(8, 2, 128).sum(1), np.zeros((8, 128))]),
-    ),
-    "convolution": (
-        of_value(lambda x: jnp.convolve(x[0], x[1, :3], mode="same")),
-        "each times its weight",
-        lambda: call(sums_of_shifts, X),
-        np.broadcast_to(np.convolve(X[0], X[1, :3], "valid").tolist() + [0.0] * 2, X.shape),
     ),
     "number": (
         closes_over_a_number,
@@ -274,6 +208,36 @@ FAULTS: dict[str, tuple[Function, str, Function, Any]] = {
         lambda: mapped(lambda i: (i, 0)),
         2 * X,
     ),
+    "pipeline's grid": (
+        lambda: pipelined(scaled, 2),
+        "grid=(n,)",
+        lambda: pipelined(scaled, (2,)),
+        2 * X,
+    ),
+    "scope": (
+        scopes(lambda f, space: pl.run_scoped(f(space))),  # pyright: ignore
+        "pl.run_scoped(f, pltpu.VMEM(shape, dtype))",
+        scopes(pl.run_scoped),
+        X,
+    ),
+    "scope by name": (
+        scopes(lambda f, space: pl.run_scoped(f, buffer=space)),
+        "one ref per allocation",
+        scopes(lambda f, space: pl.run_scoped(f, s=space)),
+        X,
+    ),
+    "memory": (
+        lambda: call(scaled, X, in_specs=[pl.BlockSpec(memory_space="vmem")]),
+        "pl.BlockSpec(memory_space=pltpu.VMEM)",
+        lambda: call(scaled, X, in_specs=[pl.BlockSpec(memory_space=pltpu.VMEM)]),
+        2 * X,
+    ),
+    "by name": (
+        lambda: call(times, X),
+        "functools.partial(kernel, name=value)",
+        lambda: call(functools.partial(times, scale=2.0), X),
+        2 * X,
+    ),
     "spec": (
         lambda: with_spec(SWAPPED),
         "pl.BlockSpec(block_shape, index_map)",
@@ -285,21 +249,23 @@ FAULTS: dict[str, tuple[Function, str, Function, Any]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_line_and_what_to_write(name: str) -> None:
-    wrong, advice, right, expected = FAULTS[name]
-    with simulate(), pytest.raises(Exception) as caught:
-        wrong()
-    note = "\n".join(caught.value.__notes__)
-    assert advice in note and f"{Path(__file__).name}:" in note
-    with simulate():
-        np.testing.assert_allclose(right(), expected, rtol=1e-5, atol=1e-5)
+    check(FAULTS[name], Path(__file__).name)
 
 
-def test_functions_of_jax_have_advice_of_their_own() -> None:
-    """Whatever primitive it is that JAX makes of them first."""
-    with simulate(form="pallas"), pytest.raises(Exception, match="'rev'") as caught:
-        of_value(lambda x: jnp.convolve(x[0], x[1], mode="same"))()
-    assert "each times its weight" in str(caught.value)
-    assert "permutation" not in str(caught.value)
-    with simulate(form="pallas"), pytest.raises(Exception, match="'rev'") as caught:
-        of_value(lambda x: jnp.flip(x, 1))()
-    assert "permutation" in str(caught.value)
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_what_a_pipeline_repeats_returns_nothing(form: str) -> None:
+    """JAX takes it where it expands the pipeline; what nobody wrote is then a warning."""
+    told = r"must return None|never written"
+    with simulate(form=form, checks=("init",)), pytest.raises(Exception, match=told) as caught:
+        pipelined(lambda x, o: 2 * x[...])
+    assert form == "tiles" or "out[...] = value" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_kernels_that_jax_makes_are_at_the_users_line(form: str) -> None:
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    pipeline = pltpu.emit_pipeline(reads, grid=(2,), in_specs=[block], out_specs=[block])
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    with simulate(form=form, checks=("init",)), pytest.warns(KernelWarning) as warned:
+        call(pipeline, X, in_specs=[anywhere], out_specs=anywhere)
+    assert f"{Path(__file__).name}:{reads.__code__.co_firstlineno + 1}:" in str(warned[0].message)

@@ -8,6 +8,19 @@ from pallasite.jax.tracing_faults import Fault
 
 FAULTS_OF_CALLS = (
     Fault(
+        TypeError,
+        "'int' object is not iterable",
+        "a grid has one size per axis",
+        ("write grid=(n,)",),
+        "mosaic/pipeline.py",
+    ),
+    Fault(
+        ValueError,
+        "emit_pipeline body function must return None",
+        "what a pipeline repeats returns nothing",
+        ("store to the ref of the output block: out[...] = value",),
+    ),
+    Fault(
         ValueError,
         "Invalid out_shape type",
         "a result has a shape and a type",

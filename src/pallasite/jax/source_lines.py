@@ -18,12 +18,15 @@ from jax._src import source_info_util
 from jax._src.interpreters import mlir
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 
+from pallasite.frontend.jaxprs.locations import OURS
+
 _call: ContextVar[Any] = ContextVar("_call", default=None)
 """The traceback of the innermost call with a line of the user's."""
 
 
 def keep_source_lines(simulating: Callable[[], bool]) -> None:
     """Kernels that JAX lowers where `simulating` says so have the user's lines throughout."""
+    source_info_util.register_exclusion(OURS)
     lowering: Any = tpu_rules.lowering
     inner, place = lowering.jaxpr_subcomp, mlir.source_info_to_location
 

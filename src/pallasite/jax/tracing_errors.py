@@ -144,6 +144,9 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     counts = ", ".join(f"{count} {name}" for name, count in given.items() if count)
     rule = f"a kernel takes one ref per operand, in this order: {counts}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
+    if "keyword" in str(error):
+        rule = "a kernel is called with refs, and with nothing by name"
+        advice = [Note("bind what else it takes: functools.partial(kernel, name=value)")]
     return Unsupported(_CODE, rule, _beginning(debug) or _caller(), advice)
 
 
@@ -209,7 +212,7 @@ def _is_wrong_call(error: Exception) -> bool:
     frames = list(_frames(error.__traceback__))
     return (
         isinstance(error, TypeError)
-        and "positional argument" in str(error)
+        and re.search("positional argument|keyword-only argument", str(error)) is not None
         and not any(is_users(file) for file, _, _ in frames)
     )
 

@@ -110,7 +110,7 @@ FAULTS = (
     ),
     Fault(
         TypeError,
-        "positional argument",
+        "positional argument|unexpected keyword argument",
         "JAX calls this function with other arguments than it takes",
         (
             "lax.fori_loop and @pl.loop give it the index, then what is carried, in one value",
@@ -193,6 +193,53 @@ FAULTS = (
         "|unsupported operand type.*Tracer|Tracer'> is not iterable",
         "a ref is memory; only values are computed with",
         (_READ,),
+    ),
+    Fault(
+        TypeError,
+        "'MemoryRef' object",
+        "what is allocated is a ref within the function that pl.run_scoped calls",
+        ("write pl.run_scoped(f, pltpu.VMEM(shape, dtype)): f gets the ref",),
+    ),
+    Fault(
+        TypeError,
+        "'RefIndexer' object is not callable",
+        "a part of a ref is chosen like an element",
+        ("write ref.at[i] instead of ref.at(i)",),
+    ),
+    Fault(
+        NameError,
+        "unbound axis name",
+        "only meshes and grids with names have axes of a name",
+        (
+            "write pl.program_id(0) for the first axis of the grid",
+            "for cores, pl.kernel(f, mesh=pltpu.create_tensorcore_mesh(name), ...)",
+            "for devices, call the kernel within jax.shard_map over a mesh with this axis",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "Can only use `unroll`",
+        "turns are unrolled if their number is known when the kernel is traced",
+        ("leave out unroll, or loop to a Python number and guard with pl.when(i < n)",),
+    ),
+    Fault(
+        ValueError,
+        "not enough values to unpack",
+        "a product has contracted dimensions, and batch dimensions",
+        ("write lax.dot_general(x, y, (((1,), (0,)), ((), ()))), or jnp.dot(x, y)",),
+        "lax/lax.py",
+    ),
+    Fault(
+        ValueError,
+        "Incompatible shapes for broadcasting",
+        "shapes fit from the last dimension on, where one of them may be 1",
+        ("write x[:, None] for one number per row: jnp.sum(x, axis=1, keepdims=True)",),
+    ),
+    Fault(
+        TypeError,
+        "select cases must have the same shapes",
+        "lax.select broadcasts nothing",
+        ("write jnp.where(mask, x, 0.0)",),
     ),
     Fault(
         AttributeError,

@@ -1,0 +1,184 @@
+"""Values as they are mistaken: what a note says, its line, and that the rewrite works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+from .mistakes import (  # noqa: E402
+    NUMBER,
+    Fault,
+    Function,
+    X,
+    call,
+    check,
+    of_numbers,
+    of_value,
+)
+
+pytestmark = pytest.mark.jax
+
+EXACT = lax.Precision.HIGHEST
+TABLE = jnp.sort(X[0])
+def sets_a_row(x: Any) -> Any:
+    x[3] = 0.0
+    return x
+
+
+def chooses_a_row(x: Any) -> Any:
+    index = lax.broadcasted_iota(jnp.int32, x.shape, 0)
+    return jnp.where(index == 3, 0.0, x)
+
+
+def counts_below(table: Any, x: Any) -> Any:
+    count = lax.fori_loop(
+        0,
+        128,
+        lambda i, count: count + (table[i] < x).astype(jnp.int32),
+        jnp.zeros(x.shape, jnp.int32),
+    )
+    return count.astype(jnp.float32)
+
+
+def sums_by_index(x: Any) -> Any:
+    return jax.ops.segment_sum(x, jnp.arange(16) // 2, 16)
+
+
+def sums_by_product(x: Any) -> Any:
+    indices = lax.broadcasted_iota(jnp.int32, (16, 16), 1) // 2
+    rows = lax.broadcasted_iota(jnp.int32, (16, 16), 0)
+    return jnp.dot((rows == indices).astype(x.dtype), x, precision=lax.Precision.HIGHEST)
+
+
+def sums_of_shifts(x: Any, o: Any) -> None:
+    total = sum(x[0:1, 2 - k : 128 - k] * x[1:2, k : k + 1] for k in range(3))
+    o[...] = jnp.broadcast_to(jnp.pad(total, ((0, 0), (0, 2))), o.shape)
+
+
+def copies_a_part(part: Callable[[Any], Any]) -> Function:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(part(x), o.at[pl.ds(0, 8)])
+        pltpu.sync_copy(x.at[pl.ds(8, 8)], o.at[pl.ds(8, 8)])
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    return lambda: call(body, X, in_specs=[anywhere], out_specs=anywhere)
+
+
+def times_axis(index: Callable[[], Any]) -> Function:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...] * index().astype(jnp.float32)
+
+    return lambda: call(body, X, grid=(1,))
+
+
+def repeated(**options: Any) -> Function:
+    def sums(s: Any, x: Any) -> Any:
+        return lax.fori_loop(0, s[0], lambda _, total: total + x, jnp.zeros_like(x), **options)
+
+    return of_numbers(sums, NUMBER[None])
+
+
+FAULTS: dict[str, Fault] = {
+    "items": (
+        of_value(sets_a_row),
+        "jnp.where(index == i, value, x)",
+        of_value(chooses_a_row),
+        X.at[3].set(0.0),
+    ),
+    "places": (
+        of_value(lambda x: jnp.nonzero(x)[0][0]),
+        "jnp.where(mask, x, 0)",
+        of_value(lambda x: jnp.where(x > 0, x, 0)),
+        jnp.maximum(X, 0),
+    ),
+    "item()": (
+        of_value(lambda x: x * x[0, 0].item()),
+        "as it is",
+        of_value(lambda x: x * x[0, 0]),
+        X * X[0, 0],
+    ),
+    "roll": (
+        of_numbers(lambda s, x: jnp.roll(x, s[0], 1), NUMBER[None]),
+        "pltpu.roll(x, shift, axis)",
+        of_numbers(lambda s, x: pltpu.roll(x, s[0], 1), NUMBER[None]),
+        jnp.roll(X, 3, 1),
+    ),
+    "search": (
+        of_numbers(lambda s, x: jnp.searchsorted(x[0], x).astype(x.dtype), NUMBER[None]),
+        "count + (table[i] < x)",
+        of_numbers(counts_below, TABLE),
+        np.searchsorted(TABLE, X),
+    ),
+    "sums": (
+        of_value(sums_by_index),
+        "jnp.dot((rows == indices)",
+        of_value(sums_by_product),
+        np.concatenate([np.asarray(X).reshape(8, 2, 128).sum(1), np.zeros((8, 128))]),
+    ),
+    "convolution": (
+        of_value(lambda x: jnp.convolve(x[0], x[1, :3], mode="same")),
+        "each times its weight",
+        lambda: call(sums_of_shifts, X),
+        np.broadcast_to(np.convolve(X[0], X[1, :3], "valid").tolist() + [0.0] * 2, X.shape),
+    ),
+    "part": (
+        copies_a_part(lambda x: x.at(pl.ds(0, 8))),
+        "ref.at[i]",
+        copies_a_part(lambda x: x.at[pl.ds(0, 8)]),
+        X,
+    ),
+    "axis": (
+        times_axis(lambda: lax.axis_index("core") + 1),
+        "pl.program_id(0)",
+        times_axis(lambda: pl.program_id(0) + 1),
+        X,
+    ),
+    "unrolled": (repeated(unroll=4), "leave out unroll", repeated(), 3 * X),
+    "dimensions": (
+        of_value(lambda x: lax.dot_general(x, x, ((1,), (1,)))[:, :1]),
+        "(((1,), (0,)), ((), ()))",
+        of_value(lambda x: lax.dot_general(x, x, (((1,), (1,)), ((), ())), EXACT)[:, :1]),
+        np.broadcast_to((np.asarray(X) @ np.asarray(X).T)[:, :1], X.shape),
+    ),
+    "shapes": (
+        of_value(lambda x: x + x.sum(1)),
+        "keepdims=True",
+        of_value(lambda x: x + x.sum(1, keepdims=True)),
+        X + X.sum(1, keepdims=True),
+    ),
+    "select": (
+        of_value(lambda x: lax.select(x > 0, x, 0.0)),
+        "jnp.where(mask, x, 0.0)",
+        of_value(lambda x: jnp.where(x > 0, x, 0.0)),
+        jnp.maximum(X, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_line_and_what_to_write(name: str) -> None:
+    check(FAULTS[name], Path(__file__).name)
+
+
+def test_functions_of_jax_have_advice_of_their_own() -> None:
+    """Whatever primitive it is that JAX makes of them first."""
+    with simulate(form="pallas"), pytest.raises(Exception, match="'rev'") as caught:
+        of_value(lambda x: jnp.convolve(x[0], x[1], mode="same"))()
+    assert "each times its weight" in str(caught.value)
+    assert "permutation" not in str(caught.value)
+    with simulate(form="pallas"), pytest.raises(Exception, match="'rev'") as caught:
+        of_value(lambda x: jnp.flip(x, 1))()
+    assert "permutation" in str(caught.value)
