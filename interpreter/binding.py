@@ -35,6 +35,13 @@ def dynamic_bounds(kernel: Kernel) -> int:
     return sum(size == DYNAMIC for size in kernel.grid or ())
 
 
+_ALL_OF_IT = "write all of it, or start from an input by input_output_aliases"
+_ALL_OF_A_BLOCK = (
+    "a block of an output begins undefined, also where the memory is an input's: write all of it, "
+    "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
+)
+
+
 @dataclass
 class Bound:
     """A kernel bound to the arrays of one device, and to each of its cores."""
@@ -74,7 +81,7 @@ class Bound:
                     [
                         Note("on a TPU they are whatever the memory held before the call"),
                         *self._given_up(ref),
-                        Note("write all of it, or start from an input by input_output_aliases"),
+                        Note(_ALL_OF_A_BLOCK if ref.buffer.aliased else _ALL_OF_IT),
                     ],
                     severity="warning",
                 )

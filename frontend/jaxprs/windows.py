@@ -130,7 +130,8 @@ def name_arguments(block: Block, debug_info: Any) -> None:
     if names is None or len(names) != len(block.args):
         return
     for argument, name in zip(block.args, names, strict=True):
-        if re.fullmatch(r"[A-Za-z_]\w*", name):
+        # Of `_2`, xDSL takes the digits for a number of its own, and nothing is left.
+        if re.fullmatch(r"(?!_\d+$)[A-Za-z_]\w*", name):
             argument.name_hint = name
 
 

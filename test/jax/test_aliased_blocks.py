@@ -14,6 +14,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 
 import pallasite  # noqa: E402
+import pallasite.jax  # noqa: E402
 from pallasite.diagnostics import KernelWarning  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
 
@@ -66,3 +67,30 @@ def test_sums_that_are_kept() -> None:
 
     for body in (first, again):
         assert told(body) == []
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_blocks_do_not_begin_with_the_input(form: str) -> None:
+    def nothing(_: Any, _2: Any, x: Any, y: Any) -> None:
+        y[0:4] = jnp.ones((4, 128))
+
+    def doubled(spec: Any, body: Any) -> Any:
+        x = jnp.ones((8, 128))
+        return pl.pallas_call(
+            body,
+            out_shape=(x, x),
+            grid=(1,),
+            in_specs=[spec] * 2,
+            out_specs=[spec] * 2,
+            input_output_aliases={0: 0, 1: 1},
+        )(x, 2 * x)
+
+    checked = pallasite.jax.simulate(form=form, checks="init")
+    with checked, pytest.warns(KernelWarning) as warned:
+        doubled(pl.BlockSpec((8, 128), lambda i: (0, 0)), nothing)
+    counts = [str(w.message).partition("warning: ")[2].split()[0] for w in warned]
+    assert counts == ["1024", "512"]
+    assert all("out[...] = input[...]" in str(w.message) for w in warned)
+    with checked:
+        same, twice = doubled(pl.BlockSpec(memory_space=pl.ANY), lambda _, _2, x, y: None)
+    assert (same == 1).all() and (twice == 2).all()
