@@ -207,6 +207,31 @@ class ScalarBuilder:
     def largest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         return self._binary(arith.MaxSIOp, a, b, hint)
 
+    def below(self, value: Scalar, bound: int) -> Scalar:
+        """`value`, one of the i32 `0 .. bound - 1`, written so that its range can be read off.
+
+        The TPU compiler checks the bounds of each DMA at run time unless it finds by itself that
+        offsets stay in range. It knows the range of a mask, a sum and a selection, but not that of
+        a value that a loop carries.
+        """
+        now = known(value)
+        if now is not None:
+            return now
+        half = 1 << (bound.bit_length() - 1)
+        rest = bound - half
+        low = self._mask(value, half)
+        if rest == 0:
+            return low
+        # The upper `half` of the values overlaps the lower one, but for `rest` of them.
+        high = self.add(self._mask(self.sub(value, rest), half), rest)
+        return self.select(self.less(value, half), low, high)
+
+    def _mask(self, value: Scalar, count: int) -> Scalar:
+        """`value` modulo the power of two `count`."""
+        if count == 1:
+            return 0
+        return self.made(arith.AndIOp, (self.value(value), self.value(count - 1)), i32)
+
     def equal(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         return 1 if same(a, b) else self._compare(_EQ, a, b, hint)
 

@@ -170,7 +170,9 @@ class Pipeline:
         self, operand: Pipelined, fetches: Scalar, point: Indices, slot: Scalar
     ) -> Scalar:
         """Starts a fetch under a condition; the slot of the next fetch."""
-        build, index = self.build, self._index(operand, point)
+        build = self.build
+        index = operand.within(build, self._index(operand, point))
+        slot = build.below(slot, operand.buffers)
         build.when(fetches, lambda: operand.fetch(build, index, slot))
         return build.select(fetches, self._slot_after(operand, slot), slot)
 
@@ -239,6 +241,8 @@ class Pipeline:
             else:
                 came = self._differ(previous, current)
                 leaves = self._differ(current, following)
+            current, following = (operand.within(build, i) for i in (current, following))
+            slot = build.below(slot, operand.buffers)
             other = self._slot_after(operand, slot)
         return _Turn(operand, slot, other, previous, current, following, came, leaves)
 

@@ -108,6 +108,15 @@ class Pipelined:
                 parts.append(extent.element(build, position, self.low[d]))
         return Box(*(cast("tuple[Scalar, ...]", column) for column in zip(*parts, strict=True)))
 
+    def within(self, build: ScalarBuilder, index: Index) -> Index:
+        """`index` such that the TPU compiler sees that numbered blocks lie in the array."""
+        if self.low is not None or any(self.bounded):
+            return index
+        return tuple(
+            build.below(number, extent.blocks) if extent.surely_exists else number
+            for number, extent in zip(index, self._extents, strict=True)
+        )
+
     def in_array(self, build: ScalarBuilder, box: Box) -> SSAValue:
         """The view of the array that `box` describes."""
         with build.at(block_location(self.location)):
@@ -172,6 +181,17 @@ class _Extent:
     block: int
     tile: int
     indices: Range
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it takes to cover the array."""
+        return -(-self.size // self.block)
+
+    @property
+    def surely_exists(self) -> bool:
+        """Whether the number of a block is in `0 .. blocks - 1` at every step."""
+        low, high = self.indices.low, self.indices.high
+        return low is not None and low >= 0 and high is not None and high < self.blocks
 
     @property
     def overruns(self) -> bool:

@@ -108,6 +108,11 @@ def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
         return operands[0].raised(operands[1])
     if isinstance(op, arith.SelectOp):
         return operands[1].join(operands[2])
+    if isinstance(op, arith.AndIOp):
+        # The bits of a value that is not negative bound the result, whatever the other one is.
+        ends = [r.high for r in operands if r.low is not None and r.low >= 0]
+        highs = [high for high in ends if high is not None]
+        return Range(0, min(highs, default=None)) if ends else Range()
     if isinstance(op, arith.DivSIOp | arith.RemSIOp):
         divisor = operands[1].high
         if divisor is None or divisor != operands[1].low or divisor < 1:

@@ -25,6 +25,10 @@ CASES = {
     "arith.divsi %i, %x : i32": Range(),
     "arith.select %b, %i, %c5 : i32": Range(2, 8),
     "arith.select %b, %i, %x : i32": Range(),
+    "arith.andi %x, %c5 : i32": Range(0, 5),
+    "arith.andi %i, %x : i32": Range(0, 8),
+    "arith.andi %i, %c5 : i32": Range(0, 5),
+    "arith.andi %x, %x : i32": Range(),
     "arith.index_cast %i : i32 to index": Range(2, 8),
     "tpu.assume_multiple %i, 2 : i32": Range(2, 8),
 }

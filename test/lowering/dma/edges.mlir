@@ -25,10 +25,13 @@ module attributes {tpu.call = {operands = [tensor<40x128xf32>], results = [tenso
 // CHECK:       %x_window = memref.alloca() {tpu.unspecified} : memref<2x32x128xf32
 // CHECK:       %o_window = memref.alloca() : memref<2x32x128xf32
 // CHECK:       scf.for
-// CHECK:         %last = arith.cmpi eq, %step, %c1_i32 : i32
-// CHECK:         [[SIZE:%[0-9]+]] = arith.select %last, %c8_i32, %c32_i32 : i32
+// The masks tell the compiler that the block and the slot exist.
+// CHECK:         [[BLOCK:%[0-9]+]] = arith.andi %step, %c1_i32 : i32
+// CHECK:         [[SLOT:%[0-9]+]] = arith.andi %slot, %c1_i32 : i32
+// CHECK:         [[LAST:%[0-9]+]] = arith.cmpi eq, [[BLOCK]], %c1_i32 : i32
+// CHECK-NEXT:    [[SIZE:%[0-9]+]] = arith.select [[LAST]], %c8_i32, %c32_i32 : i32
 // CHECK-NEXT:    tpu.memref_slice %x[%{{.*}}, %c0_i32] <[[SIZE]]> : memref<40x128xf32, #tpu.memory_space<any>> -> memref<?x128xf32, #tpu.memory_space<any>>
-// CHECK-NEXT:    tpu.memref_slice %x_window[%slot, %c0_i32, %c0_i32] <[[SIZE]]> : memref<2x32x128xf32, #tpu.memory_space<vmem>> -> memref<1x?x128xf32, #tpu.memory_space<vmem>>
+// CHECK-NEXT:    tpu.memref_slice %x_window[[[SLOT]], %c0_i32, %c0_i32] <[[SIZE]]> : memref<2x32x128xf32, #tpu.memory_space<vmem>> -> memref<1x?x128xf32, #tpu.memory_space<vmem>>
 // CHECK-NEXT:    tpu.memref_squeeze {{.*}} -> memref<?x128xf32, #tpu.memory_space<vmem>>
 // CHECK:         tpu.wait_dma2 {{.*}} src(%{{.*}} : memref<?x128xf32, #tpu.memory_space<any>>) dst(%{{.*}} : memref<?x128xf32, #tpu.memory_space<vmem>>)
 
