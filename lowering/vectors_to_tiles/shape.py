@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import element_of
+from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
 from pallasite.layouts.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
@@ -231,8 +232,10 @@ def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
     """A box of registers and a new offset; the data moves only if a later operation needs it."""
     held, result = c.tiled(op.operands[0]), op.results[0]
     shape = shape_of(result)
-    offsets = [int(a.value.data) for a in op.offsets]
-    strides = [int(a.value.data) for a in op.strides]
+    # Dimensions that are not named are taken whole.
+    others = len(shape) - len(op.offsets)
+    offsets = [*values_of(op.offsets), *[0] * others]
+    strides = [*values_of(op.strides), *[1] * others]
     if any(s != 1 for s in strides):
         target = VectorLayout.native(len(shape), held.layout.bits)
         move_operand(op, lambda laid: Move.slice(laid, target, offsets, shape, strides), c)

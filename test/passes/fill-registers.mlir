@@ -88,3 +88,37 @@ func.func @left_alone(%a: memref<2x384xf32, #tpu.memory_space<vmem>>, %b: memref
   vector.store %2, %c[%c0, %c0] : memref<1x256xi32, #tpu.memory_space<vmem>>, vector<1x256xi32>
   func.return
 }
+
+// Whole matrices may move, be repeated and be carried, in registers of their own.
+// CHECK-LABEL: func.func @matrices(
+// CHECK:       [[A:%\d+]] = tpu.reinterpret_cast %a : {{.*}} -> memref<5x16x128xbf16, #tpu.tiled<(2,128)(2,1),[8,1,1]>
+// CHECK-NEXT:  vector.load [[A]][%c0, %c0, %c0] : {{.*}}, vector<5x16x128xbf16>
+// CHECK:       vector.extract_strided_slice {{.*}} {offsets = [3 : i64], sizes = [2 : i64], strides = [1 : i64]} : vector<5x16x128xbf16> to vector<2x16x128xbf16>
+// CHECK:       scf.for {{.*}} -> (vector<2x16x128xbf16>)
+// CHECK:       tpu.concatenate {{.*}} -> vector<4x16x128xbf16>
+// CHECK:       vector.store {{.*}}, vector<4x16x128xbf16>
+func.func @matrices(%a: memref<5x8x200xbf16, #tpu.memory_space<vmem>>, %b: memref<4x8x200xbf16, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %i0 = arith.constant 0 : i32
+  %i1 = arith.constant 1 : i32
+  %0 = vector.load %a[%c0, %c0, %c0] : memref<5x8x200xbf16, #tpu.memory_space<vmem>>, vector<5x8x200xbf16>
+  %1 = vector.extract_strided_slice %0 {offsets = [3], sizes = [2], strides = [1]} : vector<5x8x200xbf16> to vector<2x8x200xbf16>
+  %2 = scf.for %i = %i0 to %i1 step %i1 iter_args(%c = %1) -> (vector<2x8x200xbf16>) : i32 {
+    %4 = arith.addf %c, %1 : vector<2x8x200xbf16>
+    scf.yield %4 : vector<2x8x200xbf16>
+  }
+  %3 = tpu.concatenate %1, %2 in 0 : vector<2x8x200xbf16>, vector<2x8x200xbf16> -> vector<4x8x200xbf16>
+  vector.store %3, %b[%c0, %c0, %c0] : memref<4x8x200xbf16, #tpu.memory_space<vmem>>, vector<4x8x200xbf16>
+  func.return
+}
+
+// Rows of a matrix that move keep their shape.
+// CHECK-LABEL: func.func @rows_move(
+// CHECK:       vector.load {{.*}}, vector<5x8x256xbf16>
+func.func @rows_move(%a: memref<5x8x256xbf16, #tpu.memory_space<vmem>>, %b: memref<5x4x256xbf16, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0, %c0] : memref<5x8x256xbf16, #tpu.memory_space<vmem>>, vector<5x8x256xbf16>
+  %1 = vector.extract_strided_slice %0 {offsets = [0, 4], sizes = [5, 4], strides = [1, 1]} : vector<5x8x256xbf16> to vector<5x4x256xbf16>
+  vector.store %1, %b[%c0, %c0, %c0] : memref<5x4x256xbf16, #tpu.memory_space<vmem>>, vector<5x4x256xbf16>
+  func.return
+}

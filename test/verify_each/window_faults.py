@@ -13,7 +13,8 @@ from pallasite.lowering import (
     windows_to_dma_schedule,
     windows_to_dma_transfers,
 )
-from pallasite.passes import fill_registers, infer_memref_layout
+from pallasite.passes import infer_memref_layout
+from pallasite.passes.fill_registers import islands
 
 from .faults import fault, never
 from .kernels import argument, kernel
@@ -175,17 +176,36 @@ FEW_ROWS = kernel(
     """,
 )
 
+MATRICES = kernel(
+    [argument("x:3x8x256xbf16"), argument("o:3x8x256xbf16")],
+    """
+    LOAD %a, x
+    %b = vector.extract_strided_slice %a {offsets = [2], sizes = [1], strides = [1]}
+      : vector<3x8x256xbf16> to vector<1x8x256xbf16>
+    %c = vector.broadcast %b : vector<1x8x256xbf16> to vector<3x8x256xbf16>
+    STORE %c, o
+    """,
+)
+
 
 @fault("fill-registers", WIDENED)
 def tiles_of_other_heights_are_taken_for_equal(patch: MonkeyPatch) -> None:
-    right = fill_registers._order
-    patch.setattr(fill_registers, "_order", lambda *given: right(*given)[-1:])
-    patch.setattr(fill_registers, "_gain", lambda island: 1)
+    right = islands.order_of_array
+    patch.setattr(islands, "order_of_array", lambda *given: right(*given)[-1:])
+    patch.setattr(islands.Island, "gain", lambda island: 1)
 
 
 @fault("fill-registers", FEW_ROWS)
 def rows_of_all_but_one_tile_are_stored(patch: MonkeyPatch) -> None:
-    right = fill_registers._order
+    right = islands.order_of_array
     patch.setattr(
-        fill_registers, "_order", lambda *given: tuple(n - 2 * (n == 8) for n in right(*given))
+        islands, "order_of_array", lambda *given: tuple(n - 2 * (n == 8) for n in right(*given))
+    )
+
+
+@fault("fill-registers", MATRICES)
+def matrices_have_half_their_rows(patch: MonkeyPatch) -> None:
+    right = islands.order_of_matrices
+    patch.setattr(
+        islands, "order_of_matrices", lambda *given: (*(o := right(*given))[:-1], o[-1] // 2)
     )

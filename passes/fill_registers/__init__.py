@@ -1,0 +1,85 @@
+"""`fill-registers`: work on single elements fills registers, however few rows arrays have.
+
+    %v = vector.load %x[0, 0] : memref<2x384xf32, tiled<(2,128),[3,1]>>, vector<2x384xf32>
+    %w = arith.mulf %v, %v : vector<2x384xf32>
+    tpu.vector_store %y[0, 0], %w : memref<2x384xf32, tiled<(2,128),[3,1]>>, vector<2x384xf32>
+becomes
+    %a = tpu.reinterpret_cast %x : ... -> memref<6x128xf32, tiled<(1,128),[1,1]>>
+    %v = vector.load %a[0, 0] : memref<6x128xf32, ...>, vector<6x128xf32>
+    %w = arith.mulf %v, %v : vector<6x128xf32>
+    %b = tpu.reinterpret_cast %y : ... -> memref<6x128xf32, tiled<(1,128),[1,1]>>
+    vector.store %w, %b[0, 0] : memref<6x128xf32, ...>, vector<6x128xf32>
+
+Needs tiled memrefs. Registers of the matrix hold 2 rows of one tile each; of the rows of 128 that
+memory consists of, one holds 8, so 1 operation does the work of 3. What is between loads and stores
+may only look at one element at a time, all arrays have the same tiles, and their matrices are
+loaded and stored whole. Arrays whose elements follow each other row by row are also reshaped into
+each other so.
+
+Where arrays are not seen as one, their matrices may be, each for itself: 5x8x256 of bf16 in tiles
+of 8 rows as 5x16x128. Then operations may also move whole matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from pallasite.dialects import func, vector
+from pallasite.passes.fill_registers.islands import Island, islands_of
+from pallasite.passes.fill_registers.rows import rewrite
+
+
+@dataclass(frozen=True)
+class FillRegistersPass(ModulePass):
+    """Fills registers with the rows of arrays that have few."""
+
+    name = "fill-registers"
+
+    target: str = "v5e"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                for arrays in list(_arrays(function)):
+                    rewrite(function, arrays)
+                homes = islands_of(function, of_matrices=True)
+                for matrices in dict.fromkeys(homes.values()):
+                    if matrices.sound and matrices.gain() > 0:
+                        rewrite(function, [matrices])
+
+
+def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:
+    """Islands that can be rewritten, and gain by it; those between which values are reshaped
+    together."""
+    homes = islands_of(function, of_matrices=False)
+    casts = [op for op in function.walk() if isinstance(op, vector.ShapeCastOp)]
+    doubtful = True
+    while doubtful:
+        doubtful = False
+        for op in casts:
+            one, other = homes.get(op.source), homes.get(op.result)
+            for island in () if _agree(one, other) else (one, other):
+                if island is not None and island.sound:
+                    island.sound, doubtful = False, True
+    group_of = {island: [island] for island in homes.values() if island.sound}
+    for op in casts:
+        one, other = homes.get(op.source), homes.get(op.result)
+        if one in group_of and other in group_of and group_of[one] is not group_of[other]:
+            group_of[one] += group_of[other]
+            for island in group_of[other]:
+                group_of[island] = group_of[one]
+    for group in {id(group): group for group in group_of.values()}.values():
+        if sum(island.gain() for island in group) > 0:
+            yield group
+
+
+def _agree(one: Island | None, other: Island | None) -> bool:
+    """Whether a reshape from one to the other leaves every element where it is."""
+    if one is None or other is None or not (one.sound and other.sound):
+        return False
+    return one.order == other.order

@@ -1,0 +1,188 @@
+"""Values that belong together: whoever sees one of them in another shape sees all so.
+
+An island of *arrays* has one shape and operations on single elements. An island of *matrices* has
+arrays of any rank, whose last two dimensions are the same, and also operations that move or combine
+whole matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.types import bit_width, shape_of, splat_value
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.passes.fill_registers.orders import Order, order_of_array, order_of_matrices
+
+STORES = (vector.StoreOp, tpu.VectorStoreOp)
+_FIRST_CARRIED = 3
+"""The first carried operand of `scf.for`, behind its bounds and step."""
+
+
+@dataclass(eq=False)
+class Island:
+    """Values that operations make of each other, element by element or matrix by matrix."""
+
+    shape: tuple[int, ...]
+    """Of all values, or of all matrices."""
+    of_matrices: bool = False
+    order: Order = ()
+    sound: bool = True
+    """Nobody else makes or uses the values, and all memories have them in one order."""
+    operations: set[Operation] = field(default_factory=set[Operation])
+    values: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def lies(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> None:
+        """Notes the order of another memory that is loaded or stored."""
+        find = order_of_matrices if self.of_matrices else order_of_array
+        order = find(ref, indices, shape)
+        self.sound &= bool(order) and self.order in ((), order)
+        self.order = order
+
+    def holds(self, value: SSAValue) -> bool:
+        """Whether `value` has a shape of the island."""
+        shape = shape_of(value.type)
+        if not self.of_matrices:
+            return shape == self.shape
+        return len(shape) >= 2 and shape[-2:] == self.shape
+
+    def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """`shape` in rows of 128, as memory has them."""
+        rows = (self.order[-1], LANES)
+        return (*shape[:-2], *rows) if self.of_matrices else rows
+
+    def gain(self) -> int:
+        """How many registers fewer the values take, and those that are stored or reshaped."""
+        gain = 0
+        for value in self.values:
+            bits, shape = bit_width(value.type), shape_of(value.type)
+            if bits == 1:
+                continue
+            before, after = _registers(shape, bits), _registers(self.seen(shape), bits)
+            gain += before - after
+            gain += sum(isinstance(use.operation, STORES) for use in value.uses) * (before - after)
+            if isinstance(value.owner, vector.ShapeCastOp):
+                source = shape_of(value.owner.source.type)
+                gain += before if source[-2:] != shape[-2:] else 0
+        return gain
+
+
+def _registers(shape: tuple[int, ...], bits: int) -> int:
+    if len(shape) == 1:
+        return VectorLayout(bits, None, 0, tile_rows=packing(bits)).register_count(shape)
+    return VectorLayout.native(len(shape), bits).register_count(shape)
+
+
+def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Island]:
+    """The island of each value that is on one; those of arrays begin where they are reshaped."""
+    starts = vector.LoadOp if of_matrices else vector.LoadOp | vector.ShapeCastOp
+    homes: dict[SSAValue, Island] = {}
+    for op in function.walk():
+        if isinstance(op, starts) and op.results[0] not in homes:
+            shape = shape_of(op.results[0].type)
+            island = Island(shape[-2:] if of_matrices else shape, of_matrices)
+            _explore(island, op.results[0], homes)
+    return homes
+
+
+def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> None:
+    """Brings all values to the island that operations connect with `start`."""
+    waiting = [start]
+    while waiting:
+        value = waiting.pop()
+        if value in island.values:
+            continue
+        if not island.holds(value):
+            island.sound = False
+            continue
+        island.values.add(value)
+        homes[value] = island
+        owner = value.owner
+        maker = owner.parent_op() if isinstance(owner, Block) else owner
+        users = [maker, *(use.operation for use in value.uses)]
+        for op in dict.fromkeys(op for op in users if op is not None):
+            island.operations.add(op)
+            waiting += _joined(op, value, island)
+
+
+def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
+    """The values that `op` brings to the island of `value`."""
+    if isinstance(op, vector.LoadOp):
+        island.lies(op.base, op.indices, shape_of(op.result.type))
+        return []
+    if isinstance(op, STORES):
+        plain = op.operands[0] is value and (
+            isinstance(op, vector.StoreOp) or (op.mask is None and not op.add.value.data)
+        )
+        if plain:
+            island.lies(op.base, op.indices, shape_of(value.type))
+        island.sound &= plain
+        return []
+    if isinstance(op, scf.ForOp | scf.YieldOp):
+        return _carried_with(op, value, island)
+    if isinstance(op, vector.ShapeCastOp) and not island.of_matrices:
+        return []
+    single = op.name.startswith(("arith.", "math.")) and not isinstance(op, arith.ConstantOp)
+    if single or (island.of_matrices and moves_matrices(op)):
+        return _vectors([*op.operands, *op.results])
+    island.sound = False
+    return []
+
+
+def _vectors(values: Iterable[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if isinstance(v.type, VectorType) and not is_one_value(v)]
+
+
+def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) -> list[SSAValue]:
+    """The values that a loop makes of `value`, or `value` of them."""
+    loop = op if isinstance(op, scf.ForOp) else op.parent_op()
+    if not isinstance(loop, scf.ForOp):
+        island.sound = False
+        return []
+    body = loop.body.block
+    last = cast(Operation, body.last_op)
+    chains = zip(
+        loop.operands[_FIRST_CARRIED:], body.args[1:], last.operands, loop.results, strict=True
+    )
+    return _vectors(v for chain in chains if any(v is value for v in chain) for v in chain)
+
+
+def moves_matrices(op: Operation) -> bool:
+    """Whether `op` moves, repeats, counts or combines whole matrices."""
+    if isinstance(op, vector.ShapeCastOp):
+        return _same_matrix(op.source, op.result)
+    if isinstance(op, vector.BroadcastOp):
+        return _same_matrix(op.source, op.vector)
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        return _same_matrix(op.source, op.result)
+    if isinstance(op, vector.TransposeOp):
+        moved, rank = op.permutation.get_values(), len(shape_of(op.result.type))
+        return rank >= 2 and tuple(moved[-2:]) == (rank - 2, rank - 1)
+    rank = len(shape_of(op.results[0].type)) if op.results else 0
+    if isinstance(op, tpu.ConcatenateOp):
+        return op.dimension.value.data < rank - 2
+    if isinstance(op, tpu.IotaOp):
+        return all(dim < rank - 2 for dim in op.dimensions.get_values())
+    if isinstance(op, vector.MultiReductionOp):
+        outer = len(shape_of(op.source.type)) - 2
+        return all(dim < outer for dim in op.reduction_dims.get_values())
+    return False
+
+
+def _same_matrix(one: SSAValue, other: SSAValue) -> bool:
+    matrix = shape_of(one.type)[-2:]
+    return len(matrix) == 2 and matrix == shape_of(other.type)[-2:]
+
+
+def is_one_value(value: SSAValue) -> bool:
+    """Whether all elements are one number, so that a vector of any shape can have them."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return not isinstance(owner.source.type, VectorType)
+    return isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None

@@ -1,0 +1,98 @@
+"""In which order memory has the elements that a load or store of whole matrices touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import BlockArgument, SSAValue
+
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.tpu.views import is_contiguous
+from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.tiling import Tiling, word_tiles
+from pallasite.passes.divisibility import constant_of
+from pallasite.passes.laid_out import MemRef
+
+Order = tuple[int, ...]
+"""How memory has the elements of an array, or of each of its matrices: (rows,) if row by row, else
+the sizes of a matrix, the rows of its tiles, and all rows of 128. Nothing if nobody can say."""
+
+
+def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
+    """The order in which the matrices of `ref` that are loaded or stored lie in VMEM; () if they
+    are not whole, or there are gaps between their tiles, or others have their elements there."""
+    kind = cast(MemRef, ref.type)
+    tiling = _tiling(ref, indices, shape)
+    if tiling is None or not is_contiguous(tiling, shape):
+        return ()
+    bits = bit_width(kind)
+    known = [constant_of(index) for index in indices]
+    for start, count, size in zip(known, shape, kind.get_shape(), strict=True):
+        if start is None or not 0 <= start <= size - count:
+            return ()
+    if len(shape) == 1:
+        return (shape[0] // LANES,) if bits == 32 and shape[0] % LANES == 0 else ()
+    if len(tiling.first) != 2 or tiling.first[1] != LANES:
+        return ()
+    *outer, rows, columns = shape
+    tile = tiling.first[0]
+    padded = _is_padded(shape, tile)
+    # Matrices of padded tiles have registers of their own, as Pallas documents
+    # (spec/pallas_semantics.md, row O25).
+    if padded and (prod(outer) > 1 or not is_own(ref)):
+        return ()
+    total = prod(outer) * _rows(shape, tile)
+    row_by_row = not padded and (columns == LANES or (tile == 1 and bits == 32))
+    return (total,) if row_by_row else (rows, columns, tile, total)
+
+
+def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
+    """As `order_of_array`, of each matrix for itself."""
+    kind = cast(MemRef, ref.type)
+    tiling = _tiling(ref, indices, shape)
+    if tiling is None or len(shape) < 2 or DYNAMIC_INDEX in kind.get_shape():
+        return ()
+    if len(tiling.first) != 2 or tiling.first[1] != LANES:
+        return ()
+    if not is_contiguous(tiling, kind.get_shape()):
+        return ()
+    tile = tiling.first[0]
+    if _is_padded(shape, tile) and not is_own(ref):
+        return ()
+    return (*shape[-2:], tile, _rows(shape, tile))
+
+
+def _tiling(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Tiling | None:
+    """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it."""
+    kind = cast(MemRef, ref.type)
+    tiling = tiling_of(kind)
+    if tiling is None or memory_space(kind) != "vmem" or len(indices) != len(shape):
+        return None
+    starts = [constant_of(index) for index in indices[-2:]]
+    if tuple(kind.get_shape()[-2:]) != shape[-2:] or any(start != 0 for start in starts):
+        return None
+    known = tiling.tiles[1:] == word_tiles(len(tiling.first), bit_width(kind))
+    return tiling if known and tiling.first[-1] % LANES == 0 else None
+
+
+def _is_padded(shape: tuple[int, ...], tile: int) -> bool:
+    return bool(shape[-2] % tile or shape[-1] % LANES)
+
+
+def _rows(shape: tuple[int, ...], tile: int) -> int:
+    """The rows of 128 that a matrix takes in tiles of `tile` rows."""
+    return -(-shape[-2] // tile) * tile * -(-shape[-1] // LANES)
+
+
+def is_own(ref: SSAValue) -> bool:
+    """Whether the padding of the last tiles belongs to nobody else."""
+    owner = ref.owner
+    if isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        source = cast(MemRef, owner.operands[0].type)
+        same = source.get_shape()[-2:] == cast(MemRef, ref.type).get_shape()[-2:]
+        return same and is_own(owner.operands[0])
+    return isinstance(owner, memref.AllocaOp) or isinstance(ref, BlockArgument)
