@@ -147,6 +147,8 @@ def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) 
         return []
     body = loop.body.block
     last = cast(Operation, body.last_op)
+    # One number that is carried becomes rows, too, though no value of the island is its user's.
+    island.operations |= {loop, last}
     chains = zip(
         loop.operands[_FIRST_CARRIED:], body.args[1:], last.operands, loop.results, strict=True
     )

@@ -199,6 +199,29 @@ def test_the_compiler_takes_rows_of_matrices(seed: int, target: str, compiler: A
         assert verdict.accepted, verdict.message
 
 
+def test_a_loop_may_carry_one_number_on() -> None:
+    kind = "vector<3x8x256xbf16>"
+    text = f"""%v = vector.load %a[%z, %z, %z] : A, {kind}
+    %l = arith.constant 0 : i32
+    %h = arith.constant 2 : i32
+    %s = arith.constant 1 : i32
+    %c = arith.constant dense<3.0> : {kind}
+    %r = scf.for %i = %l to %h step %s iter_args(%k = %v) -> ({kind}) : i32 {{
+      scf.yield %c : {kind}
+    }}
+    %w = scf.for %i = %l to %h step %s iter_args(%k = %c) -> ({kind}) : i32 {{
+      %n = arith.addf %k, %v : {kind}
+      scf.yield %n : {kind}
+    }}
+    %t = arith.addf %r, %w : {kind}
+    tpu.vector_store %b[%z, %z, %z], %t {{strides = array<i32>}} : B, {kind},"""
+    module = kernel(["3x8x256xbf16"] * 2, text)
+    given = np.full((3, 8, 256), 2, ml_dtypes.bfloat16)
+    for target in ("v5e", "v6e"):
+        (actual,) = pallasite.run(module, [given], form="vreg", target=target)
+        assert np.array_equal(actual, np.full((3, 8, 256), 3 + 3 + 2 + 2))
+
+
 def loads(text: str) -> int:
     """How many registers a kernel loads on v5e."""
     shapes = ["5x8x256xbf16", "5x8x256xbf16"]
