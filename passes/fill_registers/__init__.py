@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, vector
-from pallasite.passes.fill_registers.islands import Island, islands_of
+from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
 from pallasite.passes.fill_registers.rows import rewrite
 
 
@@ -48,9 +48,9 @@ class FillRegistersPass(ModulePass):
                 for arrays in list(_arrays(function)):
                     rewrite(function, arrays)
                 homes = islands_of(function, of_matrices=True)
-                for matrices in dict.fromkeys(homes.values()):
-                    if matrices.sound and matrices.gain() > 0:
-                        rewrite(function, [matrices])
+                for island in [*dict.fromkeys(homes.values()), *splats_of(function)]:
+                    if island.sound and island.gain() > 0:
+                        rewrite(function, [island])
 
 
 def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:

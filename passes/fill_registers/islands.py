@@ -7,7 +7,7 @@ whole matrices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -70,6 +70,10 @@ class Island:
             if isinstance(value.owner, vector.ShapeCastOp):
                 source = shape_of(value.owner.source.type)
                 gain += before if source[-2:] != shape[-2:] else 0
+        for op in self.operations:
+            if isinstance(op, STORES) and is_one_value(op.operands[0]):
+                bits, shape = bit_width(op.operands[0].type), shape_of(op.operands[0].type)
+                gain += _registers(shape, bits) - _registers(self.seen(shape), bits)
         return gain
 
 
@@ -89,6 +93,20 @@ def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Islan
             island = Island(shape[-2:] if of_matrices else shape, of_matrices)
             _explore(island, op.results[0], homes)
     return homes
+
+
+def splats_of(function: func.FuncOp) -> Iterator[Island]:
+    """Stores of one number, each an island of its own that may be sound."""
+    for op in function.walk():
+        if isinstance(op, STORES) and is_one_value(op.operands[0]):
+            shape = shape_of(op.operands[0].type)
+            for of_matrices in (False, True):
+                island = Island(shape[-2:] if of_matrices else shape, of_matrices)
+                island.operations.add(op)
+                _joined(op, op.operands[0], island)
+                if island.sound:
+                    yield island
+                    break
 
 
 def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> None:

@@ -239,3 +239,29 @@ def test_registers_are_full() -> None:
     %r = tpu.concatenate %t, %h in 0 : {tail}, {head} -> {whole}
     tpu.vector_store %b[%z, %z, %z], %r {{strides = array<i32>}} : B, {whole},"""
     assert loads(rolled) == 5
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("size", ["8x3x8x256", "2x8x200", "8x256", "8x200", "3x8x128"])
+def test_stores_of_one_number_fill_registers(size: str, target: str) -> None:
+    shape = tuple(map(int, size.split("x")))
+    start = ", ".join(["%z"] * len(shape))
+    text = f"""%c = arith.constant dense<3.0> : vector<{size}xbf16>
+    tpu.vector_store %b[{start}], %c {{strides = array<i32>}} : B, vector<{size}xbf16>,"""
+    lowered = pallasite.lower(kernel(["8x128xf32", f"{size}xbf16"], text), "vreg", target)
+    given = np.zeros((8, 128), np.float32)
+    (actual,) = pallasite.run(lowered, [given], form="vreg", target=target)
+    assert np.array_equal(actual, np.full(shape, 3))
+    stores = sum(op.name == "tpu.store" for op in lowered.walk())
+    assert stores == -(-prod((*shape[:-1], -(-shape[-1] // 128))) // 16)
+
+
+def test_a_part_of_a_matrix_keeps_its_neighbours() -> None:
+    text = """%v = vector.load %a[%z, %z] : A, vector<8x256xbf16>
+    tpu.vector_store %b[%z, %z], %v {strides = array<i32>} : B, vector<8x256xbf16>,
+    %c = arith.constant dense<3.0> : vector<4x256xbf16>
+    tpu.vector_store %b[%z, %z], %c {strides = array<i32>} : B, vector<4x256xbf16>,"""
+    given = np.ones((8, 256), ml_dtypes.bfloat16)
+    module = kernel(["8x256xbf16", "8x256xbf16"], text)
+    (actual,) = pallasite.run(module, [given], form="vreg", target="v5e")
+    assert np.array_equal(actual, np.where(np.arange(8)[:, None] < 4, 3, 1) + 0 * given)
