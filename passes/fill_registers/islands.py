@@ -12,17 +12,15 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import bit_width, shape_of, splat_value
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.passes.fill_registers.orders import Order, order_of_array, order_of_matrices
 
 STORES = (vector.StoreOp, tpu.VectorStoreOp)
-_FIRST_CARRIED = 3
-"""The first carried operand of `scf.for`, behind its bounds and step."""
 
 
 @dataclass(eq=False)
@@ -59,25 +57,23 @@ class Island:
 
     def gain(self) -> int:
         """How many registers fewer the values take, and those that are stored or reshaped."""
-        gain = 0
-        for value in self.values:
-            bits, shape = bit_width(value.type), shape_of(value.type)
-            if bits == 1:
-                continue
-            before, after = _registers(shape, bits), _registers(self.seen(shape), bits)
-            gain += before - after
-            gain += sum(isinstance(use.operation, STORES) for use in value.uses) * (before - after)
-            if isinstance(value.owner, vector.ShapeCastOp):
-                source = shape_of(value.owner.source.type)
-                gain += before if source[-2:] != shape[-2:] else 0
-        for op in self.operations:
-            if isinstance(op, STORES) and is_one_value(op.operands[0]):
-                bits, shape = bit_width(op.operands[0].type), shape_of(op.operands[0].type)
-                gain += _registers(shape, bits) - _registers(self.seen(shape), bits)
-        return gain
+        stored = [op.operands[0] for op in self.operations if isinstance(op, STORES)]
+        reshaped = [
+            op.result for op in self.operations
+            if isinstance(op, vector.ShapeCastOp) and op.result in self.values
+            and not _same_matrix(op.source, op.result)
+        ]  # fmt: skip
+        gain = sum(self._saved(value) for value in [*self.values, *stored])
+        return gain + sum(_registers(value.type) for value in reshaped)
+
+    def _saved(self, value: SSAValue) -> int:
+        """How many registers fewer hold `value` as rows; masks are made by who uses them."""
+        seen = vector_of(element_of(value), self.seen(shape_of(value.type)))
+        return _registers(value.type) - _registers(seen) if bit_width(value.type) > 1 else 0
 
 
-def _registers(shape: tuple[int, ...], bits: int) -> int:
+def _registers(kind: Attribute) -> int:
+    bits, shape = bit_width(kind), shape_of(kind)
     if len(shape) == 1:
         return VectorLayout(bits, None, 0, tile_rows=packing(bits)).register_count(shape)
     return VectorLayout.native(len(shape), bits).register_count(shape)
@@ -165,12 +161,10 @@ def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) 
         return []
     body = loop.body.block
     last = cast(Operation, body.last_op)
-    # One number that is carried becomes rows, too, though no value of the island is its user's.
+    # A loop may yield one number, which no value of the island leads to.
     island.operations |= {loop, last}
-    chains = zip(
-        loop.operands[_FIRST_CARRIED:], body.args[1:], last.operands, loop.results, strict=True
-    )
-    return _vectors(v for chain in chains if any(v is value for v in chain) for v in chain)
+    chains = zip(loop.iter_args, body.args[1:], last.operands, loop.res, strict=True)
+    return _vectors(v for chain in chains if value in chain for v in chain)
 
 
 def moves_matrices(op: Operation) -> bool:

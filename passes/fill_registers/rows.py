@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from pallasite.dialects import arith, func, tpu, vector
+from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import (
     bit_width,
     element_of,
@@ -58,9 +58,7 @@ class _Rows(Insertion):
         `shape` is what a load or store touched before.
         """
         self._anchor = op
-        for number, value in enumerate(op.operands):
-            if isinstance(value.type, VectorType) and is_one_value(value):
-                op.operands[number] = self._spread(value)
+        self._spread_operands(op)
         if isinstance(op, vector.LoadOp):
             places = self._places(op.indices)
             rows = self._rows_of(op.base, op.indices, shape)
@@ -83,6 +81,17 @@ class _Rows(Insertion):
             before.replace_all_uses_with(after)
         old.detach()
         old.erase()
+
+    def _spread_operands(self, op: Operation) -> None:
+        """Makes rows of what is one number."""
+        loop = op.parent_op() if isinstance(op, scf.YieldOp) else op
+        # Loops may carry other values, too; what the body gets says which are rows.
+        carried = loop.body.block.args[1:] if isinstance(loop, scf.ForOp) else ()
+        kept = len(op.operands) - len(carried)
+        for number, value in enumerate(op.operands):
+            same = bool(carried) and (number < kept or carried[number - kept].type == value.type)
+            if isinstance(value.type, VectorType) and is_one_value(value) and not same:
+                op.operands[number] = self._spread(value)
 
     def _spread(self, old: SSAValue) -> SSAValue:
         """A vector of one number, as rows."""

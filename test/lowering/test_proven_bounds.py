@@ -95,7 +95,7 @@ def sums(grid: Sequence[int], maps: Sequence[tuple[str, ...]], outside: str = ""
 
 ROW, BOTH = ("%i0", "%zero"), ("%i0", "%i1")
 KERNELS: dict[str, tuple[tuple[int, ...], list[Any]]] = {
-    "three-blocks": ((6,), [ROW] * 4),
+    "six-blocks": ((6,), [ROW] * 4),
     "two-axes": ((4, 4), [BOTH] * 4),
     "eight-windows": ((4, 4), [BOTH] * 8),
     "panels": ((4, 3), [BOTH, ("%i0", "%zero"), ("%zero", "%i1"), BOTH]),
@@ -105,7 +105,7 @@ KERNELS: dict[str, tuple[tuple[int, ...], list[Any]]] = {
 @pytest.mark.aot
 @pytest.mark.parametrize("target", ["v5e", "v6e"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_code_is_no_longer_than_of_the_compilers_own_pipeline(
+def test_code_is_about_as_long_as_of_the_compilers_own_pipeline(
     name: str, target: str, compiler: Any
 ) -> None:
     sizes: list[int] = []
@@ -118,6 +118,7 @@ def test_code_is_no_longer_than_of_the_compilers_own_pipeline(
         )
         assert verdict.code_bytes, verdict.message
         sizes.append(verdict.code_bytes)
+    # With checks of bounds, eight windows took 1.14 on v5e and 1.08 on v6e.
     assert sizes[1] <= 1.03 * sizes[0]
 
 
