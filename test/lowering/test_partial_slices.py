@@ -42,7 +42,7 @@ pallas.kernel @k
 """
     x = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(DTYPES[element])
     cut = tuple(slice(start, start + size) for start, size in zip(offsets, sizes, strict=True))
-    expected = (x + x if computed else x)[cut]
+    expected = (np.add(x, x) if computed else x)[cut]
     for target in ("v5e", "v6e"):
         for form in FORMS:
             (result,) = pallasite.run(pallasite.parse(text), [x], form=form, target=target)
