@@ -25,6 +25,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "tiles": (
         "absorb-moves",
         "infer-memref-layout",
+        "fold-ranges",
         "fill-registers",
         "canonicalize-mosaic",
         "vectors-to-tiles",

@@ -1,23 +1,34 @@
-"""Between which ends an integer certainly lies.
+"""Between which ends an integer certainly lies, or every element of a vector of integers.
 
-Arithmetic wraps at 32 bits; what may have wrapped is not known.
+Arithmetic wraps at 32 bits; what may have wrapped is not known. An i1 is 0 or 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, VectorType, i1, i32
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from pallasite.dialects import arith, scf, tpu
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.types import bit_width, element_of, splat_value
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import FOLDS
 
-_FUEL = 16
+_DEEPEST = 32
+"""Operations in a row that are looked through."""
 _MONOTONIC = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
-_SAME = (arith.IndexCastOp, tpu.AssumeMultipleOp)
+_SAME = (
+    arith.IndexCastOp, tpu.AssumeMultipleOp, vector.BroadcastOp, vector.ShapeCastOp,
+    vector.ExtractStridedSliceOp, vector.TransposeOp, tpu.TransposeOp, tpu.RepeatOp, tpu.RotateOp,
+    tpu.DynamicRotateOp,
+)  # fmt: skip
+"""Operations whose results are elements of their first operand."""
+_COMPUTED = (*FOLDS, arith.SelectOp, arith.CmpiOp, arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 @dataclass(frozen=True)
@@ -61,45 +72,101 @@ def _greatest(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else max(one, other)
 
 
+_BITS = Range(0, 1)
+
+
 def range_of(value: SSAValue) -> Range:
-    """Where `value` lies, by constants, the counters of loops, and arithmetic."""
-    return _range(value, _FUEL)
+    """Where `value` lies, by constants, numbers of rows and lanes, the counters of loops, and
+    arithmetic."""
+    return Ranges().of(value)
 
 
-def _range(value: SSAValue, fuel: int) -> Range:
-    known = constant_of(value)
-    if known is not None:
-        return Range(known, known)
-    if not fuel:
-        return Range()
+class Ranges:
+    """Where values lie, each asked once."""
+
+    def __init__(self, given: Mapping[SSAValue, Range] | None = None) -> None:
+        """`given` says what is assumed of some values."""
+        self._known: dict[SSAValue, Range] = dict(given or {})
+
+    def of(self, value: SSAValue) -> Range:
+        """Where `value`, or every element of it, lies."""
+        return self._of(value, _DEEPEST)
+
+    def _of(self, value: SSAValue, depth: int) -> Range:
+        known = self._known.get(value)
+        if known is None:
+            known = self._computed(value, depth)
+            if depth:
+                self._known[value] = known
+        return known
+
+    def _computed(self, value: SSAValue, depth: int) -> Range:
+        element = element_of(value)
+        if element not in (i1, i32) and not isinstance(element, IndexType):
+            return Range()
+        whole = _BITS if element == i1 else Range()
+        number = _number(value)
+        if number is not None:
+            return Range(number, number)
+        if not depth:
+            return whole
+        owner = value.owner
+        if isinstance(owner, Block):
+            return self._counter(cast(BlockArgument, value), owner, depth - 1)
+        if isinstance(owner, _SAME):
+            return self._of(owner.operands[0], depth - 1)
+        if isinstance(owner, tpu.IotaOp):
+            shape = cast("VectorType[Attribute]", value.type).get_shape()
+            return Range(0, prod(shape[d] for d in owner.dimensions.get_values()) - 1)
+        if isinstance(owner, arith.ExtUIOp | arith.ExtSIOp):
+            return self._extended(owner, depth - 1)
+        if not isinstance(owner, _COMPUTED):
+            return whole
+        return range_of_operation(owner, [self._of(v, depth - 1) for v in owner.operands])
+
+    def _extended(self, op: arith.ExtUIOp | arith.ExtSIOp, depth: int) -> Range:
+        source, width = op.input, bit_width(element_of(op.input))
+        if width == 1:
+            bit = self._of(source, depth)
+            low, high = cast("tuple[int, int]", (bit.low, bit.high))
+            return bit if isinstance(op, arith.ExtUIOp) else Range(-high, -low)
+        if isinstance(op, arith.ExtUIOp):
+            return Range(0, (1 << width) - 1)
+        return Range(-(1 << (width - 1)), (1 << (width - 1)) - 1)
+
+    def _counter(self, value: BlockArgument, block: Block, depth: int) -> Range:
+        loop = block.parent_op()
+        if not isinstance(loop, scf.ForOp) or value.index != 0:
+            return _BITS if element_of(value) == i1 else Range()
+        step = constant_of(loop.step)
+        if step is None or step < 1:
+            return Range()
+        first, end = self._of(loop.lb, depth), self._of(loop.ub, depth)
+        if first.low is None or end.high is None:
+            return Range(first.low)
+        last = end.high - 1
+        if first.low == first.high:
+            last -= max(last - first.low, 0) % step
+        return Range(first.low, last)
+
+
+def _number(value: SSAValue) -> int | None:
+    """What a constant, or every element of one, is."""
+    if not isinstance(value.type, VectorType):
+        return constant_of(value)
     owner = value.owner
-    if isinstance(owner, Block):
-        return _counter(cast(BlockArgument, value), owner, fuel - 1)
-    if isinstance(owner, _SAME):
-        return _range(owner.operands[0], fuel - 1)
-    if not isinstance(owner, arith.SelectOp) and type(owner) not in FOLDS:
-        return Range()
-    return range_of_operation(owner, [_range(operand, fuel // 2) for operand in owner.operands])
-
-
-def _counter(value: BlockArgument, block: Block, fuel: int) -> Range:
-    loop = block.parent_op()
-    if not isinstance(loop, scf.ForOp) or value.index != 0:
-        return Range()
-    step = constant_of(loop.step)
-    if step is None or step < 1:
-        return Range()
-    first, end = _range(loop.lb, fuel), _range(loop.ub, fuel)
-    if first.low is None or end.high is None:
-        return Range(first.low)
-    last = end.high - 1
-    if first.low == first.high:
-        last -= max(last - first.low, 0) % step
-    return Range(first.low, last)
+    number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    if number is None:
+        return None
+    return int(number) & 1 if element_of(value) == i1 else int(number)
 
 
 def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
     """Where the result of `op` lies if its operands lie in `operands`."""
+    if isinstance(op, arith.CmpiOp):
+        return _compared(op, *operands)
+    if element_of(op.results[0]) == i1:
+        return _logic(op, operands)
     if isinstance(op, _MONOTONIC):
         return operands[0].over(operands[1], FOLDS[type(op)])
     if isinstance(op, arith.MinSIOp):
@@ -107,22 +174,106 @@ def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
     if isinstance(op, arith.MaxSIOp):
         return operands[0].raised(operands[1])
     if isinstance(op, arith.SelectOp):
-        return operands[1].join(operands[2])
+        return _chosen(operands)
     if isinstance(op, arith.AndIOp):
         # The bits of a value that is not negative bound the result, whatever the other one is.
         ends = [r.high for r in operands if r.low is not None and r.low >= 0]
         highs = [high for high in ends if high is not None]
         return Range(0, min(highs, default=None)) if ends else Range()
+    if isinstance(op, arith.ShLIOp | arith.ShRSIOp | arith.ShRUIOp):
+        return _shifted(op, *operands)
     if isinstance(op, arith.DivSIOp | arith.RemSIOp):
-        divisor = operands[1].high
-        if divisor is None or divisor != operands[1].low or divisor < 1:
-            return Range()
-        if isinstance(op, arith.DivSIOp):
-            return operands[0].over(operands[1], FOLDS[type(op)])
-        low, high = operands[0].low, operands[0].high
-        if low is not None and low >= 0:
-            return Range(0, divisor - 1 if high is None else min(high, divisor - 1))
-        if high is not None:
-            return Range(1 - divisor, min(max(high, 0), divisor - 1))
-        return Range(1 - divisor, divisor - 1)
+        return _divided(op, *operands)
     return Range()
+
+
+def _chosen(operands: Sequence[Range]) -> Range:
+    condition, left, right = operands
+    if condition.low == 1:
+        return left
+    return right if condition.high == 0 else left.join(right)
+
+
+def _logic(op: Operation, operands: Sequence[Range]) -> Range:
+    """Of bits, all of whose ranges have two ends."""
+    lows, highs = zip(*[cast("tuple[int, int]", (r.low, r.high)) for r in operands], strict=True)
+    if isinstance(op, arith.AndIOp):
+        return Range(min(lows), min(highs))
+    if isinstance(op, arith.OrIOp):
+        return Range(max(lows), max(highs))
+    if isinstance(op, arith.XOrIOp) and lows == highs:
+        return Range(lows[0] ^ lows[1], lows[0] ^ lows[1])
+    return _chosen(operands) if isinstance(op, arith.SelectOp) else _BITS
+
+
+def _shifted(op: Operation, value: Range, by: Range) -> Range:
+    if by.low is None or by.low != by.high or not 0 <= by.low < 31:
+        return Range()
+    factor = Range(1 << by.low, 1 << by.low)
+    if isinstance(op, arith.ShLIOp):
+        return value.over(factor, lambda a, b: a * b)
+    if isinstance(op, arith.ShRUIOp) and (value.low is None or value.low < 0):
+        return Range()
+    # Towards minus infinity.
+    return value.over(factor, lambda a, b: a // b)
+
+
+def _divided(op: Operation, value: Range, by: Range) -> Range:
+    divisor = by.high
+    if divisor is None or divisor != by.low or divisor < 1:
+        return Range()
+    if isinstance(op, arith.DivSIOp):
+        return value.over(by, FOLDS[type(op)])
+    low, high = value.low, value.high
+    if low is not None and low >= 0:
+        return Range(0, divisor - 1 if high is None else min(high, divisor - 1))
+    if high is not None:
+        return Range(1 - divisor, min(max(high, 0), divisor - 1))
+    return Range(1 - divisor, divisor - 1)
+
+
+def _compared(op: arith.CmpiOp, left: Range, right: Range) -> Range:
+    """Whether every element compares so, none does, or that is not known."""
+    name = CMPI_PREDICATES[op.predicate.value.data]
+    if element_of(op.lhs) == i1 and name not in ("eq", "ne"):
+        # As a signed number, a set bit is -1.
+        return _BITS
+    if name[0] == "u" and not (_positive(left) and _positive(right)):
+        return _BITS
+    match name[-2:]:
+        case "lt":
+            answer = _below(left, right)
+        case "ge":
+            answer = _not(_below(left, right))
+        case "gt":
+            answer = _below(right, left)
+        case "le":
+            answer = _not(_below(right, left))
+        case "eq":
+            answer = _equal(left, right)
+        case _:
+            answer = _not(_equal(left, right))
+    return _BITS if answer is None else Range(int(answer), int(answer))
+
+
+def _positive(value: Range) -> bool:
+    return value.low is not None and value.low >= 0
+
+
+def _not(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+def _below(left: Range, right: Range) -> bool | None:
+    if left.high is not None and right.low is not None and left.high < right.low:
+        return True
+    if left.low is not None and right.high is not None and left.low >= right.high:
+        return False
+    return None
+
+
+def _equal(left: Range, right: Range) -> bool | None:
+    if _below(left, right) or _below(right, left):
+        return False
+    ends = {left.low, left.high, right.low, right.high}
+    return True if len(ends) == 1 and None not in ends else None

@@ -17,6 +17,7 @@ _PASSES = {
     "check-kernel": "pallasite.passes.check_kernel:CheckKernelPass",
     "fill-registers": "pallasite.passes.fill_registers:FillRegistersPass",
     "fold-kernel": "pallasite.passes.fold_kernel:FoldKernelPass",
+    "fold-ranges": "pallasite.passes.fold_ranges:FoldRangesPass",
     "infer-memref-layout": "pallasite.passes.infer_memref_layout:InferMemrefLayoutPass",
     "legalize-shuffles": "pallasite.passes.legalize_shuffles:LegalizeShufflesPass",
     "lower-to-dma": "pallasite.lowering.pipelines:LowerToDmaPass",

@@ -69,3 +69,4 @@ def unroll_position(op: grid.PositionOp, u: Unroller) -> None:
     values = [{"value": splat(kind, p * step)} for p in range(shape[dim])]
     registers = as_grid([u.generated(arith.ConstantOp, (), kind, v) for v in values], ramp)
     u.define(op.results[0], np.broadcast_to(registers, shape))
+    u.counts = True

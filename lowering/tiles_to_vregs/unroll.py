@@ -39,6 +39,7 @@ from pallasite.lowering.creation import (
     made,
     prepend,
 )
+from pallasite.lowering.tiles_to_vregs.folding import fold_registers
 from pallasite.lowering.tiles_to_vregs.grids import (
     Grid,
     Registers,
@@ -107,6 +108,8 @@ class Unroller:
         self._entry: list[Operation] = []
         self._sums: list[dict[tuple[int, int], SSAValue]] = []
         self._out: list[Operation] = []
+        self.counts = False
+        """Whether registers count positions, so that much may be known of single ones."""
 
     def run(self, function: func.FuncOp) -> None:
         """Replaces what is in the body of `function` by its unrolled form."""
@@ -120,6 +123,8 @@ class Unroller:
             if not number:
                 prepend(block, self._entry)
             remove_dead_code(block)
+        if self.counts:
+            fold_registers(function)
 
     def region(self, old: Region) -> Region:
         """`old` with its blocks unrolled; if one had grids for arguments, a new region.

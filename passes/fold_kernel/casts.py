@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
-from pallasite.dialects import arith
+from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel.driver import (
     Folder,
@@ -72,7 +72,7 @@ def fold_cast_of_integer(op: Operation, f: Folder) -> SSAValue | None:
     return None if known is None else f.constant(op.results[0].type, known)
 
 
-@rule(arith.SIToFPOp, arith.UIToFPOp)
+@rule(arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp)
 def fold_number_of_integer(op: Operation, f: Folder) -> SSAValue | None:
     """A constant that a float type holds exactly is a constant of that type."""
     known = _cast_integer(op)
@@ -101,7 +101,7 @@ def _cast_integer(op: Operation) -> int | None:
     known, width = integer(op.operands[0]), width_of(element_of(op.operands[0]))
     if known is None:
         return None
-    if isinstance(op, arith.ExtUIOp | arith.UIToFPOp):
+    if isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UitofpOp):
         return known & ((1 << width) - 1)
     # The only bit is the sign: true is -1. Truncated, it is the same bit.
     return -known if width == 1 else known

@@ -45,35 +45,47 @@ Rule = Callable[..., "SSAValue | bool | None"]
 Admits = Callable[[str, Operation], bool]
 """Whether the rule of that name may look at that operation; for finding a wrong rule."""
 
-_RULES: dict[type[Operation], list[Rule]] = {}
 _MOST_ROUNDS = 10
 """How often the kernel is walked at most; each walk meets what the one before has made."""
 
 
-def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
-    """Registers a rule `(op, folder) -> value that replaces its one result`.
+class Rules:
+    """Rules by the kind of operation that they look at, in the order of their registration."""
 
-    It returns None to keep the operation, and True where it has changed or replaced it itself.
-    """
+    def __init__(self) -> None:
+        self.of: dict[type[Operation], list[Rule]] = {}
 
-    def register(function: Rule) -> Rule:
-        for kind in kinds:
-            _RULES.setdefault(kind, []).append(function)
-        return function
+    def rule(self, *kinds: type[Operation]) -> Callable[[Rule], Rule]:
+        """Registers a rule `(op, folder) -> value that replaces its one result`.
 
-    return register
+        It returns None to keep the operation, and True where it has changed or replaced it itself.
+        """
+
+        def register(function: Rule) -> Rule:
+            for kind in kinds:
+                self.of.setdefault(kind, []).append(function)
+            return function
+
+        return register
+
+
+KERNEL = Rules()
+"""Those of `fold-kernel`."""
+rule = KERNEL.rule
 
 
 class Folder(Insertion):
-    """Applies the rules to one function; rules create operations through it."""
+    """Applies rules to one function; rules create operations through it."""
 
-    def __init__(self, admits: Admits | None = None) -> None:
+    def __init__(self, admits: Admits | None = None, rules: Rules = KERNEL) -> None:
         """`admits(rule, op)` is asked before `rule` looks at `op`."""
         self._admits = admits
+        self._rules = rules.of
         self._changed = False
 
-    def function(self, function: func.FuncOp) -> None:
-        """Folds until nothing changes, and removes what is unused."""
+    def function(self, function: func.FuncOp) -> bool:
+        """Folds until nothing changes, and removes what is unused; whether anything folded."""
+        folded = False
         for _ in range(_MOST_ROUNDS):
             self._changed = False
             for block in function.body.blocks:
@@ -81,10 +93,12 @@ class Folder(Insertion):
                 self._block(block)
             if not self._changed:
                 break
+            folded = True
+        return folded
 
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
-            rules = _RULES.get(type(op))
+            rules = self._rules.get(type(op))
             if rules is not None:
                 self._operation(op, rules)
             if op.parent is block and op.regions:
@@ -110,16 +124,21 @@ class Folder(Insertion):
 
     def constant(self, kind: Attribute, number: int | float) -> SSAValue:
         """A constant of type `kind`, every element of which is `number`."""
-        vector_type = kind if isinstance(kind, VectorType) else None
-        element = vector_type.element_type if vector_type is not None else kind
-        if isinstance(element, IntegerType | IndexType):
-            number = _signed(int(number), width_of(element))
-            value: Attribute = IntegerAttr(int(number), element)
-        else:
-            value = FloatAttr(float(number), cast(Any, element))
-        if vector_type is not None:
-            value = splat(cast(VectorType[Attribute], vector_type), number)
-        return self.emit(arith.ConstantOp(cast(Any, value)))
+        return self.emit(constant(kind, number))
+
+
+def constant(kind: Attribute, number: int | float) -> arith.ConstantOp:
+    """The operation that makes a constant of type `kind`, every element of which is `number`."""
+    vector_type = kind if isinstance(kind, VectorType) else None
+    element = vector_type.element_type if vector_type is not None else kind
+    if isinstance(element, IntegerType | IndexType):
+        number = _signed(int(number), width_of(element))
+        value: Attribute = IntegerAttr(int(number), element)
+    else:
+        value = FloatAttr(float(number), cast(Any, element))
+    if vector_type is not None:
+        value = splat(cast(VectorType[Attribute], vector_type), number)
+    return arith.ConstantOp(cast(Any, value))
 
 
 def width_of(kind: Attribute) -> int:

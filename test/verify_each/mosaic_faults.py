@@ -6,6 +6,7 @@ import numpy as np
 from pytest import MonkeyPatch
 
 from pallasite.dialects import arith
+from pallasite.passes import fold_ranges, ranges
 from pallasite.passes.canonicalize_mosaic import (
     broadcasts,
     conversions,
@@ -35,6 +36,20 @@ SCALED = kernel(
     STORE %c, o
     """,
     grid=(4,),
+)
+ROWS = kernel(
+    [argument("x:8x128xi32"), argument("o:8x128xi32")],
+    """
+    LOAD %a, x
+    %i = tpu.iota {dimensions = array<i32: 0>} : vector<8x128xi32>
+    %seven = arith.constant dense<7> : vector<8x128xi32>
+    %four = arith.constant dense<4> : vector<8x128xi32>
+    %m = arith.cmpi slt, %i, %seven : vector<8x128xi32>
+    %q = arith.divsi %i, %four : vector<8x128xi32>
+    %c = arith.addi %a, %q : vector<8x128xi32>
+    %b = arith.select %m, %c, %q : vector<8x128xi1>, vector<8x128xi32>
+    STORE %b, o
+    """,
 )
 UNSIGNED = kernel(
     [argument("x:32x128xi8"), argument("o:32x128xi16")],
@@ -159,7 +174,7 @@ def product_of_constants_is_their_sum(patch: MonkeyPatch) -> None:
 
 @fault("fold-kernel", SAME)
 def sum_of_same_is_one_of_them(patch: MonkeyPatch) -> None:
-    patch.setitem(fold_driver._RULES, arith.AddfOp, [floats.fold_extremum_of_same])
+    patch.setitem(fold_driver.KERNEL.of, arith.AddfOp, [floats.fold_extremum_of_same])
 
 
 @fault("fold-kernel", SHORT)
@@ -167,6 +182,20 @@ def last_iteration_is_left_out(patch: MonkeyPatch) -> None:
     # As if the loop's last number belonged to it.
     right = loops.integer
     patch.setattr(loops, "integer", lambda value: 1 if right(value) == 2 else right(value))
+
+
+@fault("fold-ranges", ROWS)
+def last_row_is_forgotten(patch: MonkeyPatch) -> None:
+    right = ranges._below
+    patch.setattr(
+        ranges, "_below", lambda a, b: (a.high is not None and a.high == b.low) or right(a, b)
+    )
+
+
+@fault("fold-ranges", ROWS)
+def shift_is_by_the_divisor(patch: MonkeyPatch) -> None:
+    right = fold_ranges.integer
+    patch.setattr(fold_ranges, "integer", lambda v: 8 if right(v) == 4 else right(v))
 
 
 @fault("canonicalize-mosaic", SPREAD)

@@ -9,7 +9,7 @@ from pytest import MonkeyPatch
 from xdsl.dialects.builtin import VectorType
 
 from pallasite.dialects import arith, grid, scf, tpu
-from pallasite.lowering.tiles_to_vregs import memory, registerwise, unroll
+from pallasite.lowering.tiles_to_vregs import folding, memory, registerwise, unroll
 from pallasite.passes import legalize_shuffles
 
 from .faults import fault
@@ -43,6 +43,16 @@ MERGED = kernel(
     %c = vector.shape_cast %b : vector<8x4x100xf32> to vector<32x100xf32>
     %d = arith.addf %c, %c : vector<32x100xf32>
     STORE %d, o
+    """,
+)
+COUNTED = kernel(
+    [argument("x:2x8x128xf32"), argument("o:2x8x128xf32")],
+    """
+    LOAD %a, x
+    %i = tpu.iota {dimensions = array<i32: 0>} : vector<2x8x128xi32>
+    %f = arith.sitofp %i : vector<2x8x128xi32> to vector<2x8x128xf32>
+    %b = arith.addf %a, %f : vector<2x8x128xf32>
+    STORE %b, o
     """,
 )
 LOOP = kernel(
@@ -93,6 +103,11 @@ def patch_rule(patch: MonkeyPatch, kind: type[Any], wrong: Any) -> None:
 def steps_of_a_grid_access_are_ignored(patch: MonkeyPatch) -> None:
     right = memory._steps
     patch.setattr(memory, "_steps", lambda *given: [*right(*given)[:-1], 0])
+
+
+@fault(PASS, COUNTED)
+def constants_of_registers_are_one(patch: MonkeyPatch) -> None:
+    patch.setattr(folding, "_key", lambda kind, number: (kind, 0, 1))
 
 
 @fault(PASS, COPY)

@@ -1,0 +1,67 @@
+"""What is known of single registers: those that count positions are constants, and the numbers of
+the rows and lanes in one lie between two ends."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.dialects import arith, func
+from pallasite.dialects.types import splat_value
+from pallasite.passes.fold_kernel.casts import fold_cast_of_integer, fold_number_of_integer
+from pallasite.passes.fold_kernel.choices import fold_choice
+from pallasite.passes.fold_kernel.driver import KERNEL, Rules, constant
+from pallasite.passes.fold_kernel.integers import fold_absorbing, fold_constants, fold_neutral
+from pallasite.passes.fold_ranges import RANGES, RangeFolder
+
+_EXACT = (
+    fold_neutral, fold_absorbing, fold_constants, fold_choice, fold_cast_of_integer,
+    fold_number_of_integer,
+)  # fmt: skip
+"""Rules whose results a register can hold as it is."""
+
+
+def _rules() -> Rules:
+    chosen = Rules()
+    for rules, admitted in ((RANGES, None), (KERNEL, _EXACT)):
+        for kind, functions in rules.of.items():
+            for function in functions:
+                if admitted is None or function in admitted:
+                    chosen.rule(kind)(function)
+    return chosen
+
+
+class RegisterFolder(RangeFolder):
+    """Folds single registers; constants are defined once, at the function's entry."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        super().__init__(rules=_rules())
+        self._entry = function.body.block
+        self._constants: dict[tuple[Attribute, float, float], arith.ConstantOp] = {}
+        for op in self._entry.ops:
+            if isinstance(op, arith.ConstantOp) and isinstance(op.result.type, VectorType):
+                number = splat_value(op.value)
+                if number is not None:
+                    self._constants.setdefault(_key(op.result.type, number), op)
+
+    def constant(self, kind: Attribute, number: int | float) -> SSAValue:
+        key = _key(kind, number)
+        known = self._constants.get(key)
+        if known is None or known.parent is None:
+            # Removed as dead since, or new.
+            known = self._constants[key] = constant(kind, number)
+            first = self._entry.first_op
+            assert first is not None
+            self._entry.insert_op_before(known, first)
+        return known.result
+
+
+def _key(kind: Attribute, number: int | float) -> tuple[Attribute, float, float]:
+    return kind, number, math.copysign(1, number)
+
+
+def fold_registers(function: func.FuncOp) -> None:
+    """Folds the unrolled `function` in place."""
+    RegisterFolder(function).function(function)
