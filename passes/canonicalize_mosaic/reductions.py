@@ -24,9 +24,11 @@ _FOLDS = {"maximumf": "arith.maximumf", "minimumf": "arith.minimumf"}
 
 @rule(vector.MultiReductionOp)
 def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | None:
-    """bf16 reduces in f32 and rounds once; maxima and minima round nothing."""
+    """bf16 reduces in f32 and rounds once; neither extrema nor single elements round anything."""
     source, acc, result = op.source, op.acc, op.results[0]
     element = element_of(source)
+    if (bit_width(element) == 32 or is_bf16(element)) and _keeps_elements(op):
+        return r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
     if bit_width(element) == 32:
         return None
     if not is_bf16(element):
@@ -34,8 +36,6 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
             op, "reduction-type", f"a reduction of {element} is not supported",
             "the cross-lane unit reduces 32-bit values", "convert to float32 or int32 first",
         )  # fmt: skip
-    if _keeps_elements(op):
-        return r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
     if is_vector(result) and _FOLDS.get(two_values.kind_of(op)) in r.target.bf16_ops:
         return None
     wide = [r.to_f32(source), r.to_f32(acc)]
@@ -44,14 +44,16 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
 
 
 def _keeps_elements(op: vector.MultiReductionOp) -> bool:
-    """Whether every result is a single element of bf16, from dimensions of size 1, and what the
-    accumulator adds changes nothing."""
+    """Whether every result is a single element, from dimensions of size 1, and what the accumulator
+    adds changes nothing."""
     shape, owner = shape_of(op.source.type), op.acc.owner
     if not is_vector(op.results[0]) or any(shape[d] != 1 for d in op.reduction_dims.get_values()):
         return False
     kind = two_values.kind_of(op)
     initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
-    return kind in ("add", *_FOLDS) and initial == two_values.neutral_value(kind)
+    if kind not in ("add", *two_values.GREATEST, *two_values.LEAST):
+        return False
+    return initial == two_values.neutral_value(kind)
 
 
 @rule(arith.SelectOp, arith.ExtUIOp)

@@ -220,3 +220,23 @@ func.func @reduction_of_one(%a: vector<1x16x128xbf16>) -> vector<16x128xbf16> {
   %0 = vector.multi_reduction <add>, %a, %z [0] : vector<1x16x128xbf16> to vector<16x128xbf16>
   func.return %0 : vector<16x128xbf16>
 }
+
+// CHECK-LABEL: func.func @extremum_of_one(
+// CHECK-NOT:   vector.multi_reduction
+// CHECK:       func.return
+func.func @extremum_of_one(%a: vector<4x8x1xf32>, %b: vector<8x1xi32>) -> (vector<4x8xf32>, vector<8xi32>) {
+  %low = arith.constant dense<0xff800000> : vector<4x8xf32>
+  %least = arith.constant dense<-2147483648> : vector<8xi32>
+  %0 = vector.multi_reduction <maximumf>, %a, %low [2] : vector<4x8x1xf32> to vector<4x8xf32>
+  %1 = vector.multi_reduction <maxsi>, %b, %least [1] : vector<8x1xi32> to vector<8xi32>
+  func.return %0, %1 : vector<4x8xf32>, vector<8xi32>
+}
+
+// An accumulator that counts stays.
+// CHECK-LABEL: func.func @extremum_of_one_and_zero(
+// CHECK:       vector.multi_reduction
+func.func @extremum_of_one_and_zero(%a: vector<4x8x1xf32>) -> vector<4x8xf32> {
+  %zero = arith.constant dense<0.0> : vector<4x8xf32>
+  %0 = vector.multi_reduction <maximumf>, %a, %zero [2] : vector<4x8x1xf32> to vector<4x8xf32>
+  func.return %0 : vector<4x8xf32>
+}
