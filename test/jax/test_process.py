@@ -103,6 +103,25 @@ def test_diagnostics_of_a_program(tmp_path: Path) -> None:
     assert "expected a target" in done.stderr
 
 
+PRODUCT = """
+import jax.numpy as jnp
+x = jnp.full((8, 128), 1.001)
+print(float((x @ x.T)[0, 0]) == 128.0)
+"""
+
+
+def test_products_of_a_process_are_those_of_a_tpu_unless_it_says_otherwise(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PRODUCT)
+    for variable, rounded in (("v6e", "True"), ("v6e:tiles:cpu", "False")):
+        done = python("-m", "pallasite.jax", str(program), PALLASITE_SIMULATE=variable)
+        assert done.stdout == f"{rounded}\n", done.stderr
+    done = python("-m", "pallasite.jax", str(program), PALLASITE_SIMULATE="v6e:tiles:gpu")
+    assert done.returncode == 1
+    assert "expected products of cpu or tpu" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_usage() -> None:
     assert python("-m", "pallasite.jax").returncode == 2
     assert python("-m", "pallasite.jax", "--help").stdout.startswith("usage:")

@@ -1,7 +1,7 @@
 """`python -m pallasite.jax PROGRAM [ARGUMENTS]` runs a Python program on the modelled TPU.
 
 `-m MODULE` in place of PROGRAM runs a module. `PALLASITE_SIMULATE` names the target, and maybe the
-form (`v6e` or `v6e:vreg`); the default is v5e.
+form (`v6e` or `v6e:vreg`) and the products of XLA (`v6e:tiles:cpu`); the default is v5e.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ VARIABLE = "PALLASITE_SIMULATE"
 
 
 def simulate_from_environment(default: str | None = None) -> bool:
-    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM]` is set, or to `default`.
+    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS]]` is set, or to
+    `default`.
 
     Programs that name no platform then run on the CPU, whatever devices JAX would look for.
     """
@@ -23,6 +24,7 @@ def simulate_from_environment(default: str | None = None) -> bool:
     config: Any = jax.config
     if not config.jax_platforms:
         config.update("jax_platforms", "cpu")
-    target, _, form = value.partition(":")
-    simulate_process(target, form or "tiles")
+    target, _, rest = value.partition(":")
+    form, _, products = rest.partition(":")
+    simulate_process(target, form or "tiles", products=products or "tpu")
     return True

@@ -88,6 +88,7 @@ from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
 from pallasite.jax.source_lines import keep_source_lines  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
 from pallasite.jax.tracing_errors import explain_tracing, explaining_derivatives  # noqa: E402
+from pallasite.jax.xla_products import round_products  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
@@ -110,6 +111,11 @@ def current() -> Settings | None:
     return _context.value
 
 
+def _rounds_products() -> bool:
+    settings = current()
+    return settings is not None and settings.products == "tpu"
+
+
 def install() -> None:
     """Puts the hooks in place, once per process; without a simulation they change nothing."""
     with _installing:
@@ -119,6 +125,7 @@ def install() -> None:
             _mark_calls(primitive)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
+        round_products(_rounds_products)
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)

@@ -16,6 +16,7 @@ from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
 
 KEPT_KERNELS = 128
+PRODUCTS = ("cpu", "tpu")
 
 
 class Kernels:
@@ -69,6 +70,8 @@ class Settings:
     """Passes of the user's, to run before what is missing to the form."""
     allow_beyond_reference: bool = False
     """Kernels run that the TPU compiler refuses and the lowering could do."""
+    products: str = PRODUCTS[0]
+    """Whose precision XLA's products outside of kernels have: one of `PRODUCTS`."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
     spare: Spare = field(default_factory=Spare, compare=False, repr=False)
@@ -104,9 +107,14 @@ def settings_of(
     unordered: bool = False,
     passes: Iterable[ModulePass] = (),
     allow_beyond_reference: bool = False,
+    products: str = PRODUCTS[0],
 ) -> Settings:
     """The settings of that names; a `UsageError` for names that nobody knows."""
     target_named(target)
+    if products not in PRODUCTS:
+        raise UsageError(
+            "unknown-products", f"expected products of {' or '.join(PRODUCTS)}, got {products!r}"
+        )
     if form not in FORMS:
         raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
     chosen = arguments.passes(passes)
@@ -125,4 +133,5 @@ def settings_of(
         unordered,
         chosen,
         allow_beyond_reference,
+        products,
     )

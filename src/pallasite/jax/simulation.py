@@ -42,13 +42,16 @@ class simulate:
         unordered: bool = False,
         passes: Iterable[ModulePass] = (),
         allow_beyond_reference: bool = False,
+        products: str = "cpu",
     ) -> None:
         """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`;
         `passes` run on every kernel before what is missing to `form`, and
-        `allow_beyond_reference` admits kernels that only the reference compiler refuses."""
+        `allow_beyond_reference` admits kernels that only the reference compiler refuses.
+        With `products="tpu"` XLA's float32 products outside of kernels round their operands to
+        bfloat16, as a TPU's do at default precision."""
         self.settings = settings_of(
             target, form, checks, seed, max_steps, max_memory, unordered, passes,
-            allow_beyond_reference,
+            allow_beyond_reference, products,
         )  # fmt: skip
         self._entered = threading.local()
 
@@ -84,11 +87,16 @@ class simulate:
 
 
 def simulate_process(
-    target: str = DEFAULT_TARGET, form: str = "tiles", checks: Iterable[str] = ()
+    target: str = DEFAULT_TARGET,
+    form: str = "tiles",
+    checks: Iterable[str] = (),
+    *,
+    products: str = "tpu",
 ) -> None:
-    """Switches every thread of this process over, for good."""
+    """Switches every thread of this process over, for good: it runs as on a TPU, XLA's products
+    of float32 included."""
     hooks.install()
-    hooks.set_default(settings_of(target, form, checks))
+    hooks.set_default(settings_of(target, form, checks, products=products))
 
 
 def kernels(
