@@ -67,7 +67,8 @@ def decide_with_remainder(op: arith.AndIOp, f: RangeFolder) -> SSAValue | None:
             whole = f.ranges.of(dividend)
             if whole.low is None or whole.low < 0:
                 continue
-            if Ranges({dividend: Range(1, whole.high)}).of(mask).high == 0:
+            above = Ranges({dividend: Range(1, whole.high)}, elsewhere=f.ranges)
+            if above.of(mask).high == 0:
                 return f.constant(op.result.type, 0)
     return None
 

@@ -23,12 +23,11 @@ _DEEPEST = 32
 """Operations in a row that are looked through."""
 _MONOTONIC = {arith.AddiOp, arith.SubiOp, arith.MuliOp}
 _SHIFTS = {arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp}
-_SAME = {
-    arith.IndexCastOp, tpu.AssumeMultipleOp, vector.BroadcastOp, vector.ShapeCastOp,
-    vector.ExtractStridedSliceOp, vector.TransposeOp, tpu.TransposeOp, tpu.RepeatOp, tpu.RotateOp,
-    tpu.DynamicRotateOp,
+_MOVED = {
+    vector.BroadcastOp, vector.ShapeCastOp, vector.ExtractStridedSliceOp, vector.TransposeOp,
+    tpu.TransposeOp, tpu.RepeatOp, tpu.RotateOp, tpu.DynamicRotateOp,
 }  # fmt: skip
-"""Operations whose results are elements of their first operand."""
+"""Operations whose results are elements of their first operand, maybe in other places."""
 _COMPUTED = {*FOLDS, *_SHIFTS, arith.SelectOp, arith.CmpiOp}
 
 
@@ -85,9 +84,13 @@ def range_of(value: SSAValue) -> Range:
 class Ranges:
     """Where values lie, each asked once."""
 
-    def __init__(self, given: Mapping[SSAValue, Range] | None = None) -> None:
-        """`given` says what is assumed of some values."""
+    def __init__(
+        self, given: Mapping[SSAValue, Range] | None = None, elsewhere: Ranges | None = None
+    ) -> None:
+        """`given` says what is assumed of some values, for one place in vectors; `elsewhere` knows
+        what lies in the others."""
         self._known: dict[SSAValue, Range] = dict(given or {})
+        self._elsewhere = elsewhere
 
     def of(self, value: SSAValue) -> Range:
         """Where `value`, or every element of it, lies."""
@@ -118,8 +121,14 @@ class Ranges:
         kind = type(owner)
         if kind in _COMPUTED:
             return range_of_operation(owner, [self._of(v, depth - 1) for v in owner.operands])
-        if kind in _SAME:
+        if kind in _MOVED:
+            # What is assumed of one place says nothing of the place that an element came from.
+            source = self if self._elsewhere is None else self._elsewhere
+            return source._of(owner.operands[0], depth - 1)
+        if kind is tpu.AssumeMultipleOp:
             return self._of(owner.operands[0], depth - 1)
+        if kind is arith.IndexCastOp:
+            return self._cast(owner.operands[0], whole, depth - 1)
         if isinstance(owner, tpu.IotaOp):
             shape = cast("VectorType[Attribute]", value.type).get_shape()
             return Range(0, prod(shape[d] for d in owner.dimensions.get_values()) - 1)
@@ -136,6 +145,13 @@ class Ranges:
         if isinstance(op, arith.ExtUIOp):
             return Range(0, (1 << width) - 1)
         return Range(-(1 << (width - 1)), (1 << (width - 1)) - 1)
+
+    def _cast(self, source: SSAValue, whole: Range, depth: int) -> Range:
+        """Of a cast between an index and an integer, which is cut or extended with its sign."""
+        if whole == _BITS or element_of(source) == i1:
+            return whole
+        inner = self._of(source, depth)
+        return Range() if inner.over(Range(0, 0), lambda a, _: a) != inner else inner
 
     def _counter(self, value: BlockArgument, block: Block, depth: int) -> Range:
         loop = block.parent_op()

@@ -59,6 +59,15 @@ def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
     if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
         compare = COMPARISONS.get(op.predicate.value.data)
         return None if compare is None else int(compare(*numbers))
-    if isinstance(op, arith.IndexCastOp | arith.ExtUIOp):
-        return numbers[0]
-    return None
+    if isinstance(op, arith.IndexCastOp):
+        return _cast(op, numbers[0])
+    return numbers[0] if isinstance(op, arith.ExtUIOp) else None
+
+
+def _cast(op: arith.IndexCastOp, number: int) -> int:
+    """Extended with its sign, where a set bit is -1, or cut."""
+    if op.operands[0].type == i1:
+        number = -number
+    if op.results[0].type == i1:
+        return number & 1
+    return wrap(number) if op.results[0].type == i32 else number

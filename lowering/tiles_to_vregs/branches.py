@@ -8,7 +8,7 @@ on values as well. We select by a mask instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import cast
 
@@ -16,11 +16,13 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import get_effects
 
-from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.tiles_to_vregs.grids import is_vector
-from pallasite.lowering.tiles_to_vregs.unroll import Unroller
+
+Emit = Callable[[Operation], Operation]
+"""Puts an operation where the next one belongs."""
 
 _WORDS = vector_of(i32, (SUBLANES, LANES))
 _NEVER_EARLY = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
@@ -31,30 +33,78 @@ _NEW_WITH_ITSELF = (
 """Compute something new of an operand and itself, where other operations fold (`x | x`)."""
 
 
-def emit_conditional(made: scf.IfOp, u: Unroller) -> list[SSAValue]:
+def emit_conditional(made: scf.IfOp, emit: Emit) -> list[SSAValue]:
     """Appends `made`, and what stands for its results: registers that its branches only pass on are
     selected by a mask, and what the branches compute of them goes in front."""
-    values = list[SSAValue](made.results)
+    passed = _passed_results(made)
+    _move_in_front(made, passed, emit)
+    emit(made)
+    return _selected(made, passed, emit)
+
+
+def select_what_is_passed_on(function: func.FuncOp) -> None:
+    """The same for the conditionals of a `function` in which registers have been folded since."""
+    for op in reversed([*function.walk()]):
+        if not isinstance(op, scf.IfOp):
+            continue
+        passed = [number for number in _passed_results(op) if op.results[number].first_use]
+        if not passed:
+            continue
+        block, after = op.parent, op.next_op
+        assert block is not None and after is not None
+
+        def in_front(new: Operation, block: Block = block, place: Operation = op) -> Operation:
+            block.insert_op_before(new, place)
+            return new
+
+        def behind(new: Operation, block: Block = block, place: Operation = after) -> Operation:
+            block.insert_op_before(new, place)
+            return new
+
+        _move_in_front(op, passed, in_front)
+        values = _selected(op, passed, behind)
+        for number in passed:
+            op.results[number].replace_all_uses_with(values[number])
+
+
+def _passed_results(made: scf.IfOp) -> list[int]:
+    """The results of `made` that are registers which both branches only pass on."""
     blocks = [region.block for region in made.regions if region.blocks]
     passed = [_passed_on(block) for block in blocks]
     ends = [cast(Operation, block.last_op) for block in blocks]
-    selected: list[int] = []
-    for number, value in enumerate(values):
+    found: list[int] = []
+    for number, value in enumerate(made.results):
         sides = [end.operands[number] for end in ends]
         if is_vector(value.type) and all(
             side in known or not made.is_ancestor(side.owner)
             for side, known in zip(sides, passed, strict=True)
         ):
-            selected.append(number)
-    for block, end in zip(blocks, ends, strict=True):
-        for op in _leading_to([end.operands[number] for number in selected], block):
+            found.append(number)
+    return found
+
+
+def _sides(made: scf.IfOp, number: int) -> list[SSAValue]:
+    """What the branches yield for result `number`."""
+    ends = [cast(Operation, region.block.last_op) for region in made.regions if region.blocks]
+    return [end.operands[number] for end in ends]
+
+
+def _move_in_front(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> None:
+    """Emits what the branches compute the results `passed` with."""
+    for position, region in enumerate(made.regions):
+        values = [_sides(made, number)[position] for number in passed]
+        for op in _leading_to(values, region.block) if region.blocks else ():
             op.detach()
-            u.emit(op)
-    u.emit(made)
-    if selected:
-        mask = _mask(made.cond, u)
-        for number in selected:
-            values[number] = _select(mask, [end.operands[number] for end in ends], u)
+            emit(op)
+
+
+def _selected(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> list[SSAValue]:
+    """What stands for the results of `made`: a selection for those of `passed`."""
+    values = list[SSAValue](made.results)
+    if passed:
+        mask = _mask(made.cond, emit)
+        for number in passed:
+            values[number] = _select(mask, _sides(made, number), emit)
     return values
 
 
@@ -126,22 +176,22 @@ def _leading_to(values: Sequence[SSAValue], block: Block) -> list[Operation]:
     return found[::-1]
 
 
-def _mask(condition: SSAValue, u: Unroller) -> SSAValue:
+def _mask(condition: SSAValue, emit: Emit) -> SSAValue:
     """A mask that is set everywhere if the scalar `condition` holds, else nowhere."""
-    word = u.emit(arith.ExtUIOp.create(operands=[condition], result_types=[i32]))
-    spread = u.emit(vector.BroadcastOp(word.results[0], _WORDS))
-    zero = u.emit(arith.ConstantOp(splat(_WORDS, 0)))
-    return u.emit(arith.CmpiOp(spread, zero, "ne")).results[0]
+    word = emit(arith.ExtUIOp.create(operands=[condition], result_types=[i32]))
+    spread = emit(vector.BroadcastOp(word.results[0], _WORDS))
+    zero = emit(arith.ConstantOp(splat(_WORDS, 0)))
+    return emit(arith.CmpiOp(spread, zero, "ne")).results[0]
 
 
-def _select(mask: SSAValue, sides: Sequence[SSAValue], u: Unroller) -> SSAValue:
+def _select(mask: SSAValue, sides: Sequence[SSAValue], emit: Emit) -> SSAValue:
     """The first of the registers `sides` where `mask` is set, else the second, word by word."""
     kind = sides[0].type
-    operands = [_bitcast(side, _WORDS, u) for side in sides] if bit_width(kind) != 32 else sides
-    return _bitcast(u.emit(arith.SelectOp(mask, *operands)).results[0], kind, u)
+    operands = [_bitcast(side, _WORDS, emit) for side in sides] if bit_width(kind) != 32 else sides
+    return _bitcast(emit(arith.SelectOp(mask, *operands)).results[0], kind, emit)
 
 
-def _bitcast(value: SSAValue, kind: Attribute, u: Unroller) -> SSAValue:
+def _bitcast(value: SSAValue, kind: Attribute, emit: Emit) -> SSAValue:
     if value.type == kind:
         return value
-    return u.emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind])).results[0]
+    return emit(tpu.BitcastVregOp.create(operands=[value], result_types=[kind])).results[0]

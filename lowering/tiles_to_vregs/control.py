@@ -33,5 +33,5 @@ def unroll_structured(op: Operation, u: Unroller) -> None:
         location=op.location,
         regions=regions,
     )
-    values = emit_conditional(made, u) if isinstance(made, scf.IfOp) else u.emit(made).results
+    values = emit_conditional(made, u.emit) if isinstance(made, scf.IfOp) else u.emit(made).results
     u.define_all(op.results, values)

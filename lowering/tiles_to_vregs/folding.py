@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, func
 from pallasite.dialects.types import splat_value
+from pallasite.lowering.tiles_to_vregs.branches import select_what_is_passed_on
 from pallasite.passes.fold_kernel.casts import fold_cast_of_integer, fold_number_of_integer
 from pallasite.passes.fold_kernel.choices import fold_choice
 from pallasite.passes.fold_kernel.driver import KERNEL, Rules, constant
@@ -38,7 +39,7 @@ class RegisterFolder(RangeFolder):
 
     def __init__(self, function: func.FuncOp) -> None:
         super().__init__(rules=_rules())
-        self._entry = function.body.block
+        self._entry = function.body.blocks[0]
         self._constants: dict[tuple[Attribute, float, float], arith.ConstantOp] = {}
         for op in self._entry.ops:
             if isinstance(op, arith.ConstantOp) and isinstance(op.result.type, VectorType):
@@ -50,10 +51,14 @@ class RegisterFolder(RangeFolder):
         key = _key(kind, number)
         known = self._constants.get(key)
         if known is None or known.parent is None:
-            # Removed as dead since, or new.
+            # New, or removed as dead since.
             known = self._constants[key] = constant(kind, number)
-            first = self._entry.first_op
+        first = self._entry.first_op
+        if known is not first:
+            # One from the middle of the block comes too late for what is in front of it.
             assert first is not None
+            if known.parent is not None:
+                known.detach()
             self._entry.insert_op_before(known, first)
         return known.result
 
@@ -64,4 +69,5 @@ def _key(kind: Attribute, number: int | float) -> tuple[Attribute, float, float]
 
 def fold_registers(function: func.FuncOp) -> None:
     """Folds the unrolled `function` in place."""
-    RegisterFolder(function).function(function)
+    if RegisterFolder(function).function(function):
+        select_what_is_passed_on(function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import Float32Type, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
@@ -28,7 +28,10 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
     source, acc, result = op.source, op.acc, op.results[0]
     element = element_of(source)
     if (bit_width(element) == 32 or is_bf16(element)) and _keeps_elements(op):
-        return r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
+        kept = r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
+        # -0.0 and 0.0 are 0.0.
+        sums = two_values.kind_of(op) == "add" and isinstance(element, Float32Type)
+        return r.emit(arith.AddfOp(kept, acc)) if sums else kept
     if bit_width(element) == 32:
         return None
     if not is_bf16(element):

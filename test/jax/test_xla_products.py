@@ -88,6 +88,21 @@ def test_batches_gradients_and_convolutions_round_too() -> None:
     near(found[0, 0], rounded(X) * rounded(np.float32(1.001)))
 
 
+def test_the_type_of_the_result_does_not_matter() -> None:
+    with simulate(products="tpu"):
+        small = jax.lax.dot(X, Y, preferred_element_type=jnp.bfloat16)
+        preset = jax.lax.dot(X, Y, precision=jax.lax.DotAlgorithmPreset.DEFAULT)
+    np.testing.assert_array_equal(small, (rounded(X) @ rounded(Y)).astype(jnp.bfloat16))
+    near(preset, rounded(X) @ rounded(Y))
+
+
+def test_a_simulation_takes_the_products_of_the_one_around_it() -> None:
+    with simulate(products="tpu"), simulate("v6e"):
+        near(jnp.dot(X, Y), rounded(X) @ rounded(Y))
+    with simulate(products="tpu"), simulate("v6e", products="cpu"):
+        near(jnp.dot(X, Y), X @ Y)
+
+
 def test_nobody_else_multiplies() -> None:
     with pytest.raises(UsageError, match="expected products of cpu or tpu, got 'gpu'"):
         simulate(products="gpu")

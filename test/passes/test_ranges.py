@@ -31,6 +31,9 @@ CASES = {
     "arith.andi %x, %x : i32": Range(),
     "arith.index_cast %i : i32 to index": Range(2, 8),
     "tpu.assume_multiple %i, 2 : i32": Range(2, 8),
+    # Extended with its sign, a set bit is -1; a large index loses its upper bits.
+    "arith.index_cast %b : i1 to index": Range(),
+    "arith.index_cast %huge : index to i32": Range(705032704, 705032704),
 }
 
 
@@ -45,6 +48,7 @@ def test_range(text: str):
         %c3 = arith.constant 3 : i32
         %c5 = arith.constant 5 : i32
         %c9 = arith.constant 9 : i32
+        %huge = arith.constant 5000000000 : index
         %big = arith.constant 2000000000 : i32
         scf.for %i = %c2 to %c9 step %c3 : i32 {{
           {made}
@@ -127,6 +131,23 @@ def test_what_is_assumed_narrows_what_follows():
     (compared,) = [op for op in module.walk() if op.name == "arith.cmpi"]
     assert range_of(compared.results[0]) == Range(0, 1)
     assert Ranges({compared.operands[0]: Range(1)}).of(compared.results[0]) == Range(1, 1)
+
+
+def test_what_is_assumed_of_one_place_is_not_of_others():
+    kernel = """
+      func.func @f() {
+        %i = tpu.iota {dimensions = array<i32: 1>} : vector<8x128xi32>
+        %s = arith.constant 1 : i32
+        %zero = arith.constant dense<0> : vector<8x128xi32>
+        %t = tpu.dynamic_rotate %i by %s dim 1 : vector<8x128xi32>, i32 -> vector<8x128xi32>
+        %m = arith.cmpi eq, %t, %zero : vector<8x128xi32>
+        func.return
+      }"""
+    module = Parser(make_context(), kernel).parse_module()
+    (counted,) = [op for op in module.walk() if op.name == "tpu.iota"]
+    (compared,) = [op for op in module.walk() if op.name == "arith.cmpi"]
+    above = Ranges({counted.results[0]: Range(1, 127)}, elsewhere=Ranges())
+    assert above.of(compared.results[0]) == Range(0, 1)
 
 
 def test_a_long_chain_is_not_followed_to_its_end():

@@ -16,7 +16,7 @@ from pallasite import arguments
 from pallasite.api import DEFAULT_TARGET, target_named
 from pallasite.diagnostics import Note, Unsupported, UsageError
 from pallasite.jax import hooks
-from pallasite.jax.settings import Collector, Settings, settings_of
+from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,13 +42,17 @@ class simulate:
         unordered: bool = False,
         passes: Iterable[ModulePass] = (),
         allow_beyond_reference: bool = False,
-        products: str = "cpu",
+        products: str | None = None,
     ) -> None:
         """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`;
         `passes` run on every kernel before what is missing to `form`, and
         `allow_beyond_reference` admits kernels that only the reference compiler refuses.
         With `products="tpu"` XLA's float32 products outside of kernels round their operands to
-        bfloat16, as a TPU's do at default precision."""
+        bfloat16, as a TPU's do at default precision; the default are those of the simulation
+        around this one, else `"cpu"`."""
+        if products is None:
+            around = hooks.current()
+            products = PRODUCTS[0] if around is None else around.products
         self.settings = settings_of(
             target, form, checks, seed, max_steps, max_memory, unordered, passes,
             allow_beyond_reference, products,

@@ -26,6 +26,7 @@ from jax._src.lib.mlir.dialects import hlo  # pyright: ignore[reportPrivateImpor
 
 _EXPONENT, _MANTISSA = 8, 7
 """Bits of a bfloat16 beside its sign."""
+_DEFAULTS = (jax.lax.Precision.DEFAULT, jax.lax.DotAlgorithmPreset.DEFAULT)
 _FLOAT32, _BFLOAT16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 
 
@@ -58,14 +59,13 @@ def _replace_rule(primitive: Any, rounding: Callable[[], bool]) -> None:
 def _is_default(precision: Any) -> bool:
     """Whether neither operand asks for more than one pass of the matrix unit."""
     each = precision if isinstance(precision, tuple) else (precision,)
-    return all(p is None or p == jax.lax.Precision.DEFAULT for p in each)
+    return all(p is None or p in _DEFAULTS for p in each)
 
 
 def _is_rounded(ctx: Any) -> bool:
-    """Whether a product gives float32, of float32 or of that and bfloat16."""
+    """Whether the factors are float32, or that and bfloat16."""
     factors = {aval.dtype for aval in ctx.avals_in}
-    (total,) = ctx.avals_out
-    return _FLOAT32 in factors <= {_FLOAT32, _BFLOAT16} and total.dtype == _FLOAT32
+    return _FLOAT32 in factors <= {_FLOAT32, _BFLOAT16}
 
 
 def _widened(avals: Sequence[Any]) -> list[Any]:
