@@ -45,9 +45,14 @@ class Range:
             return Range()
         a, b, c, d = cast("tuple[int, int, int, int]", ends)
         corners = [combine(x, y) for x in (a, b) for y in (c, d)]
-        if min(corners) < -(1 << 31) or max(corners) >= 1 << 31:
-            return Range()
-        return Range(min(corners), max(corners))
+        result = Range(min(corners), max(corners))
+        return result if result.fits_words() else Range()
+
+    def fits_words(self) -> bool:
+        """Whether both ends are known, and numbers of 32 bits."""
+        if self.low is None or self.high is None:
+            return False
+        return -(1 << 31) <= self.low and self.high < 1 << 31
 
     def join(self, other: Range) -> Range:
         """The smallest range that holds both."""
@@ -127,8 +132,8 @@ class Ranges:
             return source._of(owner.operands[0], depth - 1)
         if kind is tpu.AssumeMultipleOp:
             return self._of(owner.operands[0], depth - 1)
-        if kind is arith.IndexCastOp:
-            return self._cast(owner.operands[0], whole, depth - 1)
+        if isinstance(owner, arith.IndexCastOp):
+            return self._cast(owner, whole, depth - 1)
         if isinstance(owner, tpu.IotaOp):
             shape = cast("VectorType[Attribute]", value.type).get_shape()
             return Range(0, prod(shape[d] for d in owner.dimensions.get_values()) - 1)
@@ -146,12 +151,13 @@ class Ranges:
             return Range(0, (1 << width) - 1)
         return Range(-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
-    def _cast(self, source: SSAValue, whole: Range, depth: int) -> Range:
-        """Of a cast between an index and an integer, which is cut or extended with its sign."""
-        if whole == _BITS or element_of(source) == i1:
+    def _cast(self, op: arith.IndexCastOp, whole: Range, depth: int) -> Range:
+        """A bit is a sign when it is extended, and an index may be cut."""
+        if i1 in (op.input.type, op.result.type):
             return whole
-        inner = self._of(source, depth)
-        return Range() if inner.over(Range(0, 0), lambda a, _: a) != inner else inner
+        inner = self._of(op.input, depth)
+        widened = isinstance(op.result.type, IndexType)
+        return inner if widened or inner.fits_words() else Range()
 
     def _counter(self, value: BlockArgument, block: Block, depth: int) -> Range:
         loop = block.parent_op()

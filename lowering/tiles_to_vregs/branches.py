@@ -45,55 +45,57 @@ def emit_conditional(made: scf.IfOp, emit: Emit) -> list[SSAValue]:
 def select_what_is_passed_on(function: func.FuncOp) -> None:
     """The same for the conditionals of a `function` in which registers have been folded since."""
     for op in reversed([*function.walk()]):
-        if not isinstance(op, scf.IfOp):
+        if not isinstance(op, scf.IfOp) or not op.results:
             continue
         passed = [number for number in _passed_results(op) if op.results[number].first_use]
         if not passed:
             continue
-        block, after = op.parent, op.next_op
-        assert block is not None and after is not None
-
-        def in_front(new: Operation, block: Block = block, place: Operation = op) -> Operation:
-            block.insert_op_before(new, place)
-            return new
-
-        def behind(new: Operation, block: Block = block, place: Operation = after) -> Operation:
-            block.insert_op_before(new, place)
-            return new
-
-        _move_in_front(op, passed, in_front)
-        values = _selected(op, passed, behind)
+        after = op.next_op
+        assert after is not None
+        _move_in_front(op, passed, _in_front_of(op))
+        values = _selected(op, passed, _in_front_of(after))
         for number in passed:
             op.results[number].replace_all_uses_with(values[number])
 
 
+def _in_front_of(place: Operation) -> Emit:
+    block = place.parent
+    assert block is not None
+
+    def emit(new: Operation) -> Operation:
+        block.insert_op_before(new, place)
+        return new
+
+    return emit
+
+
 def _passed_results(made: scf.IfOp) -> list[int]:
     """The results of `made` that are registers which both branches only pass on."""
-    blocks = [region.block for region in made.regions if region.blocks]
-    passed = [_passed_on(block) for block in blocks]
-    ends = [cast(Operation, block.last_op) for block in blocks]
-    found: list[int] = []
-    for number, value in enumerate(made.results):
-        sides = [end.operands[number] for end in ends]
-        if is_vector(value.type) and all(
+    passed = [_passed_on(region.block) for region in made.regions if region.blocks]
+    return [
+        number
+        for number, value in enumerate(made.results)
+        if is_vector(value.type)
+        and all(
             side in known or not made.is_ancestor(side.owner)
-            for side, known in zip(sides, passed, strict=True)
-        ):
-            found.append(number)
-    return found
+            for side, known in zip(_sides(made, number), passed, strict=True)
+        )
+    ]
 
 
 def _sides(made: scf.IfOp, number: int) -> list[SSAValue]:
     """What the branches yield for result `number`."""
-    ends = [cast(Operation, region.block.last_op) for region in made.regions if region.blocks]
+    ends = [cast(Operation, region.block.last_op) for region in made.regions]
     return [end.operands[number] for end in ends]
 
 
 def _move_in_front(made: scf.IfOp, passed: Sequence[int], emit: Emit) -> None:
     """Emits what the branches compute the results `passed` with."""
-    for position, region in enumerate(made.regions):
-        values = [_sides(made, number)[position] for number in passed]
-        for op in _leading_to(values, region.block) if region.blocks else ():
+    if not passed:
+        return
+    sides = zip(*[_sides(made, number) for number in passed], strict=True)
+    for region, values in zip(made.regions, sides, strict=True):
+        for op in _leading_to(values, region.block):
             op.detach()
             emit(op)
 
@@ -169,7 +171,7 @@ def _leading_to(values: Sequence[SSAValue], block: Block) -> list[Operation]:
     """The operations of `block` that compute `values`, in order."""
     needed = set(values)
     found: list[Operation] = []
-    for op in reversed(list(block.ops)) if needed else ():
+    for op in reversed(list(block.ops)):
         if any(result in needed for result in op.results):
             needed.update(op.operands)
             found.append(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import Float32Type, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
@@ -24,13 +24,13 @@ _FOLDS = {"maximumf": "arith.maximumf", "minimumf": "arith.minimumf"}
 
 @rule(vector.MultiReductionOp)
 def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | None:
-    """bf16 reduces in f32 and rounds once; neither extrema nor single elements round anything."""
+    """bf16 reduces in f32 and rounds once; extrema round nothing, and single elements stay."""
     source, acc, result = op.source, op.acc, op.results[0]
     element = element_of(source)
     if (bit_width(element) == 32 or is_bf16(element)) and _keeps_elements(op):
         kept = r.emit(vector.ShapeCastOp(source, cast(VectorType[Attribute], result.type)))
         # -0.0 and 0.0 are 0.0.
-        sums = two_values.kind_of(op) == "add" and isinstance(element, Float32Type)
+        sums = two_values.kind_of(op) == "add" and is_float(element)
         return r.emit(arith.AddfOp(kept, acc)) if sums else kept
     if bit_width(element) == 32:
         return None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -144,23 +145,23 @@ def test_constants_are_defined_before_they_are_used(text: str) -> None:
     module.verify()
 
 
+@pytest.mark.parametrize("element", ["f32", "bf16"])
 @pytest.mark.parametrize("dim", [0, 1])
-def test_a_sum_of_one_element_is_no_negative_zero(dim: int) -> None:
+def test_a_sum_of_one_element_is_no_negative_zero(dim: int, element: str) -> None:
     shape = (8, 1, 128) if dim else (1, 8, 128)
-    kind = f"vector<{'x'.join(map(str, shape))}xf32>"
+    kind = f"vector<{'x'.join(map(str, shape))}x{element}>"
     module = f"""
 pallas.kernel @k
   input %x: tensor<{kind[7:-1]}> in vmem
-  output %o: tensor<8x128xf32> in vmem
+  output %o: tensor<8x128x{element}> in vmem
 {{
   %l = pallas.load %x[...] : memref<{kind[7:-1]}, #tpu.memory_space<vmem>>
-  %z = arith.constant dense<0.0> : vector<8x128xf32>
-  %r = vector.multi_reduction <add>, %l, %z [{dim}] : {kind} to vector<8x128xf32>
-  pallas.store %r, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+  %z = arith.constant dense<0.0> : vector<8x128x{element}>
+  %r = vector.multi_reduction <add>, %l, %z [{dim}] : {kind} to vector<8x128x{element}>
+  pallas.store %r, %o[...] : memref<8x128x{element}, #tpu.memory_space<vmem>>
 }}
 """
+    x = np.full(shape, -0.0, np.float32 if element == "f32" else ml_dtypes.bfloat16)
     for form in FORMS:
-        (found,) = pallasite.run(
-            pallasite.parse(module), [np.full(shape, -0.0, np.float32)], form=form
-        )
+        (found,) = pallasite.run(pallasite.parse(module), [x], form=form)
         assert not np.signbit(found).any(), form

@@ -31,6 +31,7 @@ CASES = {
     "arith.andi %x, %x : i32": Range(),
     "arith.index_cast %i : i32 to index": Range(2, 8),
     "tpu.assume_multiple %i, 2 : i32": Range(2, 8),
+    "arith.index_cast %above : i32 to index": Range(5, None),
     # Extended with its sign, a set bit is -1; a large index loses its upper bits.
     "arith.index_cast %b : i1 to index": Range(),
     "arith.index_cast %huge : index to i32": Range(705032704, 705032704),
@@ -48,6 +49,7 @@ def test_range(text: str):
         %c3 = arith.constant 3 : i32
         %c5 = arith.constant 5 : i32
         %c9 = arith.constant 9 : i32
+        %above = arith.maxsi %x, %c5 : i32
         %huge = arith.constant 5000000000 : index
         %big = arith.constant 2000000000 : i32
         scf.for %i = %c2 to %c9 step %c3 : i32 {{
