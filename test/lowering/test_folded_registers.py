@@ -90,6 +90,7 @@ def test_a_branch_that_passes_a_register_on_once_it_is_folded(n: int) -> None:
 
 @pytest.mark.aot
 def test_the_tpu_compiler_takes_such_a_branch() -> None:
+    pytest.importorskip("libtpu")
     for target in ("v5e", "v6e"):
         module = pallasite.lower(pallasite.parse(CONDITIONAL), "vreg", target)
         topology = get_target(target).topology

@@ -127,6 +127,7 @@ def test_numbers_of_places(seed: int) -> None:
 
 @pytest.mark.aot
 def test_the_tpu_compiler_takes_what_is_left() -> None:
+    pytest.importorskip("libtpu")
     with Compiler() as compiler:
         for seed in range(0, 40, 5):
             for target in ("v5e", "v6e"):
