@@ -223,7 +223,7 @@ class _Lowering:
         return Grid(tuple(bounds), tuple(origin), whole)
 
     def _allocate_scratch(self) -> None:
-        for argument in self.kernel.scratch:
+        for number, argument in enumerate(self.kernel.scratch):
             type = argument.type
             semaphore = isinstance(type, MemRefType) and isinstance(
                 type.element_type, SemaphoreType | DMASemaphoreType
@@ -235,7 +235,8 @@ class _Lowering:
                     source_location(self.function),
                 )
             op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
-            value = self.build.emit(op, argument.name_hint or "scratch").results[0]
+            name = argument.name_hint or f"scratch{number}"
+            value = self.build.emit(op, name).results[0]
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:

@@ -56,6 +56,8 @@ class Operand:
     """What each result of the index map may be."""
     shares: int | None = None
     """Of an output held whole: the input held whole whose array, and so whose buffer, it shares."""
+    number: int | None = None
+    """Its place among the inputs of the call, or among its outputs."""
 
     @property
     def block_type(self) -> MemRefType[Attribute]:
@@ -92,8 +94,10 @@ class Operand:
         return memref_of(type.element_type, shape, type.memory_space)
 
     def hint(self, what: str) -> str:
-        name = self.argument.name_hint or ("out" if self.output else "in")
-        return f"{name}_{what}"
+        """The name of something of this operand, which diagnostics use as well."""
+        role = "output" if self.output else "input"
+        number = "" if self.number is None else self.number
+        return f"{self.argument.name_hint or f'{role}{number}'}_{what}"
 
 
 def classify(
@@ -121,7 +125,9 @@ def classify(
         if call is not None:
             tensor = call.operands[first + n] if n < inputs else call.results[n - inputs]
             shape = tensor.get_shape()
-        result.append(_classify(kernel, functions, argument, window, n >= inputs, shape))
+        number = first + n if n < inputs else n - inputs
+        operand = _classify(kernel, functions, argument, window, n >= inputs, shape)
+        result.append(replace(operand, number=number))
     return tuple(_sharing(result, call, first, inputs))
 
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
+from pallasite.dialects.tpu import DMASemaphoreType
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
@@ -212,7 +213,7 @@ class Core:
         if semaphore.value < amount:
             self.machine.engine.hurry(semaphore, amount)
         while semaphore.value < amount:
-            yield Count(semaphore, amount, at)
+            yield Count(semaphore, amount, at, isinstance(ref.element, DMASemaphoreType))
         semaphore.value -= amount
         if self.observer is not None:
             self.observer.wait(self, semaphore, amount, at)

@@ -96,7 +96,9 @@ _NAMED = 64
 
 def _deadlock(tasks: Sequence[Task]) -> ExecutionError:
     stuck = {task.core: task.wait for task in tasks if task.wait is not None}
-    notes = [Note(f"{core} {wait.describe()}", _location(wait)) for core, wait in stuck.items()]
+    notes: list[Note] = []
+    if len(stuck) > 1:
+        notes = [Note(f"{core} {wait.describe()}", _location(wait)) for core, wait in stuck.items()]
     if len(stuck) > _NAMED:
         notes[_NAMED:] = [Note(f"and {len(stuck) - _NAMED} more cores")]
     core, wait = next(iter(stuck.items()))
@@ -118,8 +120,11 @@ def _missing(tasks: Sequence[Task], stuck: dict[Core, Wait]) -> list[Note]:
         chain = ", which waits for ".join(str(core) for core in (*cycle[1:], cycle[0])[:_NAMED])
         notes.append(Note(f"the cycle: {cycle[0]} waits for {chain}", _location(stuck[cycle[0]])))
     else:
-        core = next(iter(stuck))
-        notes.append(Note(f"missing: a signal or a DMA that {core} could still receive"))
+        core, wait = next(iter(stuck.items()))
+        if isinstance(wait, Count):
+            what = "DMA" if wait.transfers else "signal"
+            notes.append(Note(f"missing: a {what} that {core} could still receive"))
+            notes.append(Note(wait.advice()))
     if finished:
         more = f" and {len(finished) - 8} more" if len(finished) > 8 else ""
         names = ", ".join(map(str, finished[:8]))

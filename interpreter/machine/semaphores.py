@@ -72,6 +72,8 @@ class Count:
     semaphore: Semaphore
     amount: int
     location: SourceLocation | None = None
+    transfers: bool = False
+    """It is transfers that credit the semaphore, with their bytes."""
 
     def ready(self) -> bool:
         return self.semaphore.value >= self.amount
@@ -80,6 +82,14 @@ class Count:
         where = f" at {self.location}" if self.location else ""
         has = self.semaphore.value
         return f"waits{where} for {self.amount} on {self.semaphore}, which has {has}"
+
+    def advice(self) -> str:
+        """What a program does so that its waits end."""
+        if not self.transfers:
+            return "signal as much as is waited for: pl.semaphore_signal(sem, n)"
+        if self.semaphore.value:
+            return "wait for as many bytes as were copied: with the copy that was started"
+        return "wait once for each copy that was started: copy.start(), then copy.wait()"
 
 
 class Pause:

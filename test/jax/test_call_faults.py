@@ -121,6 +121,14 @@ def with_semantics(words: Any) -> Any:
     return call(scaled, X, grid=(1,), compiler_params=params)
 
 
+def in_place(aliases: dict[int, int], dtype: Any = jnp.float32) -> Function:
+    def body(x: Any, o: Any) -> None:
+        o[...] = (2 * x[...]).astype(o.dtype)
+
+    out = jax.ShapeDtypeStruct(X.shape, dtype)
+    return lambda: pl.pallas_call(body, out_shape=out, input_output_aliases=aliases)(X)
+
+
 def with_spec(spec: Any) -> Any:
     return call(scaled, X, grid=(1,), in_specs=[spec])
 
@@ -244,6 +252,13 @@ FAULTS: dict[str, Fault] = {
         lambda: with_spec(pl.BlockSpec((16, 128), BLOCK_MAP)),
         2 * X,
     ),
+    "alias of another type": (
+        in_place({0: 0}, jnp.bfloat16),
+        "jax.ShapeDtypeStruct(x.shape, x.dtype)",
+        in_place({0: 0}, X.dtype),
+        2 * X,
+    ),
+    "alias of nothing": (in_place({1: 0}), "={0: 0}", in_place({0: 0}), 2 * X),
 }
 
 

@@ -265,17 +265,6 @@ def test_errors_of_jax_outside_of_simulations_have_no_notes() -> None:
     assert not getattr(caught.value, "__notes__", [])
 
 
-def test_deadlock() -> None:
-    def body(x: Any, o: Any, semaphore: Any) -> None:
-        pl.semaphore_wait(semaphore, 1)  # the wait
-        o[...] = x[...]
-
-    x = jnp.ones((8, 128))
-    with simulate(), pytest.raises(ExecutionError) as caught:
-        pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
-    assert caught.value.code == "deadlock"
-
-
 def test_finding() -> None:
     def body(x: Any, o: Any, scratch: Any) -> None:
         o[...] = x[...] + scratch[...]  # the read

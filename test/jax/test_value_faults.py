@@ -159,6 +159,12 @@ FAULTS: dict[str, Fault] = {
         of_value(lambda x: x + x.sum(1, keepdims=True)),
         X + X.sum(1, keepdims=True),
     ),
+    "sizes": (
+        of_value(lambda x: x + x[:8]),
+        "jnp.tile(x, (2, 1))",
+        of_value(lambda x: x + jnp.tile(x[:8], (2, 1))),
+        X + jnp.tile(X[:8], (2, 1)),
+    ),
     "select": (
         of_value(lambda x: lax.select(x > 0, x, 0.0)),
         "jnp.where(mask, x, 0.0)",

@@ -166,3 +166,22 @@ FAULTS_OF_MAPS = (
     ),
 )
 """What goes on in index maps, before what goes on in kernels."""
+
+FAULTS_OF_ALIASES = (
+    Fault(
+        ValueError,
+        "outside the range",
+        "an alias is between an operand and a result, counted from 0, prefetched scalars first",
+        ("write input_output_aliases={0: 0} for the first operand and the first result",),
+    ),
+    Fault(
+        ValueError,
+        "with a different abstract value",
+        "an operand and a result that share their memory have one shape and type",
+        (
+            "make them equal: out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype)",
+            "operands are counted from 0, prefetched scalars first",
+        ),
+    ),
+)
+"""What JAX says of `input_output_aliases`."""

@@ -25,7 +25,7 @@ from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
-from pallasite.jax.call_faults import FAULTS_OF_CALLS, FAULTS_OF_MAPS
+from pallasite.jax.call_faults import FAULTS_OF_ALIASES, FAULTS_OF_CALLS, FAULTS_OF_MAPS
 from pallasite.jax.tracing_faults import FAULTS, Fault
 
 
@@ -35,6 +35,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     describe: Any = pallas_core.get_grid_mapping
     kernels: Any = mpmd._mpmd_map
     mapped: Any = pallas_core.core_map
+    call: Any = pallas_call._pallas_call
     result: Any = pallas_core._convert_out_shape_to_aval
 
     @functools.wraps(trace)
@@ -49,19 +50,23 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     def describing(spec: Any, *args: Any, **options: Any) -> Any:
         # The specs of a pipeline are told as such where its kernel is traced.
         table = not _within("mosaic/pipeline.py")
+
         def of_map(error: Exception) -> Diagnostic | None:
             return _wrong_map(error, spec) or explain(error, faults=FAULTS_OF_MAPS)
 
         with _explaining(simulating, of_map, table):
             return describe(spec, *args, **options)
 
-    def explained(body: Any) -> Any:
+    def explained(body: Any, of_call: Callable[[Exception], Diagnostic | None] = explain) -> Any:
         @functools.wraps(body)
         def running(*args: Any, **options: Any) -> Any:
-            with _explaining(simulating):
+            with _explaining(simulating, of_call, table=False):
                 return body(*args, **options)
 
         return running
+
+    def of_alias(error: Exception) -> Diagnostic | None:
+        return explain(error, faults=FAULTS_OF_ALIASES)
 
     @functools.wraps(kernels)
     def explained_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
@@ -72,7 +77,12 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
         over_cores = mapped(*args, **options)
         return lambda body: over_cores(explained(body))
 
+    @functools.wraps(call)
+    def explained_call(*args: Any, **options: Any) -> Any:
+        return explained(call(*args, **options), of_alias)
+
     pallas_core._convert_out_shape_to_aval = explained(result)
+    pallas_call._pallas_call = explained_call
     pallas_call._trace_kernel_to_jaxpr = tracing
     pallas_core.get_grid_mapping = describing
     mpmd._mpmd_map = explained_kernels

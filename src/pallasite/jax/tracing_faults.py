@@ -237,6 +237,15 @@ FAULTS = (
     ),
     Fault(
         TypeError,
+        "incompatible shapes for broadcasting",
+        "shapes fit if each dimension is equal, or 1 in one of them",
+        (
+            "slice one value, or repeat the other: jnp.tile(x, (2, 1)) for twice the rows",
+            "a kernel's parameters are the prefetched scalars, then inputs, outputs and scratch",
+        ),
+    ),
+    Fault(
+        TypeError,
         "select cases must have the same shapes",
         "lax.select broadcasts nothing",
         ("write jnp.where(mask, x, 0.0)",),

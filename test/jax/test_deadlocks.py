@@ -1,0 +1,80 @@
+"""What deadlocks and findings call buffers and semaphores, and what is advised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+import pallasite  # noqa: E402
+from pallasite.diagnostics import ExecutionError  # noqa: E402
+from pallasite.jax import kernels, simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+
+def test_deadlock() -> None:
+    def body(x: Any, o: Any, semaphore: Any) -> None:
+        pl.semaphore_wait(semaphore, 1)  # the wait
+        o[...] = x[...]
+
+    x = jnp.ones((8, 128))
+    with simulate(), pytest.raises(ExecutionError) as caught:
+        pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
+    assert caught.value.code == "deadlock"
+    assert "on %scratch0 #0" in caught.value.message
+    assert "pl.semaphore_signal(sem, n)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("copies", "advice"),
+    [
+        (lambda copy, part: copy.wait(), "copy.start(), then copy.wait()"),
+        (lambda copy, part: (copy.start(), copy.wait(), copy.wait()), "once for each copy"),
+        (lambda copy, part: (part.start(), copy.wait()), "as many bytes as were copied"),
+    ],
+)
+def test_deadlock_of_a_copy(copies: Callable[..., Any], advice: str) -> None:
+    def body(x: Any, o: Any, unused: Any, buffer: Any, semaphore: Any) -> None:
+        half = pl.ds(0, 8)
+        whole = pltpu.make_async_copy(x, buffer, semaphore)
+        copies(whole, pltpu.make_async_copy(x.at[half], buffer.at[half], semaphore))
+        o[...] = buffer[...]
+
+    memory = pltpu.VMEM((16, 128), jnp.float32)
+    x = jnp.ones((16, 128))
+    call = pl.pallas_call(
+        body, out_shape=x, in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        scratch_shapes=[memory, memory, pltpu.SemaphoreType.DMA],
+    )  # fmt: skip
+    with simulate(), pytest.raises(ExecutionError) as caught:
+        call(x)
+    assert caught.value.code == "deadlock"
+    assert "on %scratch2 #0" in caught.value.message
+    assert advice in str(caught.value)
+    assert "a DMA that core 0 could still receive" in str(caught.value)
+
+
+def test_buffers_are_called_by_the_role_and_number_of_their_operand() -> None:
+    def body(numbers: Any, x: Any, y: Any, o: Any, p: Any) -> None:
+        o[...] = x[...] + y[...] + p[...]  # nobody wrote p
+
+    x = jnp.ones((16, 128))
+    block = pl.BlockSpec((8, 128), lambda i, numbers: (i, 0))
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1, grid=(2,), in_specs=[block] * 2, out_specs=[block] * 2
+    )
+    call = pl.pallas_call(body, grid_spec=spec, out_shape=[x, x])
+    with simulate(checks=("init",)), pytest.raises(pallasite.Diagnostic, match="%output1_window"):
+        call(jnp.zeros(1, jnp.int32), x, x)
+    (kernel,) = kernels(call, jnp.zeros(1, jnp.int32), x, x, form="mosaic")
+    text = str(pallasite.lower(kernel, form="dma"))
+    assert "%input1_window = " in text and "%input2_window = " in text
+    assert "%output0_sems = " in text
