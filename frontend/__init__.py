@@ -11,7 +11,7 @@ import re
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation
+from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation, UsageError
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import set_call
 from pallasite.frontend import hlo, stablehlo
@@ -24,13 +24,18 @@ from pallasite.frontend.versions import is_serialized, upgrade
 __all__ = ["read"]
 
 _STABLE_OPERATION = re.compile(r'"stable_mosaic\.\w+\.\w+"\(')
+_KINDS = (
+    "a file holds a kernel as MLIR text or Mosaic bytecode, or a StableHLO or HLO program "
+    "that calls it"
+)
 _PROGRAM_MARKS = ("stablehlo.", "mhlo.", "vhlo.")
 
 
 def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
     """The kernel module in `data`; `call` picks one of the custom calls of a program.
 
-    `name` is the file that diagnostics speak of. Raises `ReadError` for what is none of the above.
+    `name` is the file that diagnostics speak of. Raises `ReadError` for what is none of the above,
+    `UsageError` where there is no such call.
     """
     if isinstance(data, bytes):
         if is_bytecode(data):
@@ -61,7 +66,7 @@ def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:
 
 def _check_bare(call: int, name: str) -> None:
     if call:
-        raise ReadError(
+        raise UsageError(
             "no-such-call",
             f"expected call 0 of a file that holds a kernel and no calls, got {call}",
             SourceLocation(name),
@@ -86,10 +91,22 @@ def _from_bytecode(data: bytes, name: str) -> ModuleOp:
 
 def _from_text(text: str, name: str) -> ModuleOp:
     stable = _STABLE_OPERATION.search(text) is not None
-    module = read_text(text, name, make_context(allow_unregistered=True) if stable else None)
+    try:
+        module = read_text(text, name, make_context(allow_unregistered=True) if stable else None)
+    except ReadError as error:
+        if _is_beginning(text, error.location):
+            error.notes.append(Note(_KINDS))
+        raise
     if is_serialized(module):
         upgrade(module)
     return module
+
+
+def _is_beginning(text: str, where: SourceLocation | None) -> bool:
+    """Whether `where` is the first word of `text`, or its end if there is none."""
+    space = text[: len(text) - len(text.lstrip())]
+    first = (space.count("\n") + 1, len(space) - space.rfind("\n"))
+    return where is not None and (where.line, where.column) == first
 
 
 def _decode(data: bytes, name: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Note, ReadError, SourceLocation
+from pallasite.diagnostics import Note, ReadError, SourceLocation, UsageError
 from pallasite.dialects.kernel import CONFIG, Call
 
 TARGET = "tpu_custom_call"
@@ -46,10 +46,14 @@ class CallSite:
 
 
 def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
-    """Call number `index` of a program; a `ReadError` lists the calls there are."""
+    """Call number `index` of a program; a `UsageError` lists the calls there are."""
     if not sites:
+        how = 'jax.jit(f).trace(*args).lower(lowering_platforms=("tpu",)).as_text()'
         raise ReadError(
-            "no-kernel", f"expected a custom call of @{TARGET}, found none", SourceLocation(name)
+            "no-kernel",
+            f"expected a custom call of @{TARGET}, found none",
+            SourceLocation(name),
+            [Note(f"the program is one that JAX lowered for the TPU: {how}")],
         )
     if not 0 <= index < len(sites):
         notes = [
@@ -59,7 +63,7 @@ def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
             )
             for i, site in enumerate(sites)
         ]
-        raise ReadError(
+        raise UsageError(
             "no-such-call",
             f"expected the number of one of {len(sites)} custom calls, got {index}",
             SourceLocation(name),

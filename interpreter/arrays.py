@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Note, UsageError
 from pallasite.interpreter import values
 
 Array = NDArray[Any]
@@ -120,7 +120,12 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
         if array.shape == type.get_shape():
             return array.view(expected) if raw else array
     got = f"{array.dtype.name}{list(array.shape)}"
-    raise UsageError("array-mismatch", f"expected {type_text(type)} for {what}, got {got}")
+    notes: list[Note] = []
+    if not raw and array.dtype != expected:
+        home = "ml_dtypes" if expected in _extended() else "numpy"
+        notes = [Note(f"convert it: array.astype({home}.{expected.name})")]
+    message = f"expected {type_text(type)} for {what}, got {got}"
+    raise UsageError("array-mismatch", message, notes=notes)
 
 
 @cache

@@ -86,19 +86,25 @@ class Lowering(ModulePass):
         return steps(check_form(op, self.goal), self.goal, self.target)
 
 
-def planned(
-    module: ModuleOp, passes: Sequence[ModulePass], goal: str, target: str
+def step_by_step(
+    module: ModuleOp, passes: Sequence[ModulePass]
 ) -> Iterator[tuple[str | None, ModulePass]]:
-    """`passes`, then what `module` still lacks to `goal`, judged when its turn comes.
+    """`passes`, whole lowerings as the steps that `module` lacks when their turn comes.
 
-    With each the form that it leaves, None where that is its own business. Whole lowerings come
-    step by step.
+    With each the form that it leaves, None where that is its own business.
     """
     for step in passes:
         if isinstance(step, Lowering):
             yield from step.steps(module)
         else:
             yield None, step
+
+
+def planned(
+    module: ModuleOp, passes: Sequence[ModulePass], goal: str, target: str
+) -> Iterator[tuple[str | None, ModulePass]]:
+    """`passes` step by step, then what `module` still lacks to `goal` after them."""
+    yield from step_by_step(module, passes)
     yield from steps(check_form(module, goal), goal, target)
 
 

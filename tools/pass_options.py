@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 from collections.abc import Mapping, Sequence
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Note, UsageError
 from pallasite.passes.plugins import installed_passes, passes_of_file
 from pallasite.passes.registry import PassFactory, get_all_passes
 from pallasite.tools.command_line import flatten
@@ -47,7 +48,9 @@ def make_passes(
 def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str) -> ModulePass:
     factory = available.get(spec.name)
     if factory is None:
-        raise UsageError("unknown-pass", f"no pass is called {spec.name!r}")
+        close = difflib.get_close_matches(spec.name, available, 3)
+        notes = [Note(f"did you mean {' or '.join(close)}?")] if close else []
+        raise UsageError("unknown-pass", f"no pass is called {spec.name!r}", notes=notes)
     kind = factory()
     options = {f.name for f in dataclasses.fields(kind)}
     if "target" in options and "target" not in spec.parameters:

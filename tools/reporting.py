@@ -6,6 +6,7 @@ wrong is one line (and notes) on standard error, never a traceback.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -13,12 +14,13 @@ import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 from pallasite.diagnostics import (
     Diagnostic,
+    ExecutionError,
     KernelWarning,
     Note,
     ReadError,
@@ -26,6 +28,9 @@ from pallasite.diagnostics import (
     UsageError,
     VerifyError,
 )
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 OK = 0
 FAILED = 1
@@ -50,7 +55,7 @@ def read_input(path: str | None) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise UsageError("unreadable-file", f"cannot read {path}: {error.strerror}") from error
+        raise unreadable(path, error) from error
 
 
 def write_output(path: str | None, text: str) -> None:
@@ -63,7 +68,31 @@ def write_output(path: str | None, text: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError("unwritable-file", f"cannot write {path}: {error.strerror}") from error
+        raise unwritable(path, error) from error
+
+
+def unreadable(path: str, error: OSError) -> UsageError:
+    """The refusal of an input file."""
+    return UsageError("unreadable-file", f"cannot read {path or repr(path)}: {error.strerror}")
+
+
+def unwritable(path: str, error: OSError) -> UsageError:
+    """The refusal of an output file."""
+    return UsageError("unwritable-file", f"cannot write {path or repr(path)}: {error.strerror}")
+
+
+def read_kernel(options: argparse.Namespace) -> ModuleOp:
+    """The kernel of `options.file` and `.call`, with the call of the program `.like`, if any."""
+    from pallasite import api
+    from pallasite.dialects.kernel import call_of, set_call
+
+    module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
+    if options.like is not None:
+        call = call_of(api.parse(read_input(options.like), name=options.like, call=options.call))
+        if call is None:
+            raise UsageError("no-call", f"{options.like} does not say how its kernel is called")
+        set_call(module, call)
+    return module
 
 
 def as_diagnostic(error: Exception) -> Diagnostic:
@@ -78,6 +107,11 @@ def as_diagnostic(error: Exception) -> Diagnostic:
         return VerifyError("invalid-operation", sentence or "the operation is not valid")
     if isinstance(error, DiagnosticException):
         return Diagnostic("pass-failed", sentence or "the pass failed")
+    if isinstance(error, MemoryError):
+        return ExecutionError("host-memory", "this computer has not enough memory")
+    if isinstance(error, OSError):
+        place = f": {error.filename}" if error.filename else ""
+        return UsageError("file", f"{error.strerror or error}{place}")
     if isinstance(error, RecursionError):
         return Diagnostic("nested-too-deeply", "the module nests too deeply")
     note = Note(f"this is a defect of pallasite; {TRACEBACK}=1 in the environment shows more")
@@ -85,13 +119,23 @@ def as_diagnostic(error: Exception) -> Diagnostic:
     return Diagnostic("internal-error", message, notes=[note])
 
 
-def report(error: Exception, stream: TextIO | None = None) -> None:
-    """Prints `error` and its notes, to standard error unless told otherwise."""
+def placed(diagnostic: Diagnostic, file: str | None) -> Diagnostic:
+    """`diagnostic`, of the input `file` as a whole if it knows no place in it."""
+    if diagnostic.location is None and not isinstance(diagnostic, UsageError):
+        diagnostic.location = SourceLocation(input_name(file))
+    return diagnostic
+
+
+def report(error: Exception, stream: TextIO | None = None, file: str | None = None) -> None:
+    """Prints `error` and its notes, to standard error unless told otherwise.
+
+    What names no place is put down to the input `file`, if one is named.
+    """
     diagnostic = as_diagnostic(error)
     out = stream or sys.stderr
     if diagnostic is not error and os.environ.get(TRACEBACK):
         traceback.print_exception(error, file=sys.stderr)
-    print(diagnostic, file=out, flush=True)
+    print(placed(diagnostic, file) if file is not None else diagnostic, file=out, flush=True)
 
 
 @contextmanager
@@ -131,7 +175,8 @@ def guarded(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         except Exception as error:
+            diagnostic = as_diagnostic(error)
             report(error)
-            return exit_code(error)
+            return exit_code(diagnostic)
 
     return run

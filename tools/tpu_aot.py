@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.targets import TARGETS
 from pallasite.tools.command_line import add_pass_options
-from pallasite.tools.reporting import FAILED, OK, as_diagnostic, guarded, input_name, read_input
+from pallasite.tools.reporting import FAILED, OK, as_diagnostic, guarded, placed, read_kernel
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
 
     from pallasite.frontend.aot import Verdict
 
@@ -67,7 +66,7 @@ def judge(options: argparse.Namespace) -> Verdict:
         raise UsageError("timeout", f"expected seconds to wait, got {options.timeout}")
     target, topology = target_of(options.topology)
     passes = chosen_passes(options, target)
-    module = read_module(options)
+    module = read_kernel(options)
     try:
         lowered = api.lower(
             module,
@@ -79,7 +78,7 @@ def judge(options: argparse.Namespace) -> Verdict:
     except UsageError:
         raise
     except Diagnostic as error:
-        print(error, file=sys.stderr)
+        print(placed(error, options.file), file=sys.stderr)
         return Verdict(False, f"not lowered to {options.form} form: {error}", 0.0, None)
     return compile_ahead_of_time(
         lowered,
@@ -87,20 +86,6 @@ def judge(options: argparse.Namespace) -> Verdict:
         layout_passes=options.form != "vreg",
         timeout=options.timeout,
     )
-
-
-def read_module(options: argparse.Namespace) -> ModuleOp:
-    """The kernel, with the call of `--like` if one was given."""
-    from pallasite import api
-    from pallasite.dialects.kernel import call_of, set_call
-
-    module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
-    if options.like is not None:
-        call = call_of(api.parse(read_input(options.like), name=options.like, call=options.call))
-        if call is None:
-            raise UsageError("no-call", f"{options.like} does not say how its kernel is called")
-        set_call(module, call)
-    return module
 
 
 @guarded
@@ -114,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError:
         raise
     except Exception as error:
-        diagnostic = as_diagnostic(error)
+        diagnostic = placed(as_diagnostic(error), options.file)
         print(diagnostic, file=sys.stderr)
         verdict = Verdict(False, str(diagnostic), 0.0, None)
     if options.format == "json":

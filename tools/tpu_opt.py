@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import PassPipeline
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import (
     DiagnosticException,
@@ -24,9 +24,11 @@ from xdsl.utils.exceptions import (
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
+from pallasite.lowering.pipelines import step_by_step
 from pallasite.passes.plugins import blamed, upstream
 from pallasite.targets import TARGETS
 from pallasite.tools.command_line import add_plugin_option, plugin_files, translate
+from pallasite.tools.opt_help import describe
 from pallasite.tools.pass_options import available_passes, make_passes
 from pallasite.tools.reporting import (
     FAILED,
@@ -53,6 +55,7 @@ class TpuOptMain(xDSLOptMain):
 
         words = sys.argv[1:] if arguments is None else arguments
         self._passes = available_passes(plugin_files(words))
+        self._asks_for_help = not {"-h", "--help"}.isdisjoint(words)
         super().__init__(
             "Runs passes over TPU kernels: MLIR text, Mosaic bytecode, StableHLO or HLO programs.",
             translate(words, tuple(self._passes), tuple(TARGETS), tuple(get_all_targets())),
@@ -94,6 +97,8 @@ class TpuOptMain(xDSLOptMain):
             help="which custom call of a StableHLO or HLO program to read (default: 0)",
         )
         add_plugin_option(arg_parser)
+        if self._asks_for_help:
+            describe(arg_parser, self._passes, self.available_targets)
 
     def setup_pipeline(self) -> None:
         passes = make_passes(self.args.passes or "", self.available_passes, self.args.tpu_target)
@@ -105,6 +110,7 @@ class TpuOptMain(xDSLOptMain):
         """Reads, transforms and prints each chunk of the input; returns the exit status."""
         outputs: list[str] = []
         status = OK
+        source = self.args.input_file or "-"
         for chunk in self._chunks():
             try:
                 module = self._parse(chunk)
@@ -117,10 +123,10 @@ class TpuOptMain(xDSLOptMain):
                 raise
             except Exception as error:
                 if self._is_expected(error):
-                    report(error, sys.stdout)
+                    report(error, sys.stdout, source)
                     continue
                 # The other chunks still have their say, as in mlir-opt.
-                report(error)
+                report(error, file=source)
                 status = max(status, exit_code(error))
         if outputs or status == OK:
             write_output(self.args.output_file, "// -----\n".join(outputs))
@@ -173,12 +179,21 @@ class TpuOptMain(xDSLOptMain):
         return read_text(text, name, self.ctx, implicit_module=not self.args.no_implicit_module)
 
     def _apply(self, module: ModuleOp) -> None:
+        from pallasite.dialects.kernel import set_form
         from pallasite.dialects.verification import verify
 
-        for number, step in enumerate(self.pipeline.passes):
+        before: str | None = None
+        for form, step in self._steps(module):
+            if self.args.print_between_passes and before is not None:
+                print(f"// IR after {before}:", file=sys.stderr)
+                Printer(stream=sys.stderr).print_op(module)
+                print(file=sys.stderr)
+            before = step.name
             started = time.perf_counter()
             with blamed(step):
                 step.apply(self.ctx, module)
+            if form is not None:
+                set_form(module, form)
             if self.args.time_passes:
                 seconds = time.perf_counter() - started
                 print(f"{step.name}: {seconds:.3f} s", file=sys.stderr)
@@ -188,10 +203,15 @@ class TpuOptMain(xDSLOptMain):
                 except Diagnostic as error:
                     error.notes.append(Note(f"after pass {step.name}"))
                     raise
-            if self.args.print_between_passes and number + 1 < len(self.pipeline.passes):
-                print(f"// IR after {step.name}:", file=sys.stderr)
-                Printer(stream=sys.stderr).print_op(module)
-                print(file=sys.stderr)
+
+    def _steps(self, module: ModuleOp) -> Iterator[tuple[str | None, ModulePass]]:
+        """The passes, each with the form that it leaves unless that is its own business.
+
+        Whole lowerings come step by step where steps are shown.
+        """
+        if self.args.print_between_passes or self.args.time_passes:
+            return step_by_step(module, self.pipeline.passes)
+        return ((None, step) for step in self.pipeline.passes)
 
 
 @guarded

@@ -27,7 +27,9 @@ from pallasite.tools.reporting import (
     guarded,
     input_name,
     kernel_warnings,
-    read_input,
+    read_kernel,
+    unreadable,
+    unwritable,
 )
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class Session:
         try:
             outcome = self._execute()
         except Exception as error:
-            diagnostic = foreseen(error)
+            diagnostic = as_diagnostic(error)
             if diagnostic.location is None:
                 diagnostic.location = SourceLocation(self.name)
             self.diagnostics.append(diagnostic)
@@ -168,16 +170,9 @@ class Session:
         return self._finish(self._simulate(lowered, self._inputs(lowered)))
 
     def _read(self) -> ModuleOp:
-        from pallasite import api
-        from pallasite.dialects.kernel import call_of, set_call
+        from pallasite.dialects.kernel import call_of
 
-        o = self.options
-        module = api.parse(read_input(o.file), name=self.name, call=o.call)
-        if o.like is not None:
-            call = call_of(api.parse(read_input(o.like), name=o.like, call=o.call))
-            if call is None:
-                raise UsageError("no-call", f"{o.like} does not say how its kernel is called")
-            set_call(module, call)
+        module = read_kernel(self.options)
         recorded = call_of(module)
         if recorded is not None:
             self.booleans = list(recorded.settings.get("boolean_results", ()))
@@ -279,16 +274,6 @@ def told(profile: dict[str, Any]) -> str:
     )
 
 
-def foreseen(error: Exception) -> Diagnostic:
-    """Any error as a diagnostic."""
-    if isinstance(error, MemoryError):
-        return ExecutionError("host-memory", "this computer has not enough memory")
-    if isinstance(error, OSError):
-        place = f": {error.filename}" if error.filename else ""
-        return UsageError("file", f"{error.strerror or error}{place}")
-    return as_diagnostic(error)
-
-
 def count_ops(module: ModuleOp) -> int:
     """Operations of the kernel function, nested ones included."""
     from pallasite.dialects.kernel import kernel_function
@@ -306,9 +291,12 @@ def load_arrays(path: str) -> list[Any]:
             archive = np.load(file)
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array; save it with numpy.savez")
-            return [archive[f"arr_{n}"] for n in range(len(archive.files))]
-    except OSError:
-        raise
+            names = [f"arr_{n}" for n in range(len(archive.files))]
+            if set(names) != set(archive.files):
+                raise ValueError(f"it holds {', '.join(archive.files)}; save them without names")
+            return [archive[name] for name in names]
+    except OSError as error:
+        raise unreadable(path, error) from error
     except Exception as error:
         # What is no archive, or a broken one, raises what zipfile, zlib or the header's parser do.
         raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
@@ -359,8 +347,11 @@ def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> No
     for position in booleans:
         joined[position] = joined[position] != 0
     arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
-    with open(path, "wb") as file:
-        np.savez(file, *arrays)
+    try:
+        with open(path, "wb") as file:
+            np.savez(file, *arrays)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 @guarded

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pallasite.diagnostics import ReadError
+from pallasite.diagnostics import ReadError, UsageError
 from pallasite.dialects.kernel import call_of
 from pallasite.frontend import read
 
@@ -68,7 +68,7 @@ def test_every_spelling_holds_the_same_kernels(spelling: str, data: Path) -> Non
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("call", [2, -1])
 def test_no_such_call(spelling: str, call: int, data: Path) -> None:
-    with pytest.raises(ReadError) as caught:
+    with pytest.raises(UsageError) as caught:
         read((data / spelling).read_text(), spelling, call)
     assert caught.value.code == "no-such-call"
     assert caught.value.message == f"expected the number of one of 2 custom calls, got {call}"
@@ -215,6 +215,19 @@ def test_broken_programs(text: str, code: str, message: str, line: int) -> None:
     assert (caught.value.location.file, caught.value.location.line) == ("program.mlir", line)
 
 
+@pytest.mark.parametrize("text", ["", "\n \n", "<html>", '{"a": 1}', "; ModuleID\n", " define i32"])
+def test_text_that_is_no_kernel(text: str) -> None:
+    with pytest.raises(ReadError) as caught:
+        read(text, "kernel.mlir")
+    assert "MLIR text or Mosaic bytecode, or a StableHLO" in caught.value.notes[-1].message
+
+
+def test_errors_behind_the_first_word_do_not_ask_what_the_file_is() -> None:
+    with pytest.raises(ReadError) as caught:
+        read("func.func @f(", "kernel.mlir")
+    assert not caught.value.notes
+
+
 def test_errors_in_the_kernel_name_the_call() -> None:
     with pytest.raises(ReadError) as caught:
         read(_call(_config(b"ML\xefR\x0d")), "program.mlir")
@@ -268,7 +281,7 @@ def test_other_bytes_are_refused() -> None:
 def test_bare_kernels_have_no_calls(body: Body) -> None:
     assert call_of(read(body("cf_while"))) is None
     for bare in (body("cf_while"), KERNEL):
-        with pytest.raises(ReadError, match="expected call 0 of a file that holds a kernel"):
+        with pytest.raises(UsageError, match="expected call 0 of a file that holds a kernel"):
             read(bare, call=1)
 
 

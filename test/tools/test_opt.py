@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pallasite.diagnostics import UsageError
 from pallasite.dialects import get_derived_dialects, get_own_dialects
+from pallasite.lowering.pipelines import STEPS
 from pallasite.passes.registry import get_all_passes
 from pallasite.tools.command_line import flatten, translate
 from pallasite.tools.tpu_opt import TpuOptMain, main
 
 DATA = Path(__file__).parent.parent / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PASSES = ("canonicalize", "cse", "lower-to-tiles")
 
 
@@ -141,6 +144,35 @@ def test_timing_and_intermediate_forms_go_to_standard_error(
     captured = capsys.readouterr()
     assert captured.out.count("builtin.module") == 1
     assert "IR after cse" in captured.err and " s\n" in captured.err
+
+
+def test_steps_of_whole_lowerings_are_shown_and_timed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kernel = str(EXAMPLES / "matmul.pallas.mlir")
+    words = [kernel, "-p", "lower-to-dma,lower-to-vregs"]
+    assert main(words) == 0
+    plain = capsys.readouterr()
+    assert main([*words, "--mlir-print-ir-after-all", "--mlir-timing"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == plain.out and plain.err == ""
+    steps = [name for form in STEPS.values() for name in form]
+    assert re.findall(r"^// IR after ([\w-]+):", shown.err, re.M) == steps[:-1]
+    assert re.findall(r"^([\w-]+): [\d.]+ s$", shown.err, re.M) == steps
+    forms = re.findall(r'tpu.form = "(\w+)"', shown.err)
+    assert list(dict.fromkeys(forms)) == ["mosaic", "dma", "tiles"]
+
+
+def test_help_says_what_our_passes_do(capsys: pytest.CaptureFixture[str]) -> None:
+    plugin = str(EXAMPLES / "passes" / "exact_division.py")
+    with pytest.raises(SystemExit):
+        main(["--help", "--load-pass-plugin", plugin])
+    text = capsys.readouterr().out
+    for name, factory in get_all_passes().items():
+        summary = (factory().__doc__ or "").split(".")[0]
+        assert re.search(rf"^  {name} +\S", text, re.M), summary
+    assert "exact-division" in text and "canonicalize," in text
+    assert max(map(len, text.splitlines())) < 110
 
 
 def test_split_input_keeps_line_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported, UsageError
+from pallasite.tools import tpu_aot, tpu_opt
 from pallasite.tools.reporting import FAILED, WRONG_USAGE, guarded, read_input, write_output
 
 LOCATION = SourceLocation("kernel.py", 4, 2)
@@ -48,6 +51,39 @@ def test_defects_say_so_without_a_traceback(capsys: pytest.CaptureFixture[str]) 
     err = capsys.readouterr().err
     assert err.startswith("error: internal error: KeyError: 'x' [internal-error]\nnote: ")
     assert "Traceback" not in err
+
+
+def test_standard_output_that_takes_nothing_is_no_defect(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @guarded
+    def main(arguments: Sequence[str] | None = None) -> int:
+        write_output(None, "text")
+        return 0
+
+    with suppress(OSError), open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        assert main() == WRONG_USAGE
+    assert capfd.readouterr().err == "error: No space left on device [file]\n"
+
+
+def test_what_knows_no_place_is_put_down_to_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.mlir"
+    source.write_text("func.func @f() { func.return }")
+    assert tpu_opt.main([str(source), "-p", "lower-to-dma"]) == 1
+    assert capsys.readouterr().err.startswith(f"{source}: error: expected a function with")
+    assert tpu_aot.main([str(source), "--form", "dma"]) == 1
+    assert capsys.readouterr().err.startswith(f"{source}: error: expected a function with")
+
+
+@pytest.mark.parametrize(("name", "meant"), [("lower-to-vreg", "lower-to-vregs"), ("csee", "cse")])
+def test_misspelt_passes(name: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tpu_opt.main(["-p", name]) == WRONG_USAGE
+    assert f"no pass is called '{name}' [unknown-pass]\nnote: did you mean {meant}" in (
+        capsys.readouterr().err
+    )
 
 
 def test_missing_files_are_wrong_usage(tmp_path: object) -> None:

@@ -123,7 +123,7 @@ def test_call_picks_one(run: Any) -> None:
     program = str(DATA / "two_calls.stablehlo.mlir")
     assert run(program, "--call", "1", "--form", "mosaic")[0] == 0
     code, _, err = run(program, "--call", "2", "--form", "mosaic")
-    assert code == 1 and "one of 2 custom calls, got 2" in err
+    assert code == 2 and "one of 2 custom calls, got 2" in err
 
 
 def test_verify_each_runs_every_form(run: Any) -> None:
@@ -263,6 +263,9 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--devices", "0"], "expected 1 to 16384 devices, got 0"),
         ([ALIAS, "--devices", "1000000"], "expected 1 to 16384 devices"),
         ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
+        ([ALIAS, "--form", "mosaic", "--outputs", ""], "cannot write ''"),
+        ([ALIAS, "--form", "mosaic", "--outputs", "/dev/full"], "cannot write /dev/full: No"),
+        ([ALIAS, "--call", "7"], "expected the number of one of 1 custom calls, got 7"),
     ],
 )
 def test_wrong_usage_exits_2(run: Any, arguments: list[str], message: str) -> None:
@@ -297,6 +300,7 @@ def test_broken_archives_are_wrong_usage(run: Any, tmp_path: Path, damage: str) 
             archive.writestr("arr_0.npy", b"none")
     code, _, err = run(ALIAS, "--inputs", str(path))
     assert code == 2 and "internal" not in err
+    assert "it holds x; save them without names" in err or damage != "no numbers"
 
 
 def test_standard_input_and_help_of_the_script() -> None:

@@ -1,0 +1,60 @@
+"""The help of `tpu-opt`: a line about each pass of ours and of plug-ins, xDSL's by name."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Collection, Mapping
+
+from xdsl.passes import ModulePass
+
+from pallasite.passes.registry import PassFactory
+from pallasite.targets import TARGETS
+
+_WIDTH = 88
+
+
+def describe(
+    parser: argparse.ArgumentParser,
+    passes: Mapping[str, PassFactory],
+    formats: Collection[str],
+) -> None:
+    """Says in `parser` what options of xDSL mean here, and lists `passes` below."""
+    texts = {
+        "frontend": "how to read the file; its content tells, so it need not be given",
+        "target": f"TPU generation ({', '.join(TARGETS)}), or a format to print "
+        f"({', '.join(sorted(formats))})",
+        "passes": "passes with commas between, options in braces: "
+        "lower-to-dma{target=v6e},cse; a pass is a flag as well: --cse",
+        "print_between_passes": "print the IR between passes, and between the steps of whole "
+        "lowerings, on standard error; also --mlir-print-ir-after-all",
+        "time_passes": "print what each pass takes, and each step of whole lowerings, on "
+        "standard error; also --mlir-timing",
+    }
+    for action in parser._actions:
+        action.help = texts.get(action.dest, action.help)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = textwrap.fill(parser.description or "", _WIDTH)
+    parser.epilog = _listed(passes)
+
+
+def _listed(passes: Mapping[str, PassFactory]) -> str:
+    from xdsl.transforms import get_all_passes
+
+    upstream = get_all_passes()
+    own = sorted(name for name in passes if name not in upstream)
+    width = max(map(len, own))
+    lines = [f"  {name:{width}}  {_summary(passes[name]())}".rstrip() for name in own]
+    names = ", ".join(sorted(set(upstream) & set(passes)))
+    wrapped = textwrap.fill(
+        names, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+    )
+    return "\n".join(["passes:", *lines, "", "passes of xDSL:", wrapped])
+
+
+def _summary(kind: type[ModulePass]) -> str:
+    """The first sentence about a pass; a dataclass without any is given its signature by Python."""
+    text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    return "" if text.startswith(f"{kind.__name__}(") else text.split(". ")[0].rstrip(".")
