@@ -142,9 +142,10 @@ class Session:
         from pallasite.tools.pass_options import chosen_passes
 
         o = self.options
+        # Files of passes may bring targets.
+        self.passes = chosen_passes(o, o.target)
         api.target_named(o.target)
         o.check = arguments.checks(o.check)
-        self.passes = chosen_passes(o, o.target)
         arguments.seed(o.seed)
         arguments.limit(o.max_steps, "--max-steps")
         arguments.limit(o.max_memory, "--max-memory")

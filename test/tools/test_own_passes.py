@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, VectorType
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
@@ -22,7 +23,9 @@ from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.dialects import arith
 from pallasite.dialects.kernel import form_of
 from pallasite.lowering.pipelines import LowerToDmaPass, LowerToTilesPass
+from pallasite.lowering.vectors_to_tiles import converter
 from pallasite.passes import plugins
+from pallasite.targets import TARGETS
 from pallasite.tools import tpu_aot, tpu_opt, tpu_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "passes"
@@ -255,6 +258,56 @@ def test_installed_packages_offer_passes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 UNIVERSE = Universe(all_passes={"forms": lambda: Forms})
 ENTRY = EntryPoint("them", f"{__name__}:UNIVERSE", plugins.GROUP)
+
+
+PRODUCTS = """
+pallas.kernel @products grid (i = 2)
+  input %x: tensor<256x128xi32> in vmem block (128, 128) at (i, 0)
+  output %y: tensor<256x128xi32> in vmem block (128, 128) at (i, 0)
+{
+  %a = pallas.load %x[...] : memref<128x128xi32, #tpu.memory_space<vmem>>
+  %four = arith.constant dense<4> : vector<128x128xi32>
+  %three = arith.constant dense<3> : vector<128x128xi32>
+  %b = arith.muli %a, %four : vector<128x128xi32>
+  %c = arith.muli %b, %three : vector<128x128xi32>
+  pallas.store %c, %y[...] : memref<128x128xi32, #tpu.memory_space<vmem>>
+}"""
+
+
+def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).integers(-(2**31), 2**31, (256, 128)).astype(np.int32)
+    module = api.parse(PRODUCTS)
+    monkeypatch.setattr(converter, "_RULES", dict(converter._RULES))  # pyright: ignore
+    spec = spec_from_file_location("shifts", EXAMPLES / "shifts.py")
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(module_from_spec(spec))
+    tiles = api.lower(module, form="tiles", target="v6e")
+    made = [
+        type(op)
+        for op in tiles.walk()
+        if isinstance(op, arith.ShLIOp | arith.MuliOp) and isinstance(op.result.type, VectorType)
+    ]
+    assert made == [arith.ShLIOp, arith.MuliOp]
+    for target in ("v4", "v6e"):
+        (y,) = api.run(module, [x], form="vreg", target=target)
+        np.testing.assert_array_equal(y, x * 12)
+
+
+def test_a_target_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "TARGETS['small'] = replace(TARGETS['v6e'], name='small', scoped_vmem_bytes=2**16)"
+    path = tmp_path / "small.py"
+    path.write_text(
+        "from dataclasses import replace\nfrom pallasite.targets import TARGETS\n" + ONES + small
+    )
+    words = [str(KERNEL), "--load-pass-plugin", str(path), "-p"]
+    try:
+        assert tpu_run.main([*words, "ones", "--target", "small"]) == 1
+        assert "small has 65536 for a kernel" in capsys.readouterr().err
+        assert tpu_opt.main([*words, "lower-to-vregs", "--target", "small"]) == 0
+    finally:
+        TARGETS.pop("small", None)
 
 
 PAGE = (EXAMPLES.parents[1] / "docs" / "extending.md").read_text()
