@@ -88,6 +88,9 @@ def test_environment_switches_a_program_over(tmp_path: Path) -> None:
     assert done.stdout == "v6e 1024.0\nv6e 1024.0\n", done.stderr
     done = python(str(program), "0", PYTHONPATH=str(tmp_path))
     assert "Only interpret mode is supported on CPU" in done.stderr
+    done = python(str(program), "0", PALLASITE_SIMULATE="v9", PYTHONPATH=str(tmp_path))
+    assert "PALLASITE_SIMULATE: error: expected a target of v4" in done.stderr
+    assert "configuration error" not in done.stderr and done.returncode == 1
 
 
 def test_diagnostics_of_a_program(tmp_path: Path) -> None:
@@ -124,7 +127,10 @@ def test_products_of_a_process_are_those_of_a_tpu_unless_it_says_otherwise(tmp_p
 
 def test_usage() -> None:
     assert python("-m", "pallasite.jax").returncode == 2
-    assert python("-m", "pallasite.jax", "--help").stdout.startswith("usage:")
+    told = python("-m", "pallasite.jax", "--help").stdout
+    assert told.startswith("usage:") and "PALLASITE_SIMULATE=TARGET" in told
+    missing = python("-m", "pallasite.jax", "missing.py")
+    assert missing.returncode == 2 and missing.stderr.startswith("error: cannot read missing.py")
 
 
 def test_environment_switches_pytest_over(tmp_path: Path) -> None:

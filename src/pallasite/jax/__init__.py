@@ -3,7 +3,7 @@
 ```python
 with pallasite.jax.simulate(target="v5e"):
     y = f(x)                        # every pl.pallas_call, pl.kernel, pl.core_map inside
-module = pallasite.jax.trace(f, x)  # the kernel as JAX hands it to the TPU compiler
+module = pallasite.jax.trace(f, x)  # the kernel in form `pallas`, traced from its jaxpr
 ```
 """
 

@@ -13,6 +13,11 @@ import sys
 from pallasite.diagnostics import Diagnostic
 
 USAGE = "usage: python -m pallasite.jax (PROGRAM | -m MODULE) [ARGUMENTS]"
+HELP = f"""{USAGE}
+
+Runs a JAX program whose Pallas kernels are executed on the modelled TPU.
+PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS]] in the environment says on which one: v6e, v6e:vreg,
+v6e:tiles:cpu (default: v5e)."""
 
 
 def main(arguments: list[str]) -> int:
@@ -20,8 +25,11 @@ def main(arguments: list[str]) -> int:
     module = arguments[:1] == ["-m"]
     rest = arguments[1:] if module else arguments
     if not rest or rest[0] in ("-h", "--help"):
-        print(USAGE, file=sys.stderr if not rest else sys.stdout)
+        print(USAGE if not rest else HELP, file=sys.stderr if not rest else sys.stdout)
         return 0 if rest else 2
+    if not module and not os.path.exists(rest[0]):
+        print(f"error: cannot read {rest[0]}: No such file or directory", file=sys.stderr)
+        return 2
     try:
         from pallasite.jax.environment import simulate_from_environment
 

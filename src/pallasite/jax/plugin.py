@@ -6,9 +6,19 @@ That is how `PALLASITE_SIMULATE` reaches a program that knows nothing of Pallasi
 
 from __future__ import annotations
 
-from pallasite.jax.environment import simulate_from_environment
+import sys
+
+from pallasite.diagnostics import Diagnostic
+from pallasite.jax.environment import VARIABLE, simulate_from_environment
 
 
 def initialize() -> None:
-    """Switches the process over if `PALLASITE_SIMULATE` is set; called by JAX, once."""
-    simulate_from_environment()
+    """Switches the process over if `PALLASITE_SIMULATE` is set; called by JAX, once.
+
+    JAX shows exceptions of its plugins and goes on, so what the variable says wrongly is told in a
+    line.
+    """
+    try:
+        simulate_from_environment()
+    except Diagnostic as error:
+        print(f"{VARIABLE}: {error}; nothing is simulated", file=sys.stderr)
