@@ -93,7 +93,7 @@ class _Reader:
             )
             error.notes.append(Note("version 0 holds Mosaic kernels; give other modules as text"))
             raise error
-        self.producer = cursor.text("the producer")
+        cursor.text("the producer")
         sections = _sections(cursor)
         strings = _strings(sections[Section.STRING])
         dialects, self._names = _dialects(sections[Section.DIALECT], strings)

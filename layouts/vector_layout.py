@@ -203,39 +203,6 @@ class VectorLayout:
                 index[self.lane_dim] = number
         return index, valid
 
-    def generalizes(self, other: VectorLayout, shape: Sequence[int]) -> bool:
-        """Wherever `other` may store an element, `self` stores the same element there too.
-
-        Both must also number their registers alike, so that one grid serves as the other
-        (spec/vreg_lowering.md section 1.5).
-        """
-        if self == other:
-            return True
-        if self.bits != other.bits or self.grid_shape(shape) != other.grid_shape(shape):
-            return False
-        mine, theirs = self.extents(shape), other.extents(shape)
-        if self._roles(shape) != other._roles(shape):
-            return False
-        same_row = self.row is None or (self.row == other.row and mine[0] == theirs[0])
-        same_column = self.column is None or (self.column == other.column and mine[1] == theirs[1])
-        if self.tile_rows == other.tile_rows or (self.row is None and self.column is None):
-            return same_row and same_column
-        # Different tiles: equal only for data inside the first tile of both.
-        if self.row is None or other.row is None or self.column is None or other.column is None:
-            return False
-        inside = (
-            self.row + mine[0] <= min(self.tile_rows, other.tile_rows)
-            and self.column + mine[1] <= LANES
-        )
-        return same_row and same_column and inside
-
-    def _roles(self, shape: Sequence[int]) -> tuple[int | None, int | None]:
-        """The dimensions on sublanes and lanes, leaving out those of extent 1."""
-        return (
-            self.sublane_dim if self.extents(shape)[0] > 1 else None,
-            self.lane_dim if self.extents(shape)[1] > 1 else None,
-        )
-
     def __str__(self) -> str:
         def place(dim: int | None, offset: int | None) -> str:
             return f"d{'-' if dim is None else dim}@{'*' if offset is None else offset}"

@@ -5,8 +5,7 @@ Element types are named as MLIR spells them (`f32`, `bf16`, `i8`, `f8E5M2`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -82,12 +81,9 @@ class Target:
     """Element widths that the compiler gathers along lanes."""
     sublane_gather_bits: frozenset[int] = frozenset({32})
     """Element widths that the compiler gathers along sublanes."""
-    two_source_shuffle: bool = False
-    """A sublane shuffle of two registers is one instruction."""
     strided_rotate_bits: frozenset[int] = frozenset()
     """Element widths of which the cross-lane unit rotates each row by another amount."""
     stochastic_round: bool = False
-    shuffled_store: bool = False
     dma_signals_regular: bool = False
     """A transfer may signal a regular semaphore, by one, instead of counting its bytes."""
     interleaved_pack_bits: int = 16
@@ -123,7 +119,6 @@ class Target:
     memory_banks: int = 32
     """Consecutive rows of 128 words that VMEM accesses at once, if they are eight. Rows at a
     distance that leaves them fewer banks take several accesses: so grows the compiler's code."""
-    unit_latency: dict[str, int] = field(default_factory=dict[str, int], hash=False, compare=False)
 
     @property
     def spatial(self) -> bool:
@@ -180,7 +175,7 @@ _V5E = Target(
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
-    stochastic_round=True, shuffled_store=True,
+    stochastic_round=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
     bf16_ops_per_second=197e12, int8_ops=394e12,
@@ -193,7 +188,7 @@ _V5P = Target(
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
-    stochastic_round=True, shuffled_store=True,
+    stochastic_round=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
@@ -207,8 +202,8 @@ _V6E = Target(
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
-    two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
-    stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
+    strided_rotate_bits=frozenset({8, 16, 32}),
+    stochastic_round=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V6_CASTS),
     unconverted=frozenset({"f4E2M1FN"}),
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
@@ -225,8 +220,8 @@ _V7X = Target(
     widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
-    two_source_shuffle=True, strided_rotate_bits=frozenset({8, 16, 32}),
-    stochastic_round=True, shuffled_store=True, dma_signals_regular=True,
+    strided_rotate_bits=frozenset({8, 16, 32}),
+    stochastic_round=True, dma_signals_regular=True,
     transpose_bits=frozenset({8, 16, 32}), direct_casts=frozenset(_V7_CASTS),
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
@@ -235,7 +230,6 @@ _V7X = Target(
     unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
 )  # fmt: skip
 
-TargetName = Literal["v4", "v5e", "v5p", "v6e", "v7x"]
 TARGETS: dict[str, Target] = {t.name: t for t in (_V4, _V5E, _V5P, _V6E, _V7X)}
 
 

@@ -15,7 +15,7 @@ from pallasite.dialects import arith
 from pallasite.dialects.types import splat
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer
 
-FALSE, OEQ, ORD, UNO, TRUE = 0, 1, 7, 14, 15
+FALSE, ORD, UNO, TRUE = 0, 7, 14, 15
 OPPOSITES = {8: 6, 9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
 """ueq, ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not."""
 

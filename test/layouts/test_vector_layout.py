@@ -79,19 +79,6 @@ def test_elements_inverts_locate(case: tuple[tuple[int, ...], VectorLayout]):
         np.testing.assert_array_equal(number, expected)
 
 
-def test_generalizes():
-    shape = (16, 1)
-    native = VectorLayout.native(2, 32)
-    column = VectorLayout.native(2, 32, 0, None)
-    assert column.generalizes(native, shape)
-    assert not native.generalizes(column, shape)
-    assert VectorLayout.replicated(2, 32).generalizes(native, (1, 1))
-    assert not VectorLayout.native(2, 32, 1).generalizes(native, shape)
-    small = VectorLayout(32, 0, 1, tile_rows=4)
-    assert small.generalizes(native, (4, 128))
-    assert not small.generalizes(native, (8, 128))
-
-
 def test_wrong_layouts_are_refused():
     with pytest.raises(UsageError, match=r"row offset must be in \[0, 8\), got 8"):
         VectorLayout.native(2, 32, 8)
