@@ -21,7 +21,7 @@ from pallasite.frontend.scan import Tokens
 from pallasite.frontend.text import read_text
 from pallasite.frontend.versions import is_serialized, upgrade
 
-__all__ = ["read"]
+__all__ = ["is_kernel_text", "read"]
 
 _STABLE_OPERATION = re.compile(r'"stable_mosaic\.\w+\.\w+"\(')
 _KINDS = (
@@ -55,6 +55,11 @@ def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
         raise
     set_call(module, description)
     return module
+
+
+def is_kernel_text(data: bytes, name: str = "<input>") -> bool:
+    """Whether `data` is MLIR text of a kernel, and neither bytecode nor a program with calls."""
+    return not is_bytecode(data) and _find_calls(_decode(data, name), name) is None
 
 
 def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:

@@ -157,10 +157,11 @@ class TpuOptMain(xDSLOptMain):
 
     def _parse(self, data: bytes) -> ModuleOp:
         from pallasite.dialects.verification import verify
-        from pallasite.frontend import read
+        from pallasite.frontend import is_kernel_text, read
 
         name = input_name(self.args.input_file)
-        if self.args.allow_unregistered_dialect or self.args.no_implicit_module:
+        as_it_is = self.args.allow_unregistered_dialect or self.args.no_implicit_module
+        if as_it_is and is_kernel_text(data, name):
             module = self._parse_text(data, name)
         else:
             module = read(data, name, self.args.call)
@@ -172,11 +173,8 @@ class TpuOptMain(xDSLOptMain):
         """The flags about dialects and modules only mean something for MLIR text."""
         from pallasite.frontend.text import read_text
 
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise ReadError("unknown-format", f"{name} is not UTF-8 text") from error
-        return read_text(text, name, self.ctx, implicit_module=not self.args.no_implicit_module)
+        implicit = not self.args.no_implicit_module
+        return read_text(data.decode(), name, self.ctx, implicit_module=implicit)
 
     def _apply(self, module: ModuleOp) -> None:
         from pallasite.dialects.kernel import set_form

@@ -163,6 +163,17 @@ def test_steps_of_whole_lowerings_are_shown_and_timed(
     assert list(dict.fromkeys(forms)) == ["mosaic", "dma", "tiles"]
 
 
+@pytest.mark.parametrize("flag", ["--allow-unregistered-dialect", "--no-implicit-module"])
+def test_flags_about_text_leave_programs_alone(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = str(EXAMPLES / "add.stablehlo.mlir")
+    assert main([program]) == 0
+    plain = capsys.readouterr().out
+    assert main([program, flag]) == 0
+    assert capsys.readouterr().out == plain
+
+
 def test_help_says_what_our_passes_do(capsys: pytest.CaptureFixture[str]) -> None:
     plugin = str(EXAMPLES / "passes" / "exact_division.py")
     with pytest.raises(SystemExit):
