@@ -7,6 +7,7 @@ user's source line, at a cost that grows with the size of the module and no fast
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
@@ -21,6 +22,8 @@ from pallasite.diagnostics import Note, VerifyError
 from pallasite.dialects.func import CallOp, FuncOp, symbols_in
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
+
+_UNEXPECTED = re.compile(r"Unexpected attribute (?=\S)")
 
 
 def verify(module: ModuleOp) -> None:
@@ -173,8 +176,13 @@ def _culprit(module: ModuleOp) -> Operation | None:
     return None
 
 
+def rule_of(error: Exception) -> str:
+    """What `error` says; of constraints that refuse an attribute, that it is refused."""
+    return _UNEXPECTED.sub("it does not take ", str(error))
+
+
 def _rule(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in rule_of(error).splitlines() if line.strip()]
     if isinstance(error, VerifyException) or type(error) is Exception:
         # Some of upstream's verifiers raise their sentences so.
         return " ".join(lines) or "the operation is not valid"

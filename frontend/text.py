@@ -12,7 +12,10 @@ from pallasite.frontend.text_parser import TextParser
 
 __all__ = ["read_text"]
 
-_CLEARER = {"could not parse entire input": "expected an operation"}
+_CLEARER = {
+    "could not parse entire input": "expected an operation",
+    "in block definition": "expected an operation, or '}' at the end of the region",
+}
 
 
 def read_text(

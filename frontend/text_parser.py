@@ -26,21 +26,23 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerType,
     LocationAttr,
+    ModuleOp,
     NoneAttr,
     RankedStructure,
     StringAttr,
     UnknownLoc,
     UnregisteredOp,
 )
-from xdsl.ir import Attribute, Operation, TypeAttribute
-from xdsl.parser import Parser
+from xdsl.ir import Attribute, AttributeInvT, Operation, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.attribute_parser import AttrParser
-from xdsl.utils.exceptions import VerifyException
-from xdsl.utils.lexer import Input
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from pallasite.diagnostics import ReadError, SourceLocation, VerifyError
 from pallasite.dialects.types import Dense, compact
+from pallasite.dialects.verification import rule_of
 from pallasite.frontend.expansion import TOO_MANY, Expansion
 from pallasite.frontend.text_lexer import TextLexer
 
@@ -50,6 +52,7 @@ STABLE = "stable_mosaic."
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$-]*)[ \t]*=", re.MULTILINE)
 _OPERATION = re.compile(r'(?:%[^="]*=\s*)?"?([A-Za-z_][\w$.]*)')
 _BRACKETS = re.compile(r'->|[<>]|"(?:[^"\\]|\\.)*"|\n')
+_UNDEFINED = "values used but not defined"
 _CONTAINERS = ("vector", "memref", "tensor")
 
 
@@ -82,8 +85,29 @@ class TextParser(Parser):
         self._types: dict[str, TypeAttribute] = {}
         self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
         self._file = StringAttr(name)
+        self._early: dict[str, Span] = {}
+        """Where values are first used whose definitions have not come yet."""
 
     # Operations
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """The module; a name that nothing defines is reported where it is used."""
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError as error:
+            if not error.msg.startswith(_UNDEFINED):
+                raise
+            (name, *_) = self.forward_ssa_references
+            raise ParseError(self._early[name], f"%{name} is used and defined nowhere") from error
+
+    def resolve_operand(
+        self, operand: UnresolvedOperand, type: AttributeInvT
+    ) -> SSAValue[AttributeInvT]:
+        """The value of a name, and where it was first met if it has none yet."""
+        name = operand.operand_name
+        if name not in self.ssa_values and name not in self.forward_ssa_references:
+            self._early[name] = operand.span
+        return super().resolve_operand(operand, type)
 
     def parse_operation(self) -> Operation:
         """An operation; one without a location is located where it stands, as in MLIR."""
@@ -94,7 +118,7 @@ class TextParser(Parser):
             # Raised by a constraint that a custom syntax infers types with; it has no place yet.
             name = _OPERATION.match(self.lexer.input.content, start)
             culprit = f"'{name[1]}': " if name else ""
-            rule = " ".join(str(error).split())
+            rule = " ".join(rule_of(error).split())
             where = self.source_location(start)
             raise VerifyError("invalid-operation", f"{culprit}{rule}", where) from error
         if op.location is UNKNOWN_LOC:

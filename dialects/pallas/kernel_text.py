@@ -69,7 +69,10 @@ def parse_kernel(parser: Parser) -> dict[str, Any]:
     if parser.parse_optional_keyword("params") is not None:
         params = parser.parse_optional_attr_dict()
     attributes = parser.parse_optional_attr_dict_with_keyword()
-    body = parser.parse_region(header.arguments)
+    body = parser.parse_optional_region(header.arguments)
+    if body is None:
+        lines = ", ".join(role.value for role in Role)
+        parser.raise_error(f"expected a line of {lines} or scratch, or the body in braces")
     end_region(body)
     axes = header.axes
     return {

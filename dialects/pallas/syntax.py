@@ -64,6 +64,12 @@ def _parse_axis(parser: Parser, axes: Axes, values: bool) -> None:
     for word in DimensionSemantics:
         if parser.parse_optional_keyword(word.value) is not None:
             axes.semantics.append(word.value)
+            return
+    start = parser.pos
+    if (unknown := parser.parse_optional_identifier()) is not None:
+        known = ", ".join(word.value for word in DimensionSemantics)
+        message = f"expected the semantics of an axis ({known}), got {unknown}"
+        parser.raise_error(message, start, parser.pos)
 
 
 def print_axes(

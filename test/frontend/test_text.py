@@ -150,7 +150,7 @@ def test_locations_nest_range_and_default_to_the_text() -> None:
         ("#a = #b\n#b = #a\n%0 = arith.constant 0 : i32 loc(#a)", ReadError, None),
         ("#a = 1\n#a = 2", ReadError, (2, 1)),
         (DOUBLED, ReadError, (19, 1)),
-        ("%0 = arith.addi %1, %1 : i32", ReadError, None),
+        ("%0 = arith.addi %1, %1 : i32", ReadError, (1, 17)),
         ("%0 = arith.constant " + "9" * 5000 + " : i32", ReadError, None),
         ("%0 = arith.constant 300 : i8", VerifyError, None),
         ("func.func @f(%a: f32) {\n  %0 = arith.addi %a, %a : f32\n}", VerifyError, (2, 3)),
@@ -175,6 +175,30 @@ def test_bad_text_is_refused_with_a_place(
     if place is not None:
         assert (location.line, location.column) == place
     assert "\n" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "func.func @f(%b: i32) {\n  %0 = arith.addi %b, %b : i32\n  func.return\n}\n"
+            "func.func @g(%a: i32) {\n  %0 = arith.addi %a, %b : i32\n  func.return\n}",
+            "k.mlir:6:23: error: %b is used and defined nowhere",
+        ),
+        (
+            "func.func @f(%a: f32) {\n  func.return\n",
+            "k.mlir:3:1: error: expected an operation, or '}' at the end of the region",
+        ),
+        (
+            "func.func @f(%a: f32) {\n  %0 = arith.addi %a, %a : f32\n  func.return\n}",
+            "k.mlir:2:3: error: 'arith.addi': it does not take f32",
+        ),
+    ],
+)
+def test_messages_name_the_culprit(text: str, message: str) -> None:
+    with pytest.raises(Diagnostic) as refused:
+        read_text(text, "k.mlir")
+    assert str(refused.value).startswith(message)
 
 
 def test_use_before_definition_is_refused() -> None:

@@ -280,6 +280,14 @@ pallas.kernel @k grid (4)
 
 // -----
 
+// CHECK: expected a line of prefetch, input, output or scratch, or the body in braces
+pallas.kernel @k grid (4)
+  inptu %x: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
 // CHECK: expected the semantics of every axis or of none
 pallas.kernel @k grid (4 parallel, 2)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
@@ -417,3 +425,11 @@ pallas.kernel @k grid (4)
 ^bb0(%x: memref<8x128xf32, #tpu.memory_space<vmem>>):
   pallas.yield
 }) : () -> ()
+
+// -----
+
+// CHECK: expected the semantics of an axis (parallel, arbitrary, core_parallel, subcore_parallel), got paralel
+pallas.kernel @k grid (4 paralel)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
