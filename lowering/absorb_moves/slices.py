@@ -7,7 +7,7 @@ from typing import cast
 from xdsl.dialects.builtin import (
     VectorType,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, vector
@@ -51,7 +51,10 @@ def _moved(value: SSAValue, box: Box) -> int:
 
 def sliced(value: SSAValue, box: Box) -> SSAValue:
     """`value[box]`, computed in front of what computes `value`."""
-    owner = cast(Operation, value.owner)
+    owner = value.owner
+    if isinstance(owner, Block):
+        # A loop carries it.
+        return _cut(value, box, owner.first_op)
     kind = VectorType(element_type(value.type), box.sizes)
     if isinstance(owner, arith.ConstantOp):
         number = splat_value(owner.value)

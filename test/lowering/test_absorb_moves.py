@@ -188,6 +188,39 @@ CASES = [
         tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<3x10x256xf32>,""",
         "abs(a).reshape(3, 10, 256)",
     ),
+    Case(
+        "part_of_what_a_loop_carries", ["32x128xf32", "8x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<32x128xf32>
+        %l = arith.constant 0 : i32
+        %h = arith.constant 3 : i32
+        %s = arith.constant 1 : i32
+        %r = scf.for %i = %l to %h step %s iter_args(%k = %x) -> (vector<32x128xf32>) : i32 {
+          %y = vector.load %a[%z, %z] : A, vector<32x128xf32>
+          %t = arith.addf %k, %y : vector<32x128xf32>
+          %u = vector.extract_strided_slice %t {offsets = [8, 0], sizes = [8, 128],
+              strides = [1, 1]} : vector<32x128xf32> to vector<8x128xf32>
+          tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<8x128xf32>,
+          %w = arith.addf %y, %y : vector<32x128xf32>
+          scf.yield %w : vector<32x128xf32>
+        }""",
+        "3 * a[8:16]",
+    ),
+    Case(
+        "roll_of_what_a_loop_carries", ["13x128xf32", "13x128xf32"],
+        """%x = vector.load %a[%z, %z] : A, vector<13x128xf32>
+        %l = arith.constant 0 : i32
+        %h = arith.constant 3 : i32
+        %s = arith.constant 1 : i32
+        %n = arith.constant 5 : i32
+        %r = scf.for %i = %l to %h step %s iter_args(%k = %x) -> (vector<13x128xf32>) : i32 {
+          %u = tpu.dynamic_rotate %k by %n dim 0 : vector<13x128xf32>, i32 -> vector<13x128xf32>
+          tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<13x128xf32>,
+          %y = vector.load %a[%z, %z] : A, vector<13x128xf32>
+          %w = arith.addf %y, %y : vector<13x128xf32>
+          scf.yield %w : vector<13x128xf32>
+        }""",
+        "roll(2 * a, 5, 0)",
+    ),
 ]  # fmt: skip
 
 
