@@ -81,9 +81,12 @@ def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
 
 
 def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
-    """Where a reduction has taken rows or lanes, one is put back for all; else rows stay."""
+    """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
+    have one for all; else rows stay."""
     source = op.operands[0]
     old, new = (cast(Vector, v.type).get_shape() for v in (source, op.results[0]))
+    if new[-2:] == (old[-1], 1) and old[-1] > 1:
+        return False, True
     if new == (*old[:-1], 1, *old[-1:]) and _has_lost(source, len(old) - 1, depth):
         return True, False
     if new == (*old, 1) and _has_lost(source, len(old), depth):

@@ -13,6 +13,8 @@ def place(value: str, axis: int = 0) -> str:
     """The place of the largest of `value`, one of those that are made here."""
     kinds = {"row": ROWS, "rows": ROWS, "wide": "vector<4x1x256xf32>", "lanes": COLUMNS}
     kinds |= {"taken": ROWS, "sum": ROWS, "column": COLUMNS, "added": ROWS}
+    kinds |= {"turned": "vector<4x128x1xf32>", "parted": "vector<2x2x8x128xf32>"}
+    kinds["regrouped"] = "vector<8x4x1xf32>"
     kind = kinds.get(value, KIND)
     shape = kind.removeprefix("vector<").removesuffix("xf32>").split("x")
     left = "x".join(size for dim, size in enumerate(shape) if dim != axis)
@@ -34,6 +36,9 @@ def place(value: str, axis: int = 0) -> str:
     %both = arith.mulf %repeated, %iota : {KIND}
     %taken = vector.extract_strided_slice %x
         {{offsets = [0, 0, 0], sizes = [4, 1, 128], strides = [1, 1, 1]}} : {KIND} to {ROWS}
+    %turned = vector.shape_cast %row : {ROWS} to vector<4x128x1xf32>
+    %parted = vector.shape_cast %x : {KIND} to vector<2x2x8x128xf32>
+    %regrouped = vector.shape_cast %column : {COLUMNS} to vector<8x4x1xf32>
     %sum = arith.addf %row, %taken : {ROWS}
     %added = arith.addf %row, %rows : {ROWS}
     %p = tpu.reduce_index %{value} {{axis = {axis} : i32, kind = #tpu.reduction_kind<arg_max>}}
@@ -42,12 +47,16 @@ def place(value: str, axis: int = 0) -> str:
     return kernel(", ".join(f"%{n}: {memref(s + 'xf32')}" for n, s in arguments), body)
 
 
-@pytest.mark.parametrize("value", ["row", "rows", "lanes", "repeated", "iota", "both", "added"])
+@pytest.mark.parametrize(
+    "value", ["row", "rows", "lanes", "repeated", "iota", "both", "added", "turned"]
+)
 def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None:
     beyond(place(value), "index-reduction")
 
 
-@pytest.mark.parametrize("value", ["x", "wide", "column", "mixed", "taken", "sum"])
+@pytest.mark.parametrize(
+    "value", ["x", "wide", "column", "mixed", "taken", "sum", "parted", "regrouped"]
+)
 def test_places_along_leading_dimensions(value: str) -> None:
     check(place(value))
 
