@@ -36,7 +36,7 @@ from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
 from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES
-from pallasite.passes.check_renamed import renamed_by_branches
+from pallasite.passes.check_renamed import renamed_by_branches, repeated_by_branches
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
@@ -167,7 +167,7 @@ _REFERENCE = _merged(
         tpu.DynamicRotateOp: (strided_rotation,),
         tpu.ReduceIndexOp: (index_reduction,),
         scf.ForOp: (carried_flat, signed_counter),
-        scf.IfOp: (carried_flat, renamed_by_branches),
+        scf.IfOp: (carried_flat, renamed_by_branches, repeated_by_branches),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
         tpu.MemrefSliceOp: (slice_rule,),

@@ -1,26 +1,28 @@
-"""Branches that give registers they only rename.
+"""Branches that give registers they only rename, or values that were computed before them.
 
 MLIR makes a selection of what both ways of an `scf.if` know before it, and so does the TPU
 compiler, once vectors are registers: `lax.cond(p, lambda: concatenate([x[8:], x[:8]]), lambda: x)`
 computes nothing, but moves registers. Of whole vectors it takes such selections, of registers it
-does not (asked of libtpu 0.0.51 for v5e, v6e and v7x).
+does not (asked of libtpu 0.0.51 for v5e, v6e and v7x). Nor does it where the selection only shows
+once common subexpressions are gone, as in `w = x + 1; lax.cond(p, lambda: x + 1, lambda: x) + w`.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
-from pallasite.dialects import scf, tpu, vector
+from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_vectors import refusal
+from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
 _COMPUTED = -1
@@ -50,6 +52,55 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
                 "select the values, jnp.where(condition, a, b), or compute something in a branch",
                 "the TPU compiler says: failed to legalize operation 'arith.select'",
             )  # fmt: skip
+
+
+def repeated_by_branches(op: scf.IfOp, target: Target) -> None:
+    """Refuses results that are computed before the branches on both ways, and again inside."""
+    if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
+        return
+    ends = [region.block.last_op for region in op.regions]
+    for number, result in enumerate(op.results):
+        ways = [end.operands[number] for end in ends if end is not None]
+        if not isinstance(result.type, VectorType) or len(ways) < 2:
+            continue
+        # What is not computed again is a selection of whole vectors at once.
+        if not any(_is_inside(way, op) and not _is_constant(way) for way in ways):
+            continue
+        before = [_before(way, op) for way in ways]
+        if None not in before and not equal_values(*cast("list[SSAValue]", before)):
+            raise refusal(
+                op, "repeated-values",
+                f"the branches of {op.name} give {result.type} that are computed before it, too",
+                "what is computed again is taken from before, and the selection that is left of "
+                "the branches has no layout",
+                "use what was computed before in the branch, or select: "
+                "jnp.where(condition, a, b)",
+                "the TPU compiler says: Null layout / non-vector operand in elementwise operation",
+            )  # fmt: skip
+
+
+def _before(value: SSAValue, op: scf.IfOp) -> SSAValue | None:
+    """`value`, or what equals it, in front of `op`; constants may lie anywhere."""
+    if not _is_inside(value, op) or _is_constant(value):
+        return value
+    wanted, place = cast(OpResult, value), cast("Operation | None", op)
+    while place is not None:
+        earlier = place.prev_op
+        while earlier is not None:
+            if type(earlier) is type(wanted.op):
+                found = earlier.results[wanted.index]
+                if equal_values(found, value):
+                    return found
+            earlier = earlier.prev_op
+        place = place.parent_op()
+    return None
+
+
+def _is_constant(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return _is_constant(owner.source)
+    return isinstance(owner, arith.ConstantOp)
 
 
 def _is_judged(value: SSAValue) -> bool:

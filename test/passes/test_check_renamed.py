@@ -93,3 +93,86 @@ def test_taken(case: str, compiler: Any) -> None:
     module, _ = module_of(*TAKEN[case])
     assert accepted(pallasite.lower(module, "mosaic", "v5e"), compiler, layout_passes=True)
     assert accepted(pallasite.lower(module, "vreg", "v5e"), compiler, layout_passes=False)
+
+
+def again(p: Any, x: Any) -> Any:
+    w = x + 1
+    return lax.cond(p, lambda: x + 1, lambda: x) + w
+
+
+def both_again(p: Any, x: Any) -> Any:
+    v, w = x + 1, x * 3
+    return lax.cond(p, lambda: x + 1, lambda: x * 3) + v * w
+
+
+def again_or_constant(p: Any, x: Any) -> Any:
+    w = x + 1
+    return lax.cond(p, lambda: x + 1, lambda: jnp.zeros_like(x)) + w
+
+
+def again_in_a_loop(p: Any, x: Any) -> Any:
+    w = jnp.abs(x * 3)
+    return lax.fori_loop(0, 3, lambda i, c: c + lax.cond(p, lambda: jnp.abs(x * 3), lambda: x), w)
+
+
+def one_of_two(p: Any, x: Any) -> Any:
+    w = x + 1
+    v, u = lax.cond(p, lambda: (x + 1, x * 2), lambda: (x, x * 3))
+    return v + u + w
+
+
+def later(p: Any, x: Any) -> Any:
+    return lax.cond(p, lambda: x + 1, lambda: x) + (x + 1)
+
+
+def the_same(p: Any, x: Any) -> Any:
+    w = x + 1
+    return lax.cond(p, lambda: x + 1, lambda: w) + w
+
+
+def computed_on_one_way(p: Any, x: Any) -> Any:
+    w = x + 1
+    return lax.cond(p, lambda: x + 1, lambda: x * 2) + w
+
+
+def selected(p: Any, x: Any) -> Any:
+    w = x + 1
+    return jnp.where(p, x + 1, x) + w
+
+
+REPEATED = (again, both_again, again_or_constant, again_in_a_loop, one_of_two)
+COMPUTED = (later, the_same, computed_on_one_way, selected)
+
+
+def repeating(function: Any) -> tuple[Any, Any]:
+    def body(way: Any, x: Any, o: Any) -> None:
+        o[...] = function(way[0] > 0, x[...])
+
+    x = jnp.arange(1024, dtype=jnp.int32).reshape(8, 128)
+    smem, vmem = (pl.BlockSpec(memory_space=space) for space in (pltpu.SMEM, pltpu.VMEM))
+    call = pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[smem, vmem]
+    )
+    return trace(call, jnp.array([1]), x, target="v5e"), np.asarray(x)
+
+
+@pytest.mark.parametrize("function", REPEATED)
+def test_values_from_before_are_not_computed_again(function: Any, compiler: Any) -> None:
+    module, x = repeating(function)
+    with pytest.raises(Unsupported) as caught:
+        pallasite.lower(module, "mosaic", "v5e")
+    assert caught.value.code == "repeated-values"
+    for condition in (0, 1):
+        inputs = [np.array([condition], np.int32), x]
+        lowered = pallasite.lower(module, "vreg", "v5e", allow_beyond_reference=True)
+        (result,) = pallasite.run(lowered, inputs, form="vreg", target="v5e")
+        np.testing.assert_array_equal(result, function(bool(condition), jnp.asarray(x)))
+    mosaic = pallasite.lower(module, "mosaic", "v5e", allow_beyond_reference=True)
+    assert not accepted(mosaic, compiler, layout_passes=True)
+
+
+@pytest.mark.parametrize("function", COMPUTED)
+def test_values_that_are_computed_once(function: Any, compiler: Any) -> None:
+    module, _ = repeating(function)
+    assert accepted(pallasite.lower(module, "mosaic", "v5e"), compiler, layout_passes=True)
+    assert accepted(pallasite.lower(module, "vreg", "v5e"), compiler, layout_passes=False)
