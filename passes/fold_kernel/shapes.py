@@ -1,11 +1,13 @@
-"""Changes of shape that change nothing."""
+"""Changes of shape that change nothing, or that constants go through."""
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+import math
+
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu, vector
-from pallasite.passes.fold_kernel.driver import Folder, rule
+from pallasite.passes.fold_kernel.driver import Folder, integer, number, rule
 
 
 @rule(vector.ShapeCastOp)
@@ -48,3 +50,14 @@ def fold_gather_of_one(op: tpu.DynamicGatherOp, f: Folder) -> SSAValue | None:
     if op.source.type == op.result.type:
         return op.source
     return f.emit(vector.BroadcastOp(op.source, op.result.type))
+
+
+@rule(vector.ShapeCastOp, vector.TransposeOp, vector.ExtractStridedSliceOp)
+def fold_shape_of_constant(op: Operation, f: Folder) -> SSAValue | None:
+    """A part of a constant, or a constant in another shape, is a constant."""
+    source = op.operands[0]
+    known = integer(source)
+    known = number(source) if known is None else known
+    if known is None or math.isnan(known):
+        return None
+    return f.constant(op.results[0].type, known)

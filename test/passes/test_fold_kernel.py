@@ -82,6 +82,11 @@ def test_maxima_of_bytes_are_refused() -> None:
         f"%m = scf.if %c -> ({MASK}) {{\n  %t = arith.constant dense<true> : {MASK}\n"
         f"  scf.yield %t : {MASK}\n}} else {{\n  %t = arith.constant dense<true> : {MASK}\n"
         f"  scf.yield %t : {MASK}\n}}\n%r = arith.select %m, %u, %v : {MASK}, {BYTES}",
+        f"%k = arith.constant dense<true> : {MASK}\n"
+        f"%t = vector.shape_cast %k : {MASK} to vector<32x128x1xi1>\n"
+        "%d = arith.extui %t : vector<32x128x1xi1> to vector<32x128x1xi32>\n"
+        f"%e = vector.shape_cast %d : vector<32x128x1xi32> to {WORDS}\n"
+        f"%f = arith.addi %e, %w : {WORDS}\n%r = arith.trunci %f : {WORDS} to {BYTES}",
         f"%r = arith.select %wrong, %u, %u : {MASK}, {BYTES}",
         f"%t = arith.select %p, %u, %bad : {MASK}, {BYTES}\n"
         f"%r = arith.select %p, %t, %v : {MASK}, {BYTES}",
