@@ -31,7 +31,7 @@ from pallasite.passes.check_control import CONTROL_REFERENCE_RULES, CONTROL_RULE
 from pallasite.passes.check_extrema import EXTREMUM_RULES
 from pallasite.passes.check_grid import check_core_axes
 from pallasite.passes.check_index_reductions import index_reduction
-from pallasite.passes.check_loops import signed_counter
+from pallasite.passes.check_loops import loop_to_the_only_step, signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
@@ -166,7 +166,7 @@ _REFERENCE = _merged(
     {
         tpu.DynamicRotateOp: (strided_rotation,),
         tpu.ReduceIndexOp: (index_reduction,),
-        scf.ForOp: (carried_flat, signed_counter),
+        scf.ForOp: (carried_flat, signed_counter, loop_to_the_only_step),
         scf.IfOp: (carried_flat, renamed_by_branches, repeated_by_branches),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),

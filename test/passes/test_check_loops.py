@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .checking import VMEM, beyond, check, kernel, memref
+from .checking import SMEM, VMEM, beyond, check, kernel, memref
 
 
 def loop(first: int, last: str, step: int = 1, used: str = "%i") -> str:
@@ -46,3 +46,34 @@ def test_counters_through_zero(first: int, last: str) -> None:
 )  # fmt: skip
 def test_counters_of_one_sign(first: int, last: str) -> None:
     check(loop(first, last))
+
+
+def counted(last: str, bounds: str = "1", indices: str = "%p: i32") -> str:
+    """A loop from 2 to `last`, in a kernel with a grid."""
+    text = loop(2, f"%two = arith.constant 2 : i32\n{last}")
+    text = text.replace("(%n: i32,", f"({indices}, %n: memref<1xi32, {SMEM}>,")
+    text = text.replace("arith.addi %n, %five", "arith.addi %p, %five")
+    axes = ", ".join("#tpu.dimension_semantics<arbitrary>" for _ in bounds.split(","))
+    windows = f"iteration_bounds = array<i64: {bounds}>, window_params = [{{}}, {{}}]"
+    return text.replace("dimension_semantics = []", f"dimension_semantics = [{axes}], {windows}")
+
+
+def folded(operation: str) -> str:
+    return f"%last = arith.{operation} %p, %two : i32"
+
+
+INDEX = "%zero = arith.constant 0 : i32\n%last = arith.minsi %p, %five : i32"
+TWO = "%p: i32, %q: i32"
+
+
+@pytest.mark.parametrize("last", [INDEX, folded("minsi"), folded("divsi")])
+def test_loops_to_the_index_of_the_only_step(last: str) -> None:
+    beyond(counted(last), "loop-to-only-step")
+    beyond(counted(last, "1, 1", TWO), "loop-to-only-step")
+    check(counted(last, "2"))
+    check(counted(last, "1, 2", TWO))
+
+
+@pytest.mark.parametrize("operation", ["addi", "maxsi", "muli", "andi"])
+def test_loops_that_may_run(operation: str) -> None:
+    check(counted(folded(operation)))
