@@ -14,7 +14,13 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith
 from pallasite.dialects.types import bit_width
-from pallasite.passes.check_vectors import Rule, Vector, constant_or_value, refusal
+from pallasite.passes.check_vectors import (
+    EXTREMUM_AS_FLOATS,
+    Rule,
+    Vector,
+    constant_or_value,
+    refusal,
+)
 from pallasite.targets import Target
 
 _COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
@@ -71,8 +77,7 @@ def _no_extremum(op: Operation, kind: Vector) -> Unsupported:
         f"a choice of the larger or smaller of two vectors of {kind.element_type} is not supported",
         "the compiler makes it a maximum or minimum of that type, also of vectors that are "
         "converted to int32 and back; the vector unit has it for i32 only",
-        "compare as float32, which holds them exactly: "
-        "jnp.maximum(a.astype(jnp.float32), b.astype(jnp.float32)), and convert back",
+        EXTREMUM_AS_FLOATS,
     )  # fmt: skip
 
 

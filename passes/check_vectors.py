@@ -101,6 +101,12 @@ _NARROW_SUMS = (
     "the TPU compiler says: Not implemented: Only vector<i16> and vector<i32> are supported"
 )
 """The compiler's own message, by which programs and searches know it."""
+EXTREMUM_AS_FLOATS = (
+    "compare as float32, which holds them exactly: "
+    "jnp.maximum(a.astype(jnp.float32), b.astype(jnp.float32)), and convert back"
+)
+"""Advice for narrow integers: the compiler takes a maximum of int32 back to their type."""
+_EXTREMA = (arith.MaxSIOp, arith.MaxUIOp, arith.MinSIOp, arith.MinUIOp)
 
 _WIDE_FLOATS = (
     arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp, arith.MaximumfOp, arith.MinimumfOp,
@@ -130,9 +136,16 @@ def _integers(op: Operation, target: Target) -> None:
         op, "narrow-integer",
         f"{op.name} takes vectors of {known}, got {element}" if known
         else f"the vector unit has no {op.name}",
-        "cast the operands to int32 first",
+        _as_words(op),
         *([_NARROW_SUMS] if isinstance(op, _SUMS) else []),
     )  # fmt: skip
+
+
+def _as_words(op: Operation) -> str:
+    """What to write instead of an operation on narrow integers."""
+    if isinstance(op, math.CountTrailingZerosOp):
+        return "count the ones below the last: lax.population_count((x & -x) - 1)"
+    return EXTREMUM_AS_FLOATS if isinstance(op, _EXTREMA) else "cast the operands to int32 first"
 
 
 def constant_or_value(value: SSAValue) -> object:
