@@ -36,7 +36,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
-from pallasite.dialects.locations import first_location, position_of, source_location
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import tiling_of
 
 CALL = "tpu.call"
@@ -270,7 +270,7 @@ def checked_kernel(func: FuncOp) -> Kernel:
     try:
         return describe_kernel(func)
     except ValueError as error:
-        where = position_of(first_location(func))
+        where = source_location(func)
         raise VerifyError("kernel-signature", str(error), where) from error
 
 

@@ -48,7 +48,12 @@ def position_of(location: Attribute) -> SourceLocation | None:
 
 def source_location(op: Operation) -> SourceLocation | None:
     """The file position of `op`, of the nearest operation around it that has one, or else of a
-    neighbour: JAX leaves the position out where it reuses a function it has traced before."""
+    neighbour: JAX leaves the position out where it reuses a function it has traced before. A
+    function is where its first operation is that has a position, unless it has one itself."""
+    if isinstance(op, FuncOp):
+        position = position_of(first_location(op))
+        if position is not None:
+            return position
     current: Operation | None = op
     while current is not None:
         position = position_of(current.location)

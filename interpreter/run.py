@@ -36,7 +36,7 @@ from pallasite.dialects.kernel import (
     functions_of,
     kernel_function,
 )
-from pallasite.dialects.locations import first_location, position_of, source_location
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
@@ -209,7 +209,7 @@ def _run(
         outputs = [b.outputs(call) for b in bound]
     machine.close()
     if "init" in machine.checks and not machine.findings:
-        begins = position_of(first_location(kernel.func))
+        begins = source_location(kernel.func)
         for odd in (d for b in bound for d in b.unwritten(begins)):
             warnings.warn(KernelWarning(odd), stacklevel=3)
     return outputs

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pallasite.diagnostics import Diagnostic, Note
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import Kernel, functions_of
-from pallasite.dialects.locations import first_location, position_of
+from pallasite.dialects.locations import source_location
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
 
@@ -44,7 +44,7 @@ def grid_advice(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
 
 
 def _behind_others(kernel: Kernel) -> Iterator[Diagnostic]:
-    location = position_of(first_location(kernel.func))
+    location = source_location(kernel.func)
     ordered: int | None = None
     for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
         if kind not in _SHARED:
@@ -84,7 +84,7 @@ def _shared_blocks(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
                 "parallel-shared-block",
                 f"grid axis {axis} is {kind}, but all its steps write the same blocks of output "
                 f"{number}",
-                position_of(first_location(kernel.func)),
+                source_location(kernel.func),
                 [
                     Note(
                         "two cores that share the axis (v4, v5p) have each a block of their own: "

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import Kernel, Window, call_of, functions_of
-from pallasite.dialects.locations import first_location, position_of
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_vectors import refusal
@@ -59,7 +59,7 @@ def _check_elements(module: ModuleOp, func: FuncOp) -> None:
             raise Unsupported(
                 "empty-array",
                 f"{what} {number} of the call, {type}, has no elements",
-                position_of(first_location(func)),
+                source_location(func),
                 [
                     Note("XLA lays no tiles over it, which the TPU compiler asks for"),
                     Note("leave it out of the call, or skip the call where it is empty"),

@@ -95,3 +95,23 @@ def test_locations_of_what_jax_lowers_once() -> None:
     }"""  # noqa: E501 (MLIR)
     ops = list(read(text).body.block.ops)
     assert [w.line for op in ops if (w := source_location(op)) is not None] == [10, 7, 3]
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("fault", ["visited again", "outside"])
+def test_faults_of_blocks_have_a_line(fault: str, form: str) -> None:
+    """JAX gives none to the kernel's function."""
+
+    def copies(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    def place(i: Any, j: Any) -> tuple[Any, int]:
+        return (j if fault == "visited again" else 9), 0
+
+    inputs = pl.BlockSpec((8, 128), lambda i, j: (2 * i + j, 0))
+    out = jax.ShapeDtypeStruct((16, 128), jnp.float32)
+    outputs = pl.BlockSpec((8, 128), place)
+    call = pl.pallas_call(copies, out, grid=(2, 2), in_specs=[inputs], out_specs=outputs)
+    with pytest.raises(Diagnostic, match=fault) as caught, pallasite.jax.simulate(form=form):
+        call(jnp.zeros((32, 128)))
+    assert caught.value.location is not None and caught.value.location.file == __file__
