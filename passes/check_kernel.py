@@ -72,16 +72,13 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
     check_index_maps(module)
     # Later forms hold register operations, which their own verifiers check.
-    if form_of(module) not in ("mosaic", "dma"):
-        rules: list[_Rules] = []
-    elif allow_beyond_reference:
-        rules = [_RULES]
-    else:
-        rules = [_RULES, _REFERENCE]
+    logical = form_of(module) in ("mosaic", "dma")
+    as_reference = logical and not allow_beyond_reference
+    rules = [_RULES] * logical + [_REFERENCE] * as_reference
+    if as_reference:
         kernel = describe_kernel(func)
         check_core_axes(kernel, target)
         check_windows(module, kernel)
-        check_columns(func, target)
         check_carried_splats(func)
     for op in func.walk():
         for result in op.results:
@@ -91,6 +88,9 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         for table in rules:
             for rule in table.get(type(op), ()):
                 rule(op, target)
+    if as_reference:
+        # What an operation cannot do anywhere says more than where its operand lies.
+        check_columns(func, target)
 
 
 def _returned(op: ReturnOp, target: Target) -> None:

@@ -134,3 +134,19 @@ def test_a_change_of_shape_and_back_moves_nothing() -> None:
         f"vector.store %d, %o[%c0, %c0] : {memref('16x128xf32')}, vector<16x128xf32>"
     )
     check(kernel(f"%x: {memref('16x128xf32')}, %o: {memref('16x128xf32')}", body), "v4")
+
+
+def test_a_reshape_that_no_chip_of_this_kind_does_comes_first() -> None:
+    """What its result would become says less."""
+    shapes = "vector<16x256x2xf32>", "vector<16x256xf32>"
+    body = (
+        load("a", "x", "16x512xf32")
+        + f"%b = vector.shape_cast %a : vector<16x512xf32> to {shapes[0]}\n"
+        + f"%zero = arith.constant dense<0.0> : {shapes[1]}\n"
+        + f"%s = vector.multi_reduction <add>, %b, %zero [2] : {shapes[0]} to {shapes[1]}\n"
+        + "tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : "
+        + f"{memref('16x256xf32')}, {shapes[1]},"
+    )
+    text = kernel(f"%x: {memref('16x512xf32')}, %o: {memref('16x256xf32')}", body)
+    check(text, "v5e")
+    beyond(text, "reshape", "v4")
