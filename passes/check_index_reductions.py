@@ -1,34 +1,27 @@
-"""Which vectors the TPU compiler finds the place of a maximum or minimum in.
+"""Which vectors the TPU compiler finds maxima and minima of, and their places.
 
-Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x: it crashes where the compared dimension is not one
-of a register's and the vector is kept once for all of a register's rows or lanes. Our own lowering
-has no such vectors, so the refusal yields to `--allow-beyond-reference`.
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x. Of a place it crashes where the compared dimension
+is not one of a register's and the vector is kept once for all of a register's rows or lanes.
+Packed maxima it does not find among rows, or lanes, that are kept once. Our own lowering has no
+such vectors, so the refusals yield to `--allow-beyond-reference`.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from xdsl.dialects.builtin import VectorType
 
-from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
-
-from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import splat_value
-from pallasite.passes.check_carried_splats import keeps_one_row
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import bit_width, element_of, shape_of
+from pallasite.passes import two_values
 from pallasite.passes.check_vectors import refusal
+from pallasite.passes.kept_once import kept_once
 from pallasite.targets import Target
-
-Vector = VectorType[Attribute]
-Once = tuple[bool, bool]
-"""Whether a vector is kept once for all rows of a register, and for all of its lanes."""
-
-_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp)
 
 
 def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
     """Refuses a leading dimension of what is the same in all rows or lanes."""
     rank = len(op.input.type.get_shape())
-    if op.axis.value.data >= rank - 2 or not any(_once(op.input)):
+    if op.axis.value.data >= rank - 2 or not any(kept_once(op.input)):
         return
     raise refusal(
         op, "index-reduction", f"cannot reduce dimension {op.axis.value.data} of {op.input.type} "
@@ -40,70 +33,21 @@ def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
     )  # fmt: skip
 
 
-def _once(value: SSAValue, depth: int = 16) -> Once:
-    """How `value` is kept; what is not known is kept row by row and lane by lane."""
-    op = value.owner
-    if not isinstance(value.type, VectorType):
-        return True, True
-    if not isinstance(op, Operation) or not depth:
-        return False, False
-    shape = cast(Vector, value.type).get_shape()
-    if isinstance(op, arith.ConstantOp):
-        once = splat_value(op.value) is not None
-        return once, once
-    if isinstance(op, tpu.IotaOp):
-        along = [int(d) for d in op.dimensions.get_values()]
-        return len(shape) - 2 not in along, len(shape) - 1 not in along
-    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
-    if isinstance(op, vector.BroadcastOp):
-        return _of_broadcast(op, depth)
-    if isinstance(op, vector.ShapeCastOp):
-        return _of_reshape(op, depth)
-    if isinstance(op, vector.ExtractStridedSliceOp):
-        return _once(op.operands[0], depth - 1)
-    if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
-        found = [_once(operand, depth - 1) for operand in op.operands]
-        return all(rows for rows, _ in found), all(lanes for _, lanes in found)
-    return False, False
-
-
-def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
-    """Dimensions that it repeats are kept once, the others as before."""
-    source = op.operands[0]
-    if not isinstance(source.type, VectorType):
-        return True, True
-    rows, lanes = _once(source, depth - 1)
-    old = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
-    new = cast(Vector, op.results[0].type).get_shape()[-2:]
-    repeated = [size == 1 and wanted > 1 for size, wanted in zip(old, new, strict=True)]
-    return rows or repeated[0], lanes or repeated[1]
-
-
-def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
-    """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
-    have one for all; else rows stay."""
-    source = op.operands[0]
-    old, new = (cast(Vector, v.type).get_shape() for v in (source, op.results[0]))
-    if new[-2:] == (old[-1], 1) and old[-1] > 1:
-        return False, True
-    if new == (*old[:-1], 1, *old[-1:]) and _has_lost(source, len(old) - 1, depth):
-        return True, False
-    if new == (*old, 1) and _has_lost(source, len(old), depth):
-        return False, True
-    if new == (*old, 1, 1) and _has_lost(source, len(old), depth):
-        return True, True
-    return _once(source, depth - 1) if old[-2:] == new[-2:] else (False, False)
-
-
-def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
-    """Whether `value` is computed, element by element, from what a reduction took `dim` from."""
-    op = value.owner
-    if not isinstance(op, Operation) or not depth or not isinstance(value.type, VectorType):
-        return False
-    if isinstance(op, vector.MultiReductionOp):
-        return dim in [int(d) for d in op.reduction_dims.get_values()]
-    if op.dialect_name() not in ("arith", "math"):
-        return False
-    varying = [v for v in op.operands if not all(_once(v, depth - 1))]
-    return bool(varying) and all(_has_lost(v, dim, depth - 1) for v in varying)
+def packed_extremum(op: vector.MultiReductionOp, target: Target) -> None:
+    """Refuses the maximum of half words, where a chip has that, of rows or lanes that are one."""
+    kind = two_values.kind_of(op)
+    native = f"arith.{kind}" in target.bf16_ops and bit_width(element_of(op.source)) == 16
+    if not native or not isinstance(op.results[0].type, VectorType):
+        return
+    shape = shape_of(op.source.type)
+    dims = [int(d) - len(shape) + 2 for d in op.reduction_dims.get_values()]
+    once = kept_once(op.source)
+    if any(d >= 0 and shape[d - 2] > 1 and once[d] for d in dims):
+        raise refusal(
+            op, "reduced-copies", f"cannot reduce {op.source.type} along dimensions in which it is "
+            "the same everywhere",
+            "the TPU compiler keeps such a vector once, and finds no packed maximum or minimum of "
+            "copies",
+            "take one of them, x[:1] or x[:, :1], or reduce x.astype(jnp.float32)",
+            "the TPU compiler says: Non-32-bit reductions over replicated axes",
+        )  # fmt: skip

@@ -30,7 +30,7 @@ from pallasite.passes.check_columns import check_columns
 from pallasite.passes.check_control import CONTROL_REFERENCE_RULES, CONTROL_RULES
 from pallasite.passes.check_extrema import EXTREMUM_RULES
 from pallasite.passes.check_grid import check_core_axes
-from pallasite.passes.check_index_reductions import index_reduction
+from pallasite.passes.check_index_reductions import index_reduction, packed_extremum
 from pallasite.passes.check_loops import loop_to_the_only_step, signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
@@ -166,6 +166,7 @@ _REFERENCE = _merged(
     {
         tpu.DynamicRotateOp: (strided_rotation,),
         tpu.ReduceIndexOp: (index_reduction,),
+        vector.MultiReductionOp: (packed_extremum,),
         scf.ForOp: (carried_flat, signed_counter, loop_to_the_only_step),
         scf.IfOp: (carried_flat, renamed_by_branches, repeated_by_branches),
         vector.ExtractStridedSliceOp: (stride_rule,),

@@ -66,3 +66,44 @@ def test_places_along_rows_and_lanes() -> None:
         check(place(value, 1))
         check(place(value, 2))
     check(place("row", 2))
+
+
+def largest(value: str, dims: str) -> str:
+    """The largest of half words along `dims` of 4x16x128, which are computed or loaded."""
+    shape, whole, row = "4x16x128xbf16", "vector<4x16x128xbf16>", "vector<4x1x128xbf16>"
+    left = "x".join(n for d, n in enumerate(("4", "16", "128")) if str(d) not in dims)
+    body = load("x", "a", shape)
+    for dim in range(3):
+        body += f"""%n{dim} = tpu.iota {{dimensions = array<i32: {dim}>}} : vector<4x16x128xi32>
+        %f{dim} = arith.sitofp %n{dim} : vector<4x16x128xi32> to vector<4x16x128xf32>
+        %iota{dim} = arith.truncf %f{dim} : vector<4x16x128xf32> to {whole}
+        """
+    body += f"""%sum = arith.addf %iota0, %x : {whole}
+    %first = vector.extract_strided_slice %x
+        {{offsets = [0, 0, 0], sizes = [4, 1, 128], strides = [1, 1, 1]}} : {whole} to {row}
+    %row = vector.broadcast %first : {row} to {whole}
+    %low = arith.constant dense<0xFF80> : vector<{left}xbf16>
+    %r = vector.multi_reduction <maximumf>, %{value}, %low {dims}
+        : {whole} to vector<{left}xbf16>"""
+    return kernel(f"%a: {memref(shape)}", body)
+
+
+@pytest.mark.parametrize(
+    ("value", "dims"),
+    [("iota0", "[1]"), ("iota0", "[2]"), ("iota1", "[2]"), ("iota2", "[1]"), ("row", "[1]"),
+     ("iota2", "[0, 1]"), ("iota1", "[1, 2]")],
+)  # fmt: skip
+def test_packed_maxima_of_copies(value: str, dims: str) -> None:
+    for target in ("v6e", "v7x"):
+        beyond(largest(value, dims), "reduced-copies", target)
+    for target in ("v4", "v5e"):
+        check(largest(value, dims), target)
+
+
+@pytest.mark.parametrize(
+    ("value", "dims"),
+    [("x", "[1]"), ("sum", "[1]"), ("iota1", "[1]"), ("iota2", "[2]"), ("iota1", "[0]"),
+     ("row", "[2]")],
+)  # fmt: skip
+def test_packed_maxima(value: str, dims: str) -> None:
+    check(largest(value, dims), "v6e")
