@@ -29,7 +29,7 @@ from pallasite.lowering.vectors_to_tiles.loading import (
     slots,
     sublane_mask,
 )
-from pallasite.lowering.vectors_to_tiles.masks import merge_flat, merge_rows
+from pallasite.lowering.vectors_to_tiles.masks import mask_in_layout, merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
 from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
@@ -100,7 +100,7 @@ def store_grid(
             held = _rather_together(value, other, plan.layout, c)
             plan = plan if held is not None else other
     held = c.in_layout(value, plan.layout) if held is None else held
-    words = c.in_layout(mask, plan.layout) if mask is not None else None
+    words = mask_in_layout(c, mask, plan.layout) if mask is not None else None
     if len(shape_of(value)) == 1:
         _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value))[1], c)
         return

@@ -276,3 +276,20 @@ def test_masks_of_words_for_rows_in_the_second_half_of_registers(
   %m = arith.cmpi slt, %lanes, %n : vector<{words}>
   %r = arith.select %m, %a, %b : vector<{masks}>, vector<{part}>"""
     agree(kernel({"x": held, "y": held, "o": part}, body))
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e", "v7x"])
+@pytest.mark.parametrize("shape", ["16x256", "3x5x250", "40", "300"])
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_masks_of_narrow_values_for_stores_of_words(shape: str, element: str, target: str) -> None:
+    narrow, words = f"{shape}x{element}", f"{shape}xi32"
+    less, three = ("arith.cmpf olt", "3.0") if element == "bf16" else ("arith.cmpi slt", "3")
+    store = f"tpu.vector_store %o_ref[{zeros(words)}]"
+    body = f"""
+  %n = arith.constant dense<{three}> : vector<{narrow}>
+  %z = arith.constant dense<3> : vector<{words}>
+  %m = {less}, %y, %n : vector<{narrow}>
+  {store}, %z {{strides = array<i32>}} : {memref(words)}, vector<{words}>,
+  {store}, %x masked %m {{strides = array<i32>}} : {memref(words)}, vector<{words}>,
+      vector<{shape}xi1>"""
+    agree(kernel({"x": words, "y": narrow, "o": words}, body), target)
