@@ -2,8 +2,8 @@
 
 Where both branches of an `scf.if` yield values from outside of it, the compiler's canonicalization
 makes the result an `arith.select` by the scalar condition, and then has no vectors selected by a
-scalar. It folds before that, so a branch that yields `x * 1.0` or the sum of two constants passes
-on values as well. We select by a mask instead.
+scalar. It folds before that, so a branch that yields `x * 1.0`, `(x + 3) - 3` or the sum of two constants
+passes on values as well. We select by a mask instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import bit_width, splat, vector_of
+from pallasite.dialects.types import bit_width, splat, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.tiles_to_vregs.grids import is_vector
 
@@ -27,6 +27,7 @@ Emit = Callable[[Operation], Operation]
 _WORDS = vector_of(i32, (SUBLANES, LANES))
 _NEVER_EARLY = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Without side effects, but only defined where the branch is taken."""
+_SUMS = (arith.AddiOp, arith.SubiOp)
 _NEW_WITH_ITSELF = (
     arith.AddfOp, arith.AddiOp, arith.DivfOp, arith.MulfOp, arith.MuliOp, arith.SubfOp,
 )  # fmt: skip
@@ -133,7 +134,35 @@ def _passed_on(block: Block) -> set[SSAValue]:
             for v, constant in zip(op.operands, known, strict=True)
         ) and _may_fold(op):
             passed.update(op.results)
+        elif isinstance(op, _SUMS):
+            base, distance = _base(op.result)
+            if not distance and (base in passed or _parent(base) is not block):
+                passed.update(op.results)
     return constants | passed
+
+
+def _base(value: SSAValue) -> tuple[SSAValue, int]:
+    """What integer constants are added to or subtracted from to give `value`, and their sum."""
+    distance, modulus = 0, 1 << bit_width(value.type)
+    while isinstance(value.owner, _SUMS):
+        left, right = value.owner.operands
+        constant = _splat(right)
+        if constant is not None:
+            distance += constant if isinstance(value.owner, arith.AddiOp) else -constant
+            value = left
+        elif isinstance(value.owner, arith.AddiOp) and (constant := _splat(left)) is not None:
+            distance += constant
+            value = right
+        else:
+            break
+    return value, distance % modulus
+
+
+def _splat(value: SSAValue) -> int | None:
+    """The integer that every element of a constant is."""
+    owner = value.owner
+    number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    return None if number is None else int(number)
 
 
 def _parent(value: SSAValue) -> Block | None:

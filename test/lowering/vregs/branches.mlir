@@ -56,3 +56,28 @@ func.func @computing(%x: !ref, %o: !ref, %n: i1) {
   tpu.store %o[%c0, %c0], %s sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>} : !ref, vector<2x1x8x128xf32>,
   func.return
 }
+
+// So does what gives a register from before when its constants are added up.
+// CHECK-LABEL: func.func @cancelling(
+// CHECK-NOT:   scf.yield
+// CHECK:       arith.select
+// CHECK-NEXT:  %[[SECOND:.*]] = arith.select
+// CHECK-NEXT:  tpu.store
+// CHECK-NEXT:  tpu.store %o[{{.*}}], %[[SECOND]]
+!words = memref<16x128xi32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
+func.func @cancelling(%x: !words, %o: !words, %n: i1) {
+  %c0 = arith.constant 0 : index
+  %a = tpu.load %x[%c0, %c0] sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>} : !words, vector<2x1x8x128xi32>
+  %b = tpu.load %o[%c0, %c0] sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>} : !words, vector<2x1x8x128xi32>
+  %s = scf.if %n -> (vector<2x1x8x128xi32>) {
+    %three = arith.constant dense<3> : vector<8x128xi32>
+    %threes = grid.broadcast %three : vector<8x128xi32> -> vector<2x1x8x128xi32>
+    %v = arith.addi %a, %threes : vector<2x1x8x128xi32>
+    %w = arith.subi %v, %threes : vector<2x1x8x128xi32>
+    scf.yield %w : vector<2x1x8x128xi32>
+  } else {
+    scf.yield %b : vector<2x1x8x128xi32>
+  }
+  tpu.store %o[%c0, %c0], %s sublanes [true, true, true, true, true, true, true, true] {grid.steps = array<i64: 8, 128>} : !words, vector<2x1x8x128xi32>,
+  func.return
+}
