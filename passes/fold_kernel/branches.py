@@ -54,7 +54,7 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
         if result.first_use is None:
             continue
         left, right = (end.operands[index] for end in yields if end is not None)
-        if not (_outside(left, op) and _outside(right, op) and _selectable(left, right)):
+        if not (is_outside(left, op) and is_outside(right, op) and _selectable(left, right)):
             kept.append(index)
             continue
         value = left if same(left, right) else f.emit(arith.SelectOp(op.cond, left, right))
@@ -110,14 +110,14 @@ def _within(op: Operation | None, region: Region) -> bool:
     return False
 
 
-def _outside(value: SSAValue, op: Operation) -> bool:
+def is_outside(value: SSAValue, op: Operation) -> bool:
     """Whether `value` is made outside of the regions of `op`; constants move there."""
     owner = value.owner
     if not isinstance(owner, Operation):
         inside = owner.parent_op()
     elif not any(owner.parent_region() is region for region in op.regions):
         inside = owner.parent_op()
-    elif isinstance(owner, vector.BroadcastOp) and not _outside(owner.source, op):
+    elif isinstance(owner, vector.BroadcastOp) and not is_outside(owner.source, op):
         return False
     elif isinstance(owner, vector.BroadcastOp | arith.ConstantOp):
         assert op.parent is not None

@@ -8,17 +8,15 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import scf
 from pallasite.dialects.types import element_of
-from pallasite.passes.fold_kernel.branches import inline
+from pallasite.passes.equal_values import equal_values
+from pallasite.passes.fold_kernel.branches import inline, is_outside
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, width_of
 
 
 @rule(scf.ForOp)
 def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
     """A loop that runs once is its body, one that never runs its initial values."""
-    lower, upper, step = (integer(v) for v in (op.lb, op.ub, op.step))
-    if op.unsigned_cmp is not None:
-        mask = (1 << width_of(element_of(op.lb))) - 1
-        lower, upper, step = (None if v is None else v & mask for v in (lower, upper, step))
+    lower, upper, step = _bounds(op)
     if op.lb is op.ub or (lower is not None and upper is not None and upper <= lower):
         for result, initial in zip(op.results, op.iter_args, strict=True):
             result.replace_all_uses_with(initial)
@@ -31,6 +29,15 @@ def inline_short_loop(op: scf.ForOp, f: Folder) -> bool | None:
     return True
 
 
+def _bounds(op: scf.ForOp) -> tuple[int | None, int | None, int | None]:
+    """First number, end and step of a loop, where they are known."""
+    lower, upper, step = (integer(v) for v in (op.lb, op.ub, op.step))
+    if op.unsigned_cmp is not None:
+        mask = (1 << width_of(element_of(op.lb))) - 1
+        lower, upper, step = (None if v is None else v & mask for v in (lower, upper, step))
+    return lower, upper, step
+
+
 @rule(scf.ForOp)
 def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
     """What a loop passes on as it came is the initial value, inside and behind it.
@@ -41,11 +48,17 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
     if not isinstance(end, scf.YieldOp):
         return None
     arguments = op.body.block.args[1:]
+    lower, upper, _ = _bounds(op)
+    runs = lower is not None and upper is not None and lower < upper
+    for index, argument in enumerate(arguments):
+        # It gives what was there before, whatever it was given.
+        if runs and argument.first_use is None and is_outside(end.operands[index], op):
+            op.results[index].replace_all_uses_with(end.operands[index])
     fixed = {
         index
         for index, (argument, initial) in enumerate(zip(arguments, op.iter_args, strict=True))
         if end.operands[index] is argument
-        or end.operands[index] is initial
+        or equal_values(end.operands[index], initial)
         or (argument.first_use is None and op.results[index].first_use is None)
     }
     if not fixed:
@@ -82,7 +95,8 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
     fixed = {
         index
         for index, (argument, initial) in enumerate(zip(before.args, op.arguments, strict=True))
-        if end.operands[index] in (initial, *_seen_as(argument, condition, after.args))
+        if end.operands[index] in _seen_as(argument, condition, after.args)
+        or equal_values(end.operands[index], initial)
     }
     if not fixed:
         return None

@@ -159,6 +159,34 @@ func.func @carried_unchanged(%n: i32, %p: vector<8x128xi1>, %x: vector<8x128xi32
 }
 
 // The places of the body's arguments are not those of the loop's.
+// A loop that runs gives what was there before it, whatever it was given; what it computes again was.
+// CHECK-LABEL: func.func @carried_from_outside(
+// CHECK:       scf.for %{{.*}} iter_args(%{{.*}} = %x) -> (vector<8x128xi32>) : i32 {
+func.func @carried_from_outside(%p: vector<8x128xi1>, %q: vector<8x128xi1>, %x: vector<8x128xi32>, %y: vector<8x128xi32>) -> (vector<8x128xi32>, vector<8x128xi1>, vector<8x128xi1>) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %r = arith.cmpi slt, %x, %y : vector<8x128xi32>
+  %0, %1, %2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %p, %b = %x, %c = %r) -> (vector<8x128xi1>, vector<8x128xi32>, vector<8x128xi1>) : i32 {
+    %3 = arith.select %c, %b, %y : vector<8x128xi1>, vector<8x128xi32>
+    %4 = arith.cmpi slt, %x, %y : vector<8x128xi32>
+    scf.yield %q, %3, %4 : vector<8x128xi1>, vector<8x128xi32>, vector<8x128xi1>
+  }
+  // CHECK: func.return %{{.*}}, %q, %r
+  func.return %1, %0, %2 : vector<8x128xi32>, vector<8x128xi1>, vector<8x128xi1>
+}
+
+// CHECK-LABEL: func.func @carried_if_it_does_not_run(
+// CHECK:       iter_args(%{{.*}} = %p) -> (vector<8x128xi1>)
+func.func @carried_if_it_does_not_run(%n: i32, %p: vector<8x128xi1>, %q: vector<8x128xi1>) -> vector<8x128xi1> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %0 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %p) -> (vector<8x128xi1>) : i32 {
+    scf.yield %q : vector<8x128xi1>
+  }
+  func.return %0 : vector<8x128xi1>
+}
+
 // CHECK-LABEL: func.func @carried_by_while(
 // CHECK:       scf.while ([[A:%.*]] = %x) : (vector<8x128xi32>) -> (i32, vector<8x128xi32>) {
 // CHECK-NEXT:    memref.load
