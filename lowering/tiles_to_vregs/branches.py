@@ -2,8 +2,8 @@
 
 Where both branches of an `scf.if` yield values from outside of it, the compiler's canonicalization
 makes the result an `arith.select` by the scalar condition, and then has no vectors selected by a
-scalar. It folds before that, so a branch that yields `x * 1.0`, `(x + 3) - 3` or the sum of two constants
-passes on values as well. We select by a mask instead.
+scalar. It folds before that, so a branch that yields `x * 1.0`, `(x + 3) - 3` or the sum of two
+constants passes on values as well. We select by a mask instead.
 """
 
 from __future__ import annotations
