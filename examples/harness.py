@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import pallasite.jax
+from pallasite.targets import TARGETS
 
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 
@@ -23,7 +24,7 @@ FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 def arguments() -> argparse.Namespace:
     """Target and forms of the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--target", default=None, help="the modelled TPU")
+    parser.add_argument("--target", choices=tuple(TARGETS), help="the modelled TPU")
     parser.add_argument("--form", action="append", choices=FORMS, help="may be repeated")
     return parser.parse_args()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Unsupported
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation, Unsupported
 from pallasite.dialects.tpu import DMASemaphoreType
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
@@ -28,7 +28,7 @@ from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
-from pallasite.targets import Target
+from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Clock
@@ -226,10 +226,12 @@ class Core:
         home = self.device if device is None else machine.device(device, at)
         index = self.index if core is None else core
         if not 0 <= index < len(home.cores):
+            several = [t.name for t in TARGETS.values() if t.cores > 1]
             raise ExecutionError(
                 "no-such-core",
                 f"core id {index} on device {home.index}, which has {len(home.cores)} cores",
                 at,
+                [Note(f"a kernel may have two cores on {' and '.join(several)}")],
             )
         return home.cores[index]
 

@@ -209,6 +209,7 @@ def test_one_core_has_nobody_to_talk_to() -> None:
     with pytest.raises(Diagnostic) as caught:
         swap(HANDSHAKE + SWAP, target="v5e", form="mosaic")
     assert caught.value.code == "no-such-core"
+    assert "two cores on v4 and v5p" in str(caught.value)
 
 
 @pytest.mark.parametrize("form", ["mosaic", "dma"])
