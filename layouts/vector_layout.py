@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Unsupported, UsageError
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 
 Indices = NDArray[np.signedinteger[Any]]
@@ -46,7 +46,8 @@ class VectorLayout:
 
     def __post_init__(self) -> None:
         if self.bits not in (1, 2, 4, 8, 16, 32):
-            raise UsageError("layout-bits", f"element bits must be 2, 4, .. 32, got {self.bits}")
+            message = f"registers hold elements of 1, 2, 4, 8, 16 or 32 bits, got {self.bits}"
+            raise Unsupported("layout-bits", message)
         if self.tile_rows == 0:
             object.__setattr__(self, "tile_rows", self.native_rows)
         if self.native_rows % self.tile_rows:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Unsupported, UsageError
 from pallasite.layouts.vector_layout import VectorLayout
 
 
@@ -82,5 +82,7 @@ def test_elements_inverts_locate(case: tuple[tuple[int, ...], VectorLayout]):
 def test_wrong_layouts_are_refused():
     with pytest.raises(UsageError, match=r"row offset must be in \[0, 8\), got 8"):
         VectorLayout.native(2, 32, 8)
+    with pytest.raises(Unsupported, match="1, 2, 4, 8, 16 or 32 bits, got 64"):
+        VectorLayout.native(2, 64)
     with pytest.raises(UsageError, match="tile rows must divide 16, got 3"):
         VectorLayout(16, 0, 1, tile_rows=3)
