@@ -100,6 +100,8 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
             continue
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
         available = getattr(target, f"{space}_bytes")
+        whole = not kernel.grid and any(memory_space(o.type) == space for o in kernel.operands)
+        smaller = "call it with a grid and blocks of its arrays" if whole else "use smaller blocks"
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
             if limit < total <= available
@@ -113,7 +115,7 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
             [
                 *(buffer.note for buffer in largest),
                 Note(f"the TPU compiler says: Ran out of memory in memory space {space}"),
-                Note(f"use smaller blocks{raised}"),
+                Note(f"{smaller}{raised}"),
             ],
         )  # fmt: skip
 

@@ -24,12 +24,8 @@ from pallasite.frontend.jaxprs.internals import (
 )
 from pallasite.frontend.jaxprs.tracer import Equation, Key, Known, Result, Tracer, Value, rule
 
-_WHERE = {
-    "any": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
-    "hbm": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
-    "host": "copy it to VMEM first: pltpu.sync_copy or pltpu.make_async_copy",
-    "semaphore_mem": "use pl.semaphore_read, pl.semaphore_signal and pl.semaphore_wait",
-}
+_COPIES = "pltpu.sync_copy or pltpu.make_async_copy"
+_COUNTS = "use pl.semaphore_read, pl.semaphore_signal and pl.semaphore_wait"
 
 
 @rule(state_primitives.get_p)
@@ -54,7 +50,7 @@ def _load(
     e: Equation, ref: SSAValue, transforms: Sequence[Any], aval: Any, mask: SSAValue | None
 ) -> Result:
     ref, entries = indexed(e.tracer, ref, transforms)
-    space = _check_memory(e, ref)
+    space = _check_memory(e, ref, f"copy it to VMEM first: {_COPIES}")
     dtype, shape = e.output.dtype, e.output.shape
     if types.is_key(dtype):
         return _load_key(e, ref, entries, space)
@@ -135,7 +131,7 @@ def _store(
     mask: SSAValue | None,
 ) -> Result:
     ref, entries = indexed(e.tracer, ref, transforms)
-    space = _check_memory(e, ref)
+    space = _check_memory(e, ref, f"store to a buffer in VMEM and copy that: {_COPIES}")
     if space == "smem" and aval.shape:
         raise e.unsupported(
             f"SMEM holds scalars, the stored value is of shape {aval.shape}",
@@ -172,12 +168,13 @@ def _scalar_stores(shape: Sequence[int]) -> list[str]:
     return notes
 
 
-def _check_memory(e: Equation, ref: SSAValue) -> str:
+def _check_memory(e: Equation, ref: SSAValue, advice: str) -> str:
+    """The memory of `ref`, if a core loads and stores there; `advice` is for all but semaphores."""
     space = memory_space(ref.type) or "any"
     if space not in ("vmem", "smem"):
         raise e.unsupported(
             f"only VMEM and SMEM are loaded from and stored to, the ref is in {space.upper()}",
-            _WHERE.get(space, "keep the array in VMEM"),
+            _COUNTS if space == "semaphore_mem" else advice,
             code="load-from-hbm",
         )
     return space

@@ -361,7 +361,10 @@ def test_types_without_meaning() -> None:
 
 def test_memories_without_access() -> None:
     specs = {"in_specs": [pl.BlockSpec(memory_space=pl.ANY)]}
-    assert refused(blocked(**specs), X).code == "load-from-hbm"
+    error = refused(blocked(**specs), X)
+    assert error.code == "load-from-hbm" and "copy it to VMEM first" in error.notes[0].message
+    error = refused(blocked(out_specs=pl.BlockSpec(memory_space=pl.ANY)), X)
+    assert error.code == "load-from-hbm" and "store to a buffer" in error.notes[0].message
     specs = {"in_specs": [pl.BlockSpec(memory_space=pltpu.SMEM)]}
     assert refused(blocked(**specs), X).code == "vector-in-smem"
 

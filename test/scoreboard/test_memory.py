@@ -123,7 +123,9 @@ def test_what_takes_the_memory() -> None:
             f"{side} window allocation for operator {side} 0. The window shape is f32[4096,1024], "
             "while the full shape is f32[8192,1024]. This allocation has 2 buffering levels."
         ) in text
-    assert "Ran out of memory in memory space vmem" in text
+    assert "Ran out of memory in memory space vmem" in text and "use smaller blocks" in text
+    text = refusal(call(copy, S(8192, 1024)), ramp(8192, 1024))
+    assert "call it with a grid and blocks of its arrays" in text
 
 
 @feature("M12")
