@@ -342,15 +342,16 @@ def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute
 
 
 def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
-    inputs = arguments.array_list(inputs, "inputs")
-    if len(inputs) != len(call.operands):
-        raise UsageError(
-            "input-count", f"expected {len(call.operands)} inputs, got {len(inputs)}",
-            notes=[Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))],
-        )  # fmt: skip
+    listed = arguments.array_list(inputs, "inputs")
+    if len(listed) != len(call.operands):
+        notes = [Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))]
+        if hasattr(inputs, "dtype"):
+            notes.append(Note("an array is no list of inputs: write [x]"))
+        count = f"expected {len(call.operands)} inputs, got {len(listed)}"
+        raise UsageError("input-count", count, notes=notes)
     return [
         arrays.checked(array, type, f"input {position}")
-        for position, (array, type) in enumerate(zip(inputs, call.operands, strict=True))
+        for position, (array, type) in enumerate(zip(listed, call.operands, strict=True))
     ]
 
 

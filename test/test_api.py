@@ -127,6 +127,25 @@ def test_wrong_inputs_say_what_was_expected() -> None:
             module, [good, good[:8]])  # fmt: skip
     refused(UsageError, "got int32", module, [good, good.astype(np.int32)])
     refused(UsageError, "got float64", module, [good, good.astype(np.float64)])
+    with pytest.raises(UsageError, match="expected 2 inputs, got 16") as caught:
+        pallasite.run(module, good)
+    assert caught.value.notes[-1].message == "an array is no list of inputs: write [x]"
+
+
+def test_what_a_module_records_is_not_said_again() -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    x = np.zeros((16, 128), np.float32)
+    refused(UsageError, "do not record them", module, [x, x], aliases={0: 0})
+    kernel = """
+        pallas.kernel @k
+          input %x: tensor<16x128xf32> in vmem
+          output %o: tensor<16x128xf32> in vmem
+        {
+          %v = pallas.load %x[...] : memref<16x128xf32, #tpu.memory_space<vmem>>
+          pallas.store %v, %o[...] : memref<16x128xf32, #tpu.memory_space<vmem>>
+        }"""
+    for said in ({"aliases": {0: 0}}, {"results": [((16, 128), "float32")]}):
+        refused(UsageError, "do not record them", pallasite.parse(kernel), [x], **said)
 
 
 X = np.zeros((16, 256), np.float32)

@@ -197,9 +197,12 @@ def with_call(
     from pallasite.dialects.kernel import call_of, set_call
     from pallasite.interpreter.run import call_for, find_kernel
 
-    if results is None and call_of(module) is not None:
-        return module
-    if form_of(module) == "pallas":
+    pallas = form_of(module) == "pallas"
+    if pallas or (results is None and call_of(module) is not None):
+        if aliases is not None or results is not None:
+            how = "its kernel says them" if pallas else "give results, too, for another call"
+            message = "results and aliases are for modules that do not record them"
+            raise UsageError("recorded-call", message, notes=[Note(how)])
         return module
     call = call_for(find_kernel(module), inputs, results, aliases)
     described = module.clone()
