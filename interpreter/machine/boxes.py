@@ -86,6 +86,18 @@ def offset_of(digits: Digits, coordinate: int) -> int:
     return total + coordinate * digits[0][1]
 
 
+def place(
+    digits: Sequence[Digits], starts: Sequence[int], shape: Sequence[int], index: Sequence[int]
+) -> int | None:
+    """The element offset of an index of the box of `shape` at `starts`; None if it is outside."""
+    total = 0
+    for dim, start, extent, i in zip(digits, starts, shape, index, strict=True):
+        if not 0 <= i < extent:
+            return None
+        total += offset_of(dim, start + i)
+    return total
+
+
 def offsets_of(digits: Digits, coordinates: NDArray[np.int64]) -> NDArray[np.int64]:
     """`offset_of` for an array of coordinates."""
     total = np.zeros_like(coordinates)

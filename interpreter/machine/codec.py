@@ -62,6 +62,8 @@ class Codec:
         self.storage = np.dtype(storage)
         self.mark = np.dtype(_UNSIGNED.get(bits, np.uint8))
         """How the shadow of an element is read: none of its bits is set before it is written."""
+        self.integral = self.storage.kind == "i" and self.storage == self.carrier
+        """Whether what memory holds is the carrier, and its item the scalar carrier."""
 
     def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
         """Fills `out` (of the piece's shape) with what memory holds."""
@@ -93,6 +95,12 @@ class Codec:
             target[...] = array
 
         return write
+
+    def item(self, memory: Bytes, offset: int) -> Any:
+        """The element at an element offset as Python has it."""
+        if self.integral:
+            return memory.view(self.storage)[offset].item()
+        return self.take(memory, np.array([offset])).item()
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         """The elements at arbitrary element offsets."""

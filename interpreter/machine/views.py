@@ -9,6 +9,7 @@ touching memory. Logical accesses must stay within the ref's shape; register acc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import add
 from typing import Any
 
@@ -95,8 +96,9 @@ class Ref:
 
     def _kept(self, key: Any, other: Ref) -> Ref:
         """Remembers a view for the next time: kernels take the same few slots again and again."""
-        if len(self._views) < MOST_VIEWS:
-            self._views[key] = other
+        if len(self._views) >= MOST_VIEWS:
+            del self._views[next(iter(self._views))]
+        self._views[key] = other
         return other
 
     @staticmethod
@@ -111,10 +113,8 @@ class Ref:
 
     def offset(self, index: Sequence[int]) -> int:
         """The element offset of `index` from the start of the buffer."""
-        total = self.base
-        for digits, start, i in zip(self.digits, self.starts, index, strict=True):
-            total += boxes.offset_of(digits, start + i)
-        return total
+        places = zip(self.digits, self.starts, index, strict=True)
+        return self.base + sum(boxes.offset_of(digits, start + i) for digits, start, i in places)
 
     @property
     def address(self) -> int:
@@ -127,10 +127,7 @@ class Ref:
     @property
     def byte_count(self) -> int:
         """Bytes of the logical elements, which is what a DMA of this ref counts."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return -(-count * self.codec.bits // 8)
+        return -(-prod(self.shape) * self.codec.bits // 8)
 
     def on(self, memory: Memory, at: SourceLocation | None = None) -> Ref:
         """The same ref in another core's memory: the allocation at the same address there."""
@@ -160,12 +157,12 @@ class Ref:
         """The box of `sizes` at `starts`. It may end in the padding of the last tile; one without
         elements may be anywhere, as kernels compute where nothing is copied, and one that is only
         `counted`, not accessed, may end anywhere."""
-        if 0 in sizes:
-            starts = (0,) * len(sizes)
         key = tuple(starts), tuple(sizes)
         known = self._views.get(key)
         if known is not None:
             return known
+        if 0 in sizes:
+            starts = (0,) * len(sizes)
         beyond = False
         for d, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if 0 <= start and size >= 0 and start + size <= self.shape[d]:
@@ -325,15 +322,26 @@ class Ref:
 
     def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
         """One element as a scalar carrier."""
-        element = self.load(index, (1,) * len(self.shape), None, at)
-        return values.scalar(self.element, element.item())
+        offset = self._place("load", index, at)
+        item = self.codec.item(self.buffer.bytes, offset)
+        return item if self.codec.integral else values.scalar(self.element, item)
 
     def store_scalar(
         self, index: Sequence[int], value: Any, at: SourceLocation | None = None
     ) -> None:
         """Writes one element."""
-        array = np.full((1,) * len(self.shape), value, self.codec.carrier)
-        self.store(index, array, at=at)
+        if type(value) is int and self.codec.integral and self.buffer.shadow is None:
+            offset = self._place("store", index, at)
+            self.buffer.bytes.view(self.codec.storage)[offset] = value
+            return
+        self.store(index, np.full((1,) * len(self.shape), value, self.codec.carrier), at=at)
+
+    def _place(self, what: str, index: Sequence[int], at: SourceLocation | None) -> int:
+        self.alive(at)
+        place = boxes.place(self.digits, self.starts, self.shape, index)
+        if place is None:
+            raise outside(self, what, index, (1,) * len(self.shape), None, at)
+        return self.base + place
 
     def element_offsets(
         self, coordinates: Sequence[NDArray[np.int64]], at: SourceLocation | None = None
