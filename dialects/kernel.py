@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -38,6 +39,7 @@ from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import tiling_of
+from pallasite.dialects.walking import operations
 
 CALL = "tpu.call"
 FORM = "tpu.form"
@@ -153,18 +155,22 @@ def form_of(module: ModuleOp) -> str:
     recorded = module.attributes.get(FORM)
     if isinstance(recorded, StringAttr):
         return recorded.data
-    for op in module.walk():
-        if op.name == "pallas.kernel":
+    for op in operations(module):
+        name = op.name
+        if name == "pallas.kernel":
             return "pallas"
-        if op.dialect_name() == "grid":
+        if name.startswith("grid."):
             return "tiles"
-        if op.name in ("tpu.load", "tpu.store", "tpu.roll_vectors", "tpu.unroll_vectors"):
+        if name in _REGISTER_OPERATIONS:
             return "vreg"
     # Kernels without vectors look alike in all forms but for the layouts of their arguments.
     kernel = kernel_function(module)
-    if kernel is not None and any("#tpu.tiled" in str(t) for t in kernel.function_type.inputs):
+    if kernel is not None and any(tiling_of(t) is not None for t in kernel.function_type.inputs):
         return "vreg"
     return "mosaic"
+
+
+_REGISTER_OPERATIONS = ("tpu.load", "tpu.store", "tpu.roll_vectors", "tpu.unroll_vectors")
 
 
 def set_form(module: ModuleOp, form: str) -> None:
@@ -235,12 +241,17 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     for func in functions:
         core = func.attributes.get("tpu.core_type")
-        if core is not None and "<tc>" in str(core):
+        if core is not None and _is_tensor_core(core):
             return func
     for func in functions:
         if func.sym_name.data == "main":
             return func
     return None
+
+
+@lru_cache(maxsize=64)
+def _is_tensor_core(core: Attribute) -> bool:
+    return "<tc>" in str(core)
 
 
 MOST_STEPS = (1 << 31) - 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from xdsl.ir import Operation, SSAValue
 
@@ -13,6 +13,7 @@ from pallasite.dialects.types import shape_of
 Load = vector.LoadOp | tpu.VectorLoadOp | tpu.StridedLoadOp
 Store = vector.StoreOp | tpu.VectorStoreOp | tpu.StridedStoreOp
 Access = Load | Store
+ACCESSES: tuple[type[Access], ...] = get_args(Access)
 
 
 def stores(op: Operation) -> bool:

@@ -15,15 +15,14 @@ from pallasite.dialects import tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of
-from pallasite.passes.accesses import Access, accessed_shape, base_of, stores
+from pallasite.dialects.walking import of_kind
+from pallasite.passes.accesses import ACCESSES, Access, accessed_shape, base_of, stores
 from pallasite.passes.divisibility import constant_of
 
 
 def bounds_advice(func: FuncOp) -> Iterator[Diagnostic]:
     """A warning for each unmasked access of `func` that certainly leaves its ref."""
-    for op in func.walk():
-        if not isinstance(op, Access):
-            continue
+    for op in of_kind(func, *ACCESSES):
         if isinstance(op, tpu.VectorLoadOp | tpu.VectorStoreOp) and op.mask is not None:
             continue
         strides = [1] * len(op.indices)

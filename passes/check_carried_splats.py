@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import splat_value, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
 from pallasite.passes.check_vectors import refusal
 
@@ -39,7 +40,7 @@ _MOVED = (
 
 def check_carried_splats(function: func.FuncOp) -> None:
     """Raises `Unsupported` for a loop that carries a vector whose place the compiler misses."""
-    loops = (op for op in function.walk() if isinstance(op, scf.ForOp | scf.WhileOp))
+    loops = of_kind(function, scf.ForOp, scf.WhileOp)
     if any(isinstance(result.type, VectorType) for loop in loops for result in loop.results):
         for block in function.body.blocks:
             _Places().block(block, final=True)

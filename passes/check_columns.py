@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.walking import operations
 from pallasite.passes.check_reshapes import joins_lanes
 from pallasite.passes.check_vectors import refusal
 from pallasite.targets import Target
@@ -45,7 +46,7 @@ class _Columns:
         self.anywhere: set[SSAValue] = set()
 
     def walk(self, function: func.FuncOp) -> None:
-        for op in function.walk():
+        for op in operations(function):
             if isinstance(op, scf.ForOp):
                 self._enter(op)
             elif isinstance(op, scf.YieldOp):

@@ -21,6 +21,7 @@ from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import ReturnOp
 from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.walking import operations
 from pallasite.passes.check_absent import ABSENT_RULES
 from pallasite.passes.check_accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
 from pallasite.passes.check_carried import carried_flat
@@ -80,7 +81,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         check_core_axes(kernel, target)
         check_windows(module, kernel)
         check_carried_splats(func)
-    for op in func.walk():
+    for op in operations(func):
         for result in op.results:
             if isinstance(result.type, VectorType):
                 check_element(op, result.type.element_type)

@@ -10,8 +10,9 @@ part of VMEM which kernels do not get.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from math import prod
 from typing import Any, cast
@@ -35,6 +36,7 @@ from pallasite.dialects.kernel import (
 )
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
 
@@ -56,13 +58,20 @@ _NAMED = 4
 @dataclass(frozen=True)
 class _Buffer:
     bytes: int
-    title: str
-    line: SourceLocation | None
-    """Where the kernel first uses it: the signature of a kernel has no position."""
+    what: Callable[[], str]
+    """What it is for, which only a refusal says."""
+    value: SSAValue
+
+    @property
+    def line(self) -> SourceLocation | None:
+        """Where the kernel first uses it: the signature of a kernel has no position."""
+        return _first_line(self.value)
 
     @property
     def note(self) -> Note:
-        return Note(f"{self.bytes} bytes: {self.title}", self.line)
+        kind, name = self.value.type, self.value.name_hint
+        told = f"%{name}: {kind}" if name else str(kind)
+        return Note(f"{self.bytes} bytes: {self.what()} {told}", self.line)
 
 
 _Owners = list[_Buffer]
@@ -138,13 +147,13 @@ def _held(module: ModuleOp, kernel: Kernel, target: Target) -> tuple[dict[str, _
     copied: dict[str, _Owners] = {"vmem": []}
     call = call_of(module)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
-        title = _window_title(kernel, call, number, _copies(window))
+        title = partial(_window_title, kernel, call, number, _copies(window))
         place = copied if not window.windowed and _is_copied(argument, target) else owners
         _add(place, argument, target, _copies(window), title)
     for argument in kernel.prefetch:
-        _add(owners, argument, target, 1, "scalar prefetch")
+        _add(owners, argument, target, 1, lambda: "scalar prefetch")
     for argument in kernel.scratch:
-        _add(owners, argument, target, 1, "scratch")
+        _add(owners, argument, target, 1, lambda: "scratch")
     return owners, copied["vmem"]
 
 
@@ -173,7 +182,7 @@ def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
     left = target.semaphores - target.reserved_semaphores
     if total <= left:
         return
-    made = [op for op in func.walk() if isinstance(op, tpu.SemAllocOp)]
+    made = of_kind(func, tpu.SemAllocOp)
     largest = max((op.result for op in made), key=_semaphores, default=None)
     raise Unsupported(
         "semaphore-mem-exhausted",
@@ -245,13 +254,16 @@ def scoped_vmem(module: ModuleOp, target: Target) -> int:
 
 
 def _add(
-    owners: dict[str, _Owners], value: SSAValue, target: Target, copies: int, title: str
+    owners: dict[str, _Owners],
+    value: SSAValue,
+    target: Target,
+    copies: int,
+    what: Callable[[], str],
 ) -> None:
     space = memory_space(value.type) or "vmem"
     if space in owners and isinstance(value.type, MemRefType):
-        name = f"%{value.name_hint}: {value.type}" if value.name_hint else str(value.type)
         size = block_bytes(value.type, target) * copies
-        owners[space].append(_Buffer(size, f"{title} {name}", _first_line(value)))
+        owners[space].append(_Buffer(size, what, value))
 
 
 def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -> str:
@@ -309,7 +321,7 @@ def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
         for op in block.ops:
             if isinstance(op, memref.AllocaOp) and _static(op):
                 owners: dict[str, _Owners] = {space: []}
-                _add(owners, op.results[0], target, 1, "scoped allocation")
+                _add(owners, op.results[0], target, 1, lambda: "scoped allocation")
                 here += owners[space]
             for region in op.regions:
                 nested = _scoped(region.blocks, space, target)

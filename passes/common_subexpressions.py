@@ -57,13 +57,24 @@ class _Kind(NamedTuple):
     """It has no effects; others may still turn out to have none."""
 
 
+_KINDS: dict[type[Operation], _Kind] = {}
+"""Of all classes of operations that were met."""
+
+
+def _kind(op: Operation) -> _Kind:
+    traits = op.get_traits_of_type(MemoryEffect)
+    stays = not traits or op.has_trait(IsTerminator) or op.has_trait(MemoryWriteEffect)
+    pure = bool(traits) and all(isinstance(t, NoMemoryEffect) for t in traits)
+    known = _KINDS[type(op)] = _Kind(stays, pure)
+    return known
+
+
 class _Remover:
     def __init__(self) -> None:
         # By identity; the attribute is kept alive, so that no other one takes its place.
         self._seen: dict[int, tuple[Attribute, int]] = {}
         self._numbers: dict[Hashable, int] = {}
         self._gone: list[Operation] = []
-        self._kinds: dict[type[Operation], _Kind] = {}
 
     def run(self, thing: Operation) -> None:
         for region in thing.regions:
@@ -86,10 +97,10 @@ class _Remover:
             self._operation(op, known)
 
     def _operation(self, op: Operation, known: Known) -> None:
-        kind = self._kind(op)
+        kind = _KINDS.get(type(op)) or _kind(op)
         if kind.stays:
             return
-        if all(r.first_use is None for r in op.results) and is_trivially_dead(op):
+        if all([r.first_use is None for r in op.results]) and is_trivially_dead(op):
             self._gone.append(op)
             return
         if op.regions and any(len(region.blocks) > 1 for region in op.regions):
@@ -112,15 +123,6 @@ class _Remover:
             self._gone.append(op)
         else:
             known[key] = [op if other is existing else other for other in found]
-
-    def _kind(self, op: Operation) -> _Kind:
-        known = self._kinds.get(type(op))
-        if known is None:
-            traits = op.get_traits_of_type(MemoryEffect)
-            stays = not traits or op.has_trait(IsTerminator) or op.has_trait(MemoryWriteEffect)
-            pure = bool(traits) and all(isinstance(t, NoMemoryEffect) for t in traits)
-            known = self._kinds[type(op)] = _Kind(stays, pure)
-        return known
 
     def _key(self, op: Operation) -> Hashable:
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import gcd
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu
@@ -35,11 +35,12 @@ def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
     while type(owner := value.owner) is tpu.AssumeMultipleOp:
         value = owner.value
     if type(owner) is arith.ConstantOp:
-        if not isinstance(owner.value, IntegerAttr):
+        constant = owner.properties["value"]
+        if not isinstance(constant, IntegerAttr):
             return None
-        number = owner.value.value.data
+        number = cast("IntegerAttr[IntegerType]", constant).value.data
         return number & 1 if value.type == i1 else number
-    choice = isinstance(owner, arith.SelectOp)
+    choice = type(owner) is arith.SelectOp
     if value in seen or not (choice or (isinstance(owner, Operation) and folds(owner))):
         return seen.get(value)
     if len(seen) == _MOST_FOLDED:

@@ -32,6 +32,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects.walking import operations_in
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import (
     Tiling,
@@ -123,8 +124,8 @@ class _Inference:
         know_sizes(function)
         for argument in function.body.block.args:
             self._root(argument)
-        for op in list(function.body.walk()):
-            if isinstance(op, LAYOUT_VIEWS):
+        for op in operations_in(function.body):
+            if type(op) in LAYOUT_VIEWS:
                 self._view(op)
             else:
                 for result in op.results:

@@ -21,6 +21,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import memref_of, shape_of
+from pallasite.dialects.walking import of_kind
 from pallasite.passes.divisibility import constant_of
 
 _WAITS = tpu.WaitDma2Op | tpu.WaitDmaOp
@@ -30,7 +31,7 @@ Shape = tuple[int, ...]
 
 def know_sizes(function: FuncOp) -> None:
     """Gives slices, and what is squeezed of them, the sizes that are constants."""
-    slices = [op for op in function.walk() if isinstance(op, tpu.MemrefSliceOp)]
+    slices = of_kind(function, tpu.MemrefSliceOp)
     known: dict[SSAValue, Shape] = {}
     for op in slices:
         sizes = _known_shape(op)
@@ -80,7 +81,7 @@ def _views(view: SSAValue, shape: Shape) -> Iterator[tuple[SSAValue, Shape | Non
 
 def _keep_equal_ends(function: FuncOp, known: dict[SSAValue, Shape]) -> None:
     """Takes from `known` the views whose transfers would have ends of different types."""
-    transfers = [op for op in function.walk() if isinstance(op, tpu.EnqueueDmaOp)]
+    transfers = of_kind(function, tpu.EnqueueDmaOp)
     changed = True
     while changed:
         changed = False

@@ -32,6 +32,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import splat
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 
@@ -165,8 +166,8 @@ class LegalizeShufflesPass(ModulePass):
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
         """`apply` with only the splits that `admits` lets through; for finding a wrong one."""
         masks = _Masks()
-        for shuffle in list(op.walk()):
-            if not isinstance(shuffle, tpu.SublaneShuffleOp) or shuffle.lhs is shuffle.rhs:
+        for shuffle in of_kind(op, tpu.SublaneShuffleOp):
+            if shuffle.lhs is shuffle.rhs:
                 continue
             pattern = [int(p) for p in cast(DenseArrayBase[Any], shuffle.pattern).get_values()]
             if len(pattern) != SUBLANES or is_legal(pattern):

@@ -41,6 +41,9 @@ def _factory(place: str) -> PassFactory:
     return load
 
 
+_FACTORIES = {name: _factory(place) for name, place in _PASSES.items()}
+
+
 def get_all_passes() -> dict[str, PassFactory]:
     """The factory of each of our passes."""
-    return {name: _factory(place) for name, place in _PASSES.items()}
+    return dict(_FACTORIES)

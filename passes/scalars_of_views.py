@@ -21,6 +21,7 @@ from pallasite.dialects import arith, memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of, remainder
@@ -33,8 +34,8 @@ _INDEX = IndexType()
 def look_through_views(function: FuncOp, target: Target) -> None:
     """Makes scalar accesses to parts of SMEM that cut tiles access the array."""
     changed = False
-    for op in list(function.walk()):
-        if isinstance(op, memref.LoadOp | memref.StoreOp) and _cuts(op.memref, target):
+    for op in of_kind(function, memref.LoadOp, memref.StoreOp):
+        if _cuts(op.memref, target):
             _Access(op).rewrite()
             changed = True
     if changed:

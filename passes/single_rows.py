@@ -25,7 +25,8 @@ LAYOUT_VIEWS = (
 
 def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
     """The type of `value` if that is a ref."""
-    return cast(MemRefType[Attribute], value.type) if isinstance(value.type, MemRefType) else None
+    kind = value.type
+    return kind if type(kind) is MemRefType else None
 
 
 def register_rows(rows: int, p: int) -> int:
@@ -66,7 +67,7 @@ def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
     native = SUBLANES * packing(bit_width(value.type))
     for use in value.uses:
         op = use.operation
-        if not isinstance(op, LAYOUT_VIEWS) or ref_type(op.results[0]) is None:
+        if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
             continue
         if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
             if tile < native and _unknown_rows(op, tile):
@@ -103,7 +104,7 @@ def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
     """The row index of every access to a view of packed `value` as words."""
     for use in value.uses:
         op = use.operation
-        if isinstance(op, LAYOUT_VIEWS) and (kind := ref_type(op.results[0])) is not None:
+        if type(op) in LAYOUT_VIEWS and (kind := ref_type(op.results[0])) is not None:
             of_words = bit_width(kind.element_type) == 32
             yield from (_rows if of_words else _word_rows)(op.results[0])
 
@@ -112,7 +113,7 @@ def refolded_tiles(value: SSAValue, tile: int) -> bool:
     """Whether `value`, tiled by `tile` rows, or a view of it is reshaped across its tiles."""
     for use in value.uses:
         op = use.operation
-        if not isinstance(op, LAYOUT_VIEWS):
+        if type(op) not in LAYOUT_VIEWS:
             continue
         kinds = ref_type(op.operands[0]), ref_type(op.results[0])
         if None in kinds:
@@ -142,7 +143,7 @@ def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
                 yield op.indices[-2]
         elif isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp):
             yield None
-        elif isinstance(op, LAYOUT_VIEWS):
+        elif type(op) in LAYOUT_VIEWS:
             if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
                 yield op.base_idx[-2]
             yield from _rows(op.results[0])

@@ -234,8 +234,13 @@ class TiledLayoutAttr(ParametrizedAttribute, MemRefLayoutAttr):
     @property
     def tiling(self) -> Tiling:
         """The arithmetic of this layout."""
-        tiles = tuple(tuple(n.data for n in tile) for tile in self.tiles)
-        return Tiling(tiles, tuple(n.data for n in self.strides))
+        known: Tiling | None = self.__dict__.get("_tiling")
+        if known is None:
+            tiles = tuple([tuple([n.data for n in tile.data]) for tile in self.tiles.data])
+            known = Tiling(tiles, tuple([n.data for n in self.strides.data]))
+            # Attributes never change, and passes ask for the same layouts again and again.
+            object.__setattr__(self, "_tiling", known)
+        return known
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:

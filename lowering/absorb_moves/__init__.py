@@ -24,6 +24,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
+from pallasite.dialects.walking import of_kind, operations
 from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
@@ -35,7 +36,8 @@ from pallasite.passes.dead_code import remove_dead_code
 
 def _blocks(function: func.FuncOp) -> list[Block]:
     """The blocks of `function` and of everything in it."""
-    return [block for op in function.walk() for region in op.regions for block in region.blocks]
+    inside = operations(function)
+    return [block for op in inside for region in op.regions for block in region.blocks]
 
 
 @dataclass(frozen=True)
@@ -54,20 +56,18 @@ class AbsorbMovesPass(ModulePass):
 
 def _absorb(function: func.FuncOp) -> None:
     """Each step finds what the ones before it have left."""
-    for found in list(function.walk()):
+    for found in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorStoreOp):
         if isinstance(found, vector.LoadOp):
             load_in_full_rank(found)
-        elif isinstance(found, vector.StoreOp | tpu.VectorStoreOp):
+        else:
             store_in_full_rank(found)
     for block in _blocks(function):
         merge_rows(block)
-    for found in list(function.walk()):
-        if isinstance(found, tpu.DynamicRotateOp):
-            roll_as_column(found)
+    for found in of_kind(function, tpu.DynamicRotateOp):
+        roll_as_column(found)
     _move_in_memory(function)
-    for found in list(function.walk()):
-        if isinstance(found, vector.ExtractStridedSliceOp):
-            move_slice_up(found)
+    for found in of_kind(function, vector.ExtractStridedSliceOp):
+        move_slice_up(found)
     for block in function.body.blocks:
         remove_dead_code(block)
 
@@ -75,10 +75,11 @@ def _absorb(function: func.FuncOp) -> None:
 def _move_in_memory(function: func.FuncOp) -> None:
     """Stores of parts, views and rolls of memory instead of movement of registers."""
     deepened = Deepened()
-    for found in list(function.walk()):
+    kinds = (tpu.VectorStoreOp, vector.ShapeCastOp, tpu.ReshapeOp, tpu.DynamicRotateOp)
+    for found in of_kind(function, *kinds):
         if isinstance(found, tpu.VectorStoreOp):
             split_store(found)
-        elif isinstance(found, vector.ShapeCastOp | tpu.ReshapeOp):
-            reshape_memory(found)
         elif isinstance(found, tpu.DynamicRotateOp):
             roll_in_memory(found, deepened)
+        else:
+            reshape_memory(found)

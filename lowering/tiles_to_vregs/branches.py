@@ -18,6 +18,7 @@ from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat, splat_value, vector_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.tiles_to_vregs.grids import is_vector
 
@@ -45,8 +46,8 @@ def emit_conditional(made: scf.IfOp, emit: Emit) -> list[SSAValue]:
 
 def select_what_is_passed_on(function: func.FuncOp) -> None:
     """The same for the conditionals of a `function` in which registers have been folded since."""
-    for op in reversed([*function.walk()]):
-        if not isinstance(op, scf.IfOp) or not op.results:
+    for op in reversed(of_kind(function, scf.IfOp)):
+        if not op.results:
             continue
         passed = [number for number in _passed_results(op) if op.results[number].first_use]
         if not passed:

@@ -29,7 +29,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
-from pallasite.dialects.grid_base import Renaming
+from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, element_of
@@ -280,6 +280,8 @@ class Converter(Insertion):
 
     def box(self, value: SSAValue, offsets: Sequence[int], sizes: Sequence[int]) -> SSAValue:
         """The registers of grid `value` in a box; `value` itself if that is all of them."""
+        if grid_of(value) == tuple(sizes):
+            return value
         return self.emit(grid.SliceOp(value, offsets, sizes))
 
     def bitcast(self, value: SSAValue, kind: Attribute) -> SSAValue:
@@ -337,8 +339,7 @@ class VectorsToTilesPass(ModulePass):
             for function in list(op.body.block.ops):
                 if isinstance(function, func.FuncOp) and function.body.blocks:
                     Converter(target).run(function)
-                    for block in function.body.blocks:
-                        absorb_bitcasts(block)
-                        load_spread_rows(block)
+                    absorb_bitcasts(function)
+                    load_spread_rows(function)
             remove_common_subexpressions(op)
         set_form(op, "tiles")

@@ -11,24 +11,26 @@ from __future__ import annotations
 from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from pallasite.dialects import arith, tpu
+from pallasite.dialects import arith, func, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.registers import BOX, STEPS
 from pallasite.dialects.types import bit_width, element_of, split_grid, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.vectors_to_tiles.loading import sublane_mask
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
 
 
-def load_spread_rows(block: Block) -> None:
-    """Rewrites the loads of `block` and its regions whose registers nobody wants as they are."""
-    for op in [op for op in block.walk() if type(op) is tpu.LoadOp]:
+def load_spread_rows(function: func.FuncOp) -> None:
+    """Rewrites the loads of `function` whose registers nobody wants as they are."""
+    for op in of_kind(function, tpu.LoadOp):
         _spread(op)
-    remove_dead_code(block)
+    for block in function.body.blocks:
+        remove_dead_code(block)
 
 
 def _spread(op: tpu.LoadOp) -> None:

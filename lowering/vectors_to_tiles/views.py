@@ -23,15 +23,16 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.registers import BOX, STEPS, Box, box_of
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, element_of, memref_of, split_grid, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.passes.dead_code import remove_dead_code
@@ -39,18 +40,17 @@ from pallasite.passes.divisibility import constant_of
 
 MemRef = MemRefType[Attribute]
 Vector = VectorType[Attribute]
-_ACCESSES = (tpu.LoadOp, tpu.StoreOp)
 
 
-def absorb_bitcasts(block: Block) -> None:
-    """Rewrites the loads and stores of `block` and its regions, wherever that saves a bitcast."""
-    # Asked for by type, most operations are passed over many times as fast as by `isinstance`.
-    for op in [op for op in block.walk() if type(op) in _ACCESSES]:
+def absorb_bitcasts(function: func.FuncOp) -> None:
+    """Rewrites the loads and stores of `function`, wherever that saves a bitcast."""
+    for op in of_kind(function, tpu.LoadOp, tpu.StoreOp):
         if isinstance(op, tpu.StoreOp):
             _retype_store(op)
-        elif isinstance(op, tpu.LoadOp):
+        else:
             _retype_load(op)
-    remove_dead_code(block)
+    for block in function.body.blocks:
+        remove_dead_code(block)
 
 
 def _retype_store(op: tpu.StoreOp) -> None:

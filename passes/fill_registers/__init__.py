@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, vector
+from pallasite.dialects.walking import of_kind
 from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
 from pallasite.passes.fill_registers.rows import rewrite
 
@@ -57,7 +58,7 @@ def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:
     """Islands that can be rewritten, and gain by it; those between which values are reshaped
     together."""
     homes = islands_of(function, of_matrices=False)
-    casts = [op for op in function.walk() if isinstance(op, vector.ShapeCastOp)]
+    casts = of_kind(function, vector.ShapeCastOp)
     doubtful = True
     while doubtful:
         doubtful = False

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.passes.fill_registers.orders import Order, order_of_array, order_of_matrices
@@ -81,10 +82,10 @@ def _registers(kind: Attribute) -> int:
 
 def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Island]:
     """The island of each value that is on one; those of arrays begin where they are reshaped."""
-    starts = vector.LoadOp if of_matrices else vector.LoadOp | vector.ShapeCastOp
+    starts = (vector.LoadOp,) if of_matrices else (vector.LoadOp, vector.ShapeCastOp)
     homes: dict[SSAValue, Island] = {}
-    for op in function.walk():
-        if isinstance(op, starts) and op.results[0] not in homes:
+    for op in of_kind(function, *starts):
+        if op.results[0] not in homes:
             shape = shape_of(op.results[0].type)
             island = Island(shape[-2:] if of_matrices else shape, of_matrices)
             _explore(island, op.results[0], homes)
@@ -93,8 +94,8 @@ def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Islan
 
 def splats_of(function: func.FuncOp) -> Iterator[Island]:
     """Stores of one number, each an island of its own that may be sound."""
-    for op in function.walk():
-        if isinstance(op, STORES) and is_one_value(op.operands[0]):
+    for op in of_kind(function, *STORES):
+        if is_one_value(op.operands[0]):
             shape = shape_of(op.operands[0].type)
             for of_matrices in (False, True):
                 island = Island(shape[-2:] if of_matrices else shape, of_matrices)
