@@ -270,7 +270,9 @@ pallas.kernel @products grid (i = 2)
   %three = arith.constant dense<3> : vector<128x128xi32>
   %b = arith.muli %a, %four : vector<128x128xi32>
   %c = arith.muli %b, %three : vector<128x128xi32>
-  pallas.store %c, %y[...] : memref<128x128xi32, #tpu.memory_space<vmem>>
+  %less = arith.constant dense<-4> : vector<128x128xi32>
+  %d = arith.muli %c, %less : vector<128x128xi32>
+  pallas.store %d, %y[...] : memref<128x128xi32, #tpu.memory_space<vmem>>
 }"""
 
 
@@ -287,10 +289,10 @@ def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         for op in tiles.walk()
         if isinstance(op, arith.ShLIOp | arith.MuliOp) and isinstance(op.result.type, VectorType)
     ]
-    assert made == [arith.ShLIOp, arith.MuliOp]
+    assert made == [arith.ShLIOp, arith.MuliOp, arith.MuliOp]
     for target in ("v4", "v6e"):
         (y,) = api.run(module, [x], form="vreg", target=target)
-        np.testing.assert_array_equal(y, x * 12)
+        np.testing.assert_array_equal(y, x * -48)
 
 
 def test_a_target_of_ones_own(
