@@ -24,8 +24,9 @@ def lower_product(op: arith.MuliOp, c: Converter) -> None:
     """`x * 4` is `x << 2`, in the layout that `x` has; ours lowers all other products."""
     constant = op.rhs.owner
     factor = splat_value(constant.value) if isinstance(constant, arith.ConstantOp) else None
-    known = isinstance(factor, int) and element_of(op.lhs) == i32
-    if not known or factor <= 0 or factor.bit_count() != 1:
+    if not isinstance(factor, int) or factor <= 0 or element_of(op.lhs) != i32:
+        factor = 0
+    if factor.bit_count() != 1:
         lower_elementwise(op, c)
         return
     layout = c.tiled(op.lhs).layout
