@@ -87,7 +87,7 @@ def _before(value: SSAValue, op: scf.IfOp) -> SSAValue | None:
     while place is not None:
         earlier = place.prev_op
         while earlier is not None:
-            if type(earlier) is type(wanted.op):
+            if type(earlier) is type(wanted.op) and len(earlier.results) > wanted.index:
                 found = earlier.results[wanted.index]
                 if equal_values(found, value):
                     return found

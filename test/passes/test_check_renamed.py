@@ -135,13 +135,23 @@ def computed_on_one_way(p: Any, x: Any) -> Any:
     return lax.cond(p, lambda: x + 1, lambda: x * 2) + w
 
 
+def nested(p: Any, x: Any) -> Any:
+    v = lax.cond(p, lambda: x * 2, lambda: x + 3)
+
+    def inner() -> Any:
+        return lax.cond(v[0, 0] > 5, lambda: (x + 1, x - v), lambda: (x * 3, v * 5))
+
+    u, w = lax.cond(p, inner, lambda: (x, x))
+    return u + v * w
+
+
 def selected(p: Any, x: Any) -> Any:
     w = x + 1
     return jnp.where(p, x + 1, x) + w
 
 
 REPEATED = (again, both_again, again_or_constant, again_in_a_loop, one_of_two)
-COMPUTED = (later, the_same, computed_on_one_way, selected)
+COMPUTED = (later, the_same, computed_on_one_way, nested, selected)
 
 
 def repeating(function: Any) -> tuple[Any, Any]:
