@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Note, VerifyError
+from pallasite.diagnostics import WITHOUT_X64, Note, VerifyError
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import ReturnOp
 from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
@@ -122,12 +122,12 @@ def check_index_maps(module: ModuleOp) -> None:
         indices = [i32] * len(window.bounds or ())
         given, returned = found.function_type.inputs.data, found.function_type.outputs.data
         if list(given) != expected or list(returned) != indices:
-            wide = "jax_enable_x64 makes Python's integers 64 bits wide: return jnp.int32(0), not 0"
+            wide = f"return jnp.int32(0), not 0, {WITHOUT_X64}"
             raise VerifyError(
                 "index-map",
                 f"index map @{window.transform} must take ({', '.join(map(str, expected))}) and "
                 f"return ({', '.join(map(str, indices))}), got {found.function_type}",
-                source_location(found),
+                source_location(found) or source_location(func),
                 [Note(wide)] if i64 in returned else [],
             )
 

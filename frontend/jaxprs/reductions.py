@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.pallas import ArgReduceOp, ReduceOp
 from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
 from pallasite.frontend.jaxprs.types import is_float
@@ -54,7 +55,11 @@ def _reduced(e: Equation, kind: str) -> Result:
 def _position(e: Equation) -> Result:
     dtype, index, axes = e.inputs[0].dtype, e.params["index_dtype"], e.params["axes"]
     if dtype != np.float32 or index != np.int32:
-        advice = ["cast to float32 first, and the result after"]
+        advice = ["cast to float32 first, and the result after"] if dtype != np.float32 else []
+        if index == np.int64:
+            advice.append(f"use lax.{e.name}(x, axis, jnp.int32), {WITHOUT_X64}")
+        elif index != np.int32:
+            advice.append("ask for int32, and cast the result")
         if dtype == np.bool_:
             advice.append("jnp.select looks for its first true condition so: nest jnp.where")
         raise e.unsupported(

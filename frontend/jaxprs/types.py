@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
 from pallasite.frontend.jaxprs.internals import (
     dtypes,
@@ -70,7 +71,7 @@ def element_type(dtype: Any) -> Attribute:
     if name in _ELEMENTS:
         return _ELEMENTS[name]
     if name in ("int64", "uint64", "float64"):
-        advice = f"use {name[:-2]}32; jax_enable_x64 makes Python's numbers 64 bits wide"
+        advice = f"use {name[:-2]}32, {WITHOUT_X64}"
     elif name.startswith("complex"):
         advice = "keep real and imaginary parts in arrays of their own"
     else:

@@ -9,6 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+WITHOUT_X64 = (
+    "or call the kernel inside 'with jax.enable_x64(False):', because jax_enable_x64 makes "
+    "Python's numbers 64 bits wide"
+)
+"""The advice that helps against all numbers of 64 bits in kernels that do not ask for them."""
+
 
 @dataclass(frozen=True)
 class SourceLocation:

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pallasite.api import lower
-from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
@@ -113,6 +113,8 @@ def _explaining(
                         f"note: {why}; traced from its jaxpr "
                         "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                     )
+                if jax.config.jax_enable_x64:
+                    error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
                 if "'tpu.iota'" in str(error):
                     _check_counts(traced.module)
             except Diagnostic as explanation:

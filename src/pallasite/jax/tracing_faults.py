@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax
 
+from pallasite.diagnostics import WITHOUT_X64
 from pallasite.frontend.jaxprs.advice import REVERSING
 
 
@@ -303,6 +304,18 @@ FAULTS = (
         r"Invalid dtype for `swap`.*Ref dtype: (float|int|uint)64",
         "a TPU kernel has no elements of 64 bits",
         ("give the output a type of 32 bits",),
+    ),
+    Fault(
+        ValueError,
+        r"Invalid dtype for `swap`.*Value dtype: (float|int|uint)64",
+        "a TPU kernel has no elements of 64 bits",
+        ("write jnp.float32(number) for NumPy's numbers, " + WITHOUT_X64,),
+    ),
+    Fault(
+        TypeError,
+        r"requires arguments to have the same dtypes, got .*(float|int|uint)64",
+        "a TPU kernel has no elements of 64 bits",
+        ("write jnp.int32(number) for a number, " + WITHOUT_X64,),
     ),
     Fault(
         ValueError,

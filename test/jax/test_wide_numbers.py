@@ -1,0 +1,88 @@
+"""Kernels in programs with `jax_enable_x64`: what is 64 bits wide is told, and how to go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+X = np.arange(2048, dtype=np.float32).reshape(16, 128)
+FORMS = ["pallas", "mosaic", "vreg"]
+
+
+def scaled(x: Any, o: Any) -> None:
+    o[...] = x[...] * np.log(2.0)
+
+
+def looped(x: Any, o: Any) -> None:
+    o[...] = lax.fori_loop(0, 2, lambda i, v: jnp.where(i >= 0, v + x[...], v), x[...])
+
+
+def positions(x: Any, o: Any) -> None:
+    o[...] = x[...] + jnp.argmax(x[...], 1, keepdims=True).astype(jnp.float32)
+
+
+def rolled(x: Any, o: Any) -> None:
+    o[...] = pltpu.roll(x[...], 1, 0)
+
+
+def remainders(x: Any, o: Any) -> None:
+    o[...] = x[...]
+
+    @pl.loop(1, 3)
+    def _store(i: Any) -> None:
+        o[pl.ds(lax.rem(pl.program_id(0), i), 1)] = x[pl.ds(0, 1)]
+
+
+def pipelined(x: Any, o: Any) -> None:
+    def step(a: Any, b: Any) -> None:
+        b[...] = a[...] + 1.0
+
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    pltpu.emit_pipeline(step, grid=(2,), in_specs=[spec], out_specs=[spec])(x, o)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("body", [scaled, looped, positions, rolled, remainders, pipelined])
+def test_the_note_works(body: Any, form: str) -> None:
+    hbm = pl.BlockSpec(memory_space=pl.ANY)
+    specs = {"in_specs": [hbm], "out_specs": hbm} if body is pipelined else {"grid": (1,)}
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(X.shape, jnp.float32), **specs)
+    with simulate(form=form):
+        expected = call(X)
+        with jax.enable_x64(True):
+            try:
+                result = call(X)
+            except Exception as error:
+                told = "\n".join([str(error), *getattr(error, "__notes__", [])])
+                assert "with jax.enable_x64(False):" in told
+                with jax.enable_x64(False):
+                    result = call(X)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_index_maps_have_a_line() -> None:
+    """JAX gives none to an index map that computes nothing."""
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    call = pl.pallas_call(
+        lambda x, o: o.__setitem__(..., x[...]),
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        grid=(1,),
+        in_specs=[spec],
+        out_specs=spec,
+    )
+    with simulate(form="mosaic"), jax.enable_x64(True), pytest.raises(Exception) as caught:
+        call(X[:8])
+    assert __file__ in str(caught.value) and "enable_x64(False)" in str(caught.value)
