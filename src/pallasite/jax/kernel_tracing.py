@@ -113,7 +113,7 @@ def _explaining(
                         f"note: {why}; traced from its jaxpr "
                         "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                     )
-                if jax.config.jax_enable_x64:
+                if jax_config.enable_x64.value:
                     error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
                 if "'tpu.iota'" in str(error):
                     _check_counts(traced.module)
