@@ -90,11 +90,11 @@ def _as_float(x: Array) -> Array:
 
 
 def _padded(x: Array, rows: int, columns: int) -> Array:
-    """`x`, contiguous, with zeros up to whole multiples of `rows` and `columns`."""
+    """A contiguous copy of `x` with zeros up to whole multiples of `rows` and `columns`."""
     height, width_ = x.shape
     shape = (-(-height // rows) * rows, -(-width_ // columns) * columns)
     if shape == x.shape:
-        return np.ascontiguousarray(x)
+        return np.array(x, order="C")
     grown = np.zeros(shape, x.dtype)
     grown[:height, :width_] = x
     return grown
@@ -115,8 +115,6 @@ def _wide_product(lhs: Array, rhs: Array) -> Array:
 def _float_product(passes: Passes, acc: Array) -> Array:
     rows, columns = acc.shape
     total = _padded(acc, ROWS, GROUP)
-    if total is acc or np.shares_memory(total, acc):
-        total = total.copy()
     height, width_ = total.shape
     for lhs, rhs in passes:
         depth = -(-max(lhs.shape[1], rhs.shape[0]) // GROUP) * GROUP
@@ -131,7 +129,7 @@ def _accumulate(lhs: Array, rhs: Array, total: Array) -> None:
         for n in range(0, total.shape[1], GROUP):
             group = np.ascontiguousarray(rhs[k : k + GROUP, n : n + GROUP])
             # Padding contributes nothing; but zero times infinity would be NaN.
-            if group.any() or not np.isfinite(deep).all():
+            if group[0, 0] or group.any() or not np.isfinite(deep).all():
                 part = total[:, n : n + GROUP]
                 np.add(part, np.matmul(deep, group, out=partial), out=part)
 
