@@ -20,6 +20,7 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import functions_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled_fold import Folder
+from pallasite.interpreter.compiled_packs import joined, spread
 from pallasite.interpreter.compiled_writer import FunctionWriter
 from pallasite.interpreter.driver import Budget, Run
 from pallasite.interpreter.meanings import Facts
@@ -43,6 +44,8 @@ class Program:
             "budget": self.budget,
             "loop_range": driver.loop_range,
             "unsigned_range": driver.unsigned_range,
+            "joined": joined,
+            "spread": spread,
         }
         self.folder = Folder()
         self.sources: dict[str, str] = {}

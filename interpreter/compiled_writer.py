@@ -1,9 +1,8 @@
 """Writes the Python source of one function; see `pallasite.interpreter.compiled`.
 
-Names: `v3` values, `k3` hoisted constants and what follows from them (`compiled_fold`), `f3`
-meanings, `o3` ops for error messages, `r3` regions moved out. Python nests at most 20 loops, so a
-block below `_DEEPEST` levels becomes a function of its own that takes the values it uses. A
-vector's name is reused once the vector is dead, which also frees its array.
+Python nests at most 20 loops, so a block below `_DEEPEST` levels becomes a function of its own that
+takes the values it uses. `compiled_names` says what values are called; `compiled_pack_writer`
+writes what is done to many registers alike.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.dialects.arith import ConstantOp
@@ -29,7 +27,11 @@ from pallasite.dialects.tpu import EnqueueDmaOp, RegionOp, SemSignalOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled_inline import expression
+from pallasite.interpreter.compiled_names import program_name
+from pallasite.interpreter.compiled_pack_writer import PackWriter
+from pallasite.interpreter.compiled_packs import runs
 from pallasite.interpreter.costs import FREE, cost_of
+from pallasite.interpreter.effects.views import key_of_view
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import width
 
@@ -39,25 +41,12 @@ if TYPE_CHECKING:
 _DEEPEST = 12
 
 
-class FunctionWriter:
+class FunctionWriter(PackWriter):
     """Turns `func` into lines of Python; `line_ops[i]` is the op that line i comes from."""
 
     def __init__(self, program: Program, func: FuncOp):
-        self.program = program
-        self.func = func
-        self.python_name = program_name(func.sym_name.data)
-        self.lines: list[str] = []
-        self.line_ops: list[Operation | None] = []
+        super().__init__(program, func)
         self._moved: list[tuple[list[str], list[Operation | None]]] = []
-        self._depth = 0
-        self._op: Operation | None = func
-        self._names: dict[SSAValue, str] = {}
-        self._known: dict[SSAValue, Any] = {}
-        """Values that are the same whenever the function runs: literals and hoisted constants."""
-        self._free: list[str] = []
-        self._pinned: set[str] = set()
-        self._dying = _last_uses(func)
-        self._count = 0
         self._work = FREE
         """Of the operations written since the clock was told last."""
         self._structure: dict[type[Operation], Callable[[Any], None]] = {
@@ -83,40 +72,6 @@ class FunctionWriter:
             self.lines += lines
             self.line_ops += ops
 
-    # Text
-
-    def _line(self, text: str) -> None:
-        self.lines.append(" " * self._depth + text)
-        self.line_ops.append(self._op)
-
-    def _fresh(self, prefix: str) -> str:
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def _bind(self, prefix: str, value: Any) -> str:
-        """A global of the generated code that holds `value`."""
-        name = f"{self._fresh(prefix)}_{self.python_name}"
-        self.program.globals[name] = value
-        return name
-
-    # Names of values
-
-    def _define(self, value: SSAValue) -> str:
-        bulky = isinstance(value.type, VectorType)
-        name = self._free.pop() if bulky and self._free else self._fresh("v")
-        self._names[value] = name
-        return name
-
-    def _uses(self, op: Operation) -> list[str]:
-        return [self._names[operand] for operand in op.operands]
-
-    def _bury(self, op: Operation) -> None:
-        """Makes the names of vectors that nothing uses after `op` available."""
-        for value in self._dying.get(op, ()):
-            name = self._names[value]
-            if name.startswith("v") and name not in self._pinned:
-                self._free.append(name)
-
     # Blocks
 
     def _body(self, block: Block | None) -> list[str]:
@@ -126,14 +81,16 @@ class FunctionWriter:
         if self._depth >= _DEEPEST:
             return self._move_out(block)
         self._charge(block)
-        for op in block.ops:
+        for run in runs(block):
+            op = run[0]
             if isinstance(op, YieldOp | TpuYieldOp | ReturnOp | ConditionOp):
                 self._keep_time()
                 names = self._uses(op)
                 self._bury(op)
                 return names
-            self._work_on(op)
-            self._operation(op)
+            for op in run:
+                self._work_on(op)
+            self._run(run)
         self._keep_time()
         return []
 
@@ -174,22 +131,22 @@ class FunctionWriter:
 
     def _move_out(self, block: Block) -> list[str]:
         # Literals and hoisted constants are visible everywhere; only locals are handed over.
-        used = dict.fromkeys(self._names[value] for value in _captures(block))
-        captured = [name for name in used if name.startswith("v")]
+        used = dict.fromkeys(self._names[value].partition("[")[0] for value in _captures(block))
+        captured = [name for name in used if name.startswith(("v", "p"))]
         name = f"{self._fresh('r')}_{self.python_name}"
         blocking = self._blocks(block)
         results = [self._fresh("v") for _ in block.last_op.operands] if block.last_op else []
         call = f"{name}({', '.join(['core', *captured])})"
         prefix = f"{_targets(results)} = " if results else ""
         self._line(f"{prefix}{'yield from ' if blocking else ''}{call}")
-        outside = self.lines, self.line_ops, self._depth, self._free
-        self.lines, self.line_ops, self._depth, self._free = [], [], 0, []
+        outside = self.lines, self.line_ops, self._depth, self._free, self._free_packs
+        self.lines, self.line_ops, self._depth, self._free, self._free_packs = [], [], 0, [], []
         self._line(f"def {name}({', '.join(['core', *captured])}):")
         self._depth += 1
         self._line(f"return {_tuple(self._body(block))}")
         self._depth -= 1
         self._moved.append((self.lines, self.line_ops))
-        self.lines, self.line_ops, self._depth, self._free = outside
+        self.lines, self.line_ops, self._depth, self._free, self._free_packs = outside
         return results
 
     def _blocks(self, block: Block) -> bool:
@@ -234,6 +191,9 @@ class FunctionWriter:
         self._bury(op)
         arguments = ", ".join((["core"] if effect else []) + names)
         call = f"{'yield from ' if blocking else ''}{self._bind('f', fn)}({arguments})"
+        key = key_of_view(op, names, lambda value: self._bind("k", value))
+        if key is not None:
+            call = f"{names[0]}.views.get({key}) or {call}"
         match len(op.results):
             case 0:
                 self._line(call)
@@ -329,38 +289,12 @@ class FunctionWriter:
         self._depth -= 1
 
 
-def program_name(symbol: str) -> str:
-    """The Python name of the function `symbol`, one-to-one (symbols may hold any character)."""
-    return "fn_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in symbol)
-
-
 def _tuple(names: Sequence[str]) -> str:
     return f"({''.join(f'{name}, ' for name in names)})"
 
 
 def _targets(names: Sequence[str]) -> str:
     return "".join(f"{name}, " for name in names).rstrip()
-
-
-def _last_uses(func: FuncOp) -> dict[Operation, list[SSAValue]]:
-    """For each op the vectors that no later op of the block that defines them uses."""
-    last: dict[SSAValue, Operation] = {}
-    for op in func.walk():
-        for value in op.operands:
-            if not isinstance(value.type, VectorType):
-                continue
-            home = value.owner if isinstance(value.owner, Block) else value.owner.parent
-            user = op
-            while user.parent is not home:
-                parent = user.parent_op()
-                if parent is None:
-                    break
-                user = parent
-            last[value] = user
-    dying: dict[Operation, list[SSAValue]] = {}
-    for value, op in last.items():
-        dying.setdefault(op, []).append(value)
-    return dying
 
 
 def _captures(block: Block) -> list[SSAValue]:

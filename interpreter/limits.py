@@ -184,15 +184,19 @@ def _last_uses(func: FuncOp) -> dict[Operation, int]:
                 last[value] = op
         for value in op.operands:
             if _elements(value):
-                home = value.owner if isinstance(value.owner, Block) else value.owner.parent
-                user = op
-                while user.parent is not home:
-                    parent = user.parent_op()
-                    if parent is None:
-                        break
-                    user = parent
-                last[value] = user
+                last[value] = user_at_home(value, op)
     freed: dict[Operation, int] = {}
     for value, op in last.items():
         freed[op] = freed.get(op, 0) + _bytes(value)
     return freed
+
+
+def user_at_home(value: SSAValue, user: Operation) -> Operation:
+    """The operation of the block that defines `value` in which `user` is, or which it is."""
+    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while user.parent is not home:
+        parent = user.parent_op()
+        if parent is None:
+            break
+        user = parent
+    return user

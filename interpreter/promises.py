@@ -51,7 +51,7 @@ def multiples_of_view(view: SSAValue) -> dict[int, int]:
     return {kept.index(d): multiple for d, multiple in inner.items() if d in kept}
 
 
-def kept_dimensions(op: tpu.MemrefSqueezeOp) -> list[int]:
+def kept_dimensions(op: tpu.MemrefSqueezeOp) -> tuple[int, ...]:
     """The dimensions of the operand that the result has; types tell them apart from the end."""
     source, result = shape_of(op.input.type), shape_of(op.result.type)
     kept: list[int] = []
@@ -60,7 +60,7 @@ def kept_dimensions(op: tpu.MemrefSqueezeOp) -> list[int]:
         if wanted >= 0 and source[d] == result[wanted]:
             kept.append(d)
             wanted -= 1
-    return kept[::-1]
+    return tuple(kept[::-1])
 
 
 def _sizes_from(slice: tpu.MemrefSliceOp) -> int:

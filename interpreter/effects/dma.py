@@ -35,9 +35,10 @@ def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]
         op.device_id is not None, op.core_id is not None,
     ]  # fmt: skip
 
+    places = [sum(present[:n]) if here else None for n, here in enumerate(present)]
+
     def spread(operands: tuple[Any, ...]) -> list[Any]:
-        given = iter(operands)
-        return [next(given) if here else None for here in present]
+        return [None if place is None else operands[place] for place in places]
 
     return spread
 

@@ -17,7 +17,7 @@ from pallasite.dialects.types import bit_width, shape_of
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Rows
 from pallasite.interpreter.machine.core import Core
-from pallasite.interpreter.machine.register_access import access, pattern
+from pallasite.interpreter.machine.register_access import Pattern, access, pattern
 from pallasite.interpreter.machine.undefined import load_box, load_registers
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
@@ -40,9 +40,17 @@ def _offsets(op: Any) -> tuple[int, ...]:
     return tuple(s * stride for s in range(SUBLANES))
 
 
-def _fixed(op: Any) -> bool:
+def is_fixed(op: Any) -> bool:
     """Whether the text itself says where the registers are."""
     return all(isinstance(index.owner, arith.ConstantOp) for index in op.indices)
+
+
+def pattern_of(
+    op: Any, shape: tuple[int, ...], steps: tuple[int, ...], straight: bool = False
+) -> Pattern:
+    """What a load or store says of its registers, or of a grid of registers like its own."""
+    sublanes, offsets = _flags(op.sublane_mask.get_values()), _offsets(op)
+    return pattern(shape, steps, sublanes, offsets, box_of(op), is_fixed(op), straight)
 
 
 @effect(tpu.LoadOp, tpu.ShuffledLoadOp)
@@ -51,9 +59,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.base.type, op.result.type)
-    wanted = pattern(
-        shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op), _fixed(op)
-    )
+    wanted = pattern_of(op, shape, steps)
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
@@ -69,9 +75,7 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
     rank = len(op.indices)
     steps = grid_steps(op, op.base.type, op.value.type)
     shape = shape_of(op.value.type)
-    wanted = pattern(
-        shape, steps, _flags(op.sublane_mask.get_values()), _offsets(op), box_of(op), _fixed(op)
-    )
+    wanted = pattern_of(op, shape, steps)
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
@@ -92,7 +96,7 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     shape = shape_of(op.result.type)
     dims = _broadcast_map(op, shape)
     rank = len(op.indices)
-    wanted = pattern(shape, offsets=(0,) * SUBLANES, fixed=_fixed(op))
+    wanted = pattern(shape, offsets=(0,) * SUBLANES, fixed=is_fixed(op))
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         return load_registers(core, ref, operands[:rank], wanted, True, at)

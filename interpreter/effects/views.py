@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import ExecutionError, Note
 from pallasite.dialects import memref, tpu
@@ -46,6 +46,21 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
 
     found = dynamic if unknown else fn
     return _of_a_block(found, shape) if reaches_block(op) else found
+
+
+def key_of_view(op: Operation, names: Sequence[str], bind: Callable[[Any], str]) -> str | None:
+    """Under which key a ref remembers the view that `op` takes of it, as an expression.
+
+    `names` are the operands of `op`, and `bind` names a constant; None if that is not known.
+    """
+    if isinstance(op, tpu.MemrefSqueezeOp):
+        return bind(kept_dimensions(op))
+    if isinstance(op, tpu.MemrefSliceOp):
+        shape = shape_of(op.result.type)
+        if DYNAMIC_INDEX not in shape:
+            starts = "".join(f"{name}, " for name in names[1 : len(op.base_idx) + 1])
+            return f"(({starts}), {bind(shape)})"
+    return None
 
 
 def _of_a_block(slice: Callable[..., Ref], shape: Sequence[int]) -> Callable[..., Ref]:

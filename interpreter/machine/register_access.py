@@ -40,6 +40,7 @@ class Pattern:
     offsets: tuple[int, ...]
     box: Box | None
     fixed: bool
+    straight: bool
 
 
 @lru_cache(maxsize=1 << 12)
@@ -50,9 +51,10 @@ def pattern(
     offsets: tuple[int, ...] = rows.CONSECUTIVE,
     box: Box | None = None,
     fixed: bool = False,
+    straight: bool = False,
 ) -> Pattern:
     """The pattern of these arguments."""
-    return Pattern(shape, steps, sublanes, offsets, box, fixed)
+    return Pattern(shape, steps, sublanes, offsets, box, fixed, straight)
 
 
 class Access:
@@ -138,7 +140,7 @@ def access(
         return found
     p = wanted
     planned = rows.plan(
-        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box, p.fixed
+        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box, p.fixed, p.straight
     )
     found = Access(planned, wanted)
     if len(kept) < MOST_KEPT:

@@ -152,6 +152,7 @@ def plan(
     at: SourceLocation | None,
     box: Box | None = None,
     fixed: bool = False,
+    straight: bool = False,
 ) -> Registers:
     """How the access splits into pieces; raises if it is unaligned or out of bounds, or if the
     `box` that the kernel accesses is. A `fixed` index may leave the ref for the array around it."""
@@ -162,7 +163,7 @@ def plan(
         raise outside(ref, what, start, box.sizes, None, at, box.extents)
     starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
     packing = ref.codec.packing
-    found = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing)
+    found = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing, straight)
     if found is None or ref.base % (LANES * packing):
         raise ExecutionError(
             "unaligned-register-access",
@@ -224,8 +225,12 @@ def registers(
     sublanes: tuple[bool, ...],
     offsets: tuple[int, ...],
     packing: int,
+    straight: bool = False,
 ) -> Registers | None:
-    """How a register access splits into strided views, or None if it is not on lane 0."""
+    """How a register access splits into strided views, or None if it is not on lane 0.
+
+    The views have the axes of memory, or if `straight` those of `shape`.
+    """
     row = LANES * packing
     rank = 2 if packing == 1 else 3
     grid = shape[: len(shape) - rank]
@@ -240,7 +245,7 @@ def registers(
             return None
         runs.append(_progressions(list(enumerate(moved))))
     rows = [(s, offsets[s] * row) for s, valid in enumerate(sublanes) if valid]
-    order = _order(len(grid), rank)
+    order = tuple(range(len(shape))) if straight else _order(len(grid), rank)
     pieces: list[Piece] = []
     for combination in itertools.product(*runs, _progressions(rows)):
         *blocks, sublane = combination

@@ -35,8 +35,8 @@ class Ref:
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
     __slots__ = (
-        "_address", "_views", "base", "blocks", "buffer", "codec", "digits", "element", "ends",
-        "region", "registers", "shape", "starts",
+        "_address", "base", "blocks", "buffer", "codec", "digits", "element", "ends", "region",
+        "registers", "shape", "starts", "views",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +65,8 @@ class Ref:
         self.registers: dict[Any, Any] | None = None
         """The register accesses that were made of it (`register_access`)."""
         self._address: int | None = None
-        self._views: dict[Any, Ref] = {}
+        self.views: dict[Any, Ref] = {}
+        """Remembered ones: boxes by their starts and sizes, others by their dimensions."""
 
     def _view(
         self,
@@ -91,14 +92,14 @@ class Ref:
         other.region = None
         other.registers = None
         other._address = None
-        other._views = {}
+        other.views = {}
         return other
 
     def _kept(self, key: Any, other: Ref) -> Ref:
         """Remembers a view for the next time: kernels take the same few slots again and again."""
-        if len(self._views) >= MOST_VIEWS:
-            del self._views[next(iter(self._views))]
-        self._views[key] = other
+        if len(self.views) >= MOST_VIEWS:
+            del self.views[next(iter(self.views))]
+        self.views[key] = other
         return other
 
     @staticmethod
@@ -158,7 +159,7 @@ class Ref:
         elements may be anywhere, as kernels compute where nothing is copied, and one that is only
         `counted`, not accessed, may end anywhere."""
         key = tuple(starts), tuple(sizes)
-        known = self._views.get(key)
+        known = self.views.get(key)
         if known is not None:
             return known
         if 0 in sizes:
@@ -180,9 +181,7 @@ class Ref:
 
     def keep(self, dims: Sequence[int]) -> Ref:
         """Only the dimensions `dims`; the others are left at their first coordinate."""
-        key = tuple(dims)
-        known = self._views.get(key)
-        if known is not None:
+        if (known := self.views.get(key := tuple(dims))) is not None:
             return known
         base = self.base
         for d, digits in enumerate(self.digits):

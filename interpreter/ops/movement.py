@@ -118,12 +118,31 @@ def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
     base -= base // stride % size * stride
     mask = size - 1 if size & (size - 1) == 0 else None
 
-    def function(x: Array, index: Array) -> Array:
+    def places(index: Array) -> Array:
         place = (index & mask if mask is not None else index % size).astype(np.intp)
         if stride != 1:
             place *= stride
         place += base
-        return x.reshape(-1).take(place, mode="clip")
+        return place
+
+    def of_known(index: Array) -> Function:
+        first = int(index.flat[0]) % size
+        if (index % size == first).all():
+            box = (slice(None),) * dim + (slice(first, first + 1),)
+            return lambda x: np.broadcast_to(x[box], shape)
+        place = places(index)
+        return lambda x: x.reshape(-1).take(place, mode="clip")
+
+    last: list[Any] = [None, None]
+
+    def function(x: Array, index: Array) -> Array:
+        # An index that comes again is one that the program holds, and does not change.
+        if index is not last[0]:
+            last[:] = index, None
+            return x.reshape(-1).take(places(index), mode="clip")
+        if last[1] is None:
+            last[1] = of_known(index)
+        return last[1](x)
 
     return function
 
@@ -285,6 +304,12 @@ def _rows(packed: Array, grid: tuple[int, ...]) -> Array:
 
 @meaning(tpu.RollVectorsOp)
 def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
+    roll = rolled(op)
+    return lambda *tiles: roll(np.stack(tiles))
+
+
+def rolled(op: tpu.RollVectorsOp) -> Function:
+    """What `op` means on its registers as one array."""
     check_registers_of(op, op.input.types, op.output.type)
     register = op.input[0].type
     rank = register_rank(register)
@@ -292,25 +317,28 @@ def roll_vectors(op: tpu.RollVectorsOp, facts: Facts) -> Function:
     sublanes, lanes = register.get_shape()[-rank:][:2]
     packing = register.get_shape()[-1] if rank == 3 else 1
     blocks = _blocks(shape, sublanes * packing, lanes)
-    return lambda *tiles: to_matrix(
-        np.stack(tiles).reshape(*blocks, *tiles[0].shape), rank
-    ).reshape(shape)
+    tiled = (*blocks, *register.get_shape())
+    return lambda tiles: to_matrix(tiles.reshape(tiled), rank).reshape(shape)
 
 
 @meaning(tpu.UnrollVectorsOp)
 def unroll_vectors(op: tpu.UnrollVectorsOp, facts: Facts) -> Function:
+    unroll, count = unrolled(op), len(op.output)
+    return lambda matrix: unroll(matrix)[0] if count == 1 else tuple(unroll(matrix))
+
+
+def unrolled(op: tpu.UnrollVectorsOp) -> Function:
+    """The registers that `op` makes, as one array."""
     check_registers_of(op, op.output.types, op.input.type)
     register = op.output[0].type
-    rank, count = register_rank(register), len(op.output)
-    shape = shape_of(op.input.type)
+    rank, shape = register_rank(register), shape_of(op.input.type)
     tile = register.get_shape()
     packing = tile[2] if rank == 3 else 1
     blocks = _blocks(shape, tile[0] * packing, tile[1])
 
-    def function(matrix: Array) -> Any:
+    def function(matrix: Array) -> Array:
         tiles = to_tiles(matrix.reshape(_matrix_shape(shape)), blocks[-2:], packing)
-        tiles = tiles.reshape(-1, *tile)
-        return tiles[0] if count == 1 else tuple(tiles)
+        return tiles.reshape(-1, *tile)
 
     return function
 

@@ -168,6 +168,9 @@ _BINARY: dict[type[Operation], Function] = {
 }
 
 
+ELEMENTWISE: tuple[type[Operation], ...] = (*_UNARY, *_EXACT, *_BINARY, tpu.ReciprocalOp)
+
+
 @meaning(*_UNARY)
 def unary(op: Operation, facts: Facts) -> Function:
     return rounded(op.results[0].type, _UNARY[type(op)])

@@ -120,6 +120,27 @@ def test_scalars():
     assert value == 0 and isinstance(value, np.float32)
 
 
+def test_scalars_are_inside():
+    ref = make((7, 300), IntegerType(32)).slice((2, 5), (3, 200))
+    ref.write(numbers((3, 200), IntegerType(32)))
+    for index in ((3, 0), (0, 200), (-1, 0)):
+        with pytest.raises(ExecutionError, match="outside"):
+            ref.load_scalar(index)
+        with pytest.raises(ExecutionError, match="outside"):
+            ref.store_scalar(index, 1)
+    for index in ((0, 0), (2, 199), (1, 130)):
+        assert ref.load_scalar(index) == ref.read()[index]
+        ref.store_scalar(index, 77)
+        assert ref.read()[index] == 77
+
+
+def test_the_latest_views_are_remembered():
+    ref = make((1024, 128), f32)
+    views = [ref.slice((8 * k, 0), (8, 128)) for k in range(100)]
+    assert ref.slice((8 * 99, 0), (8, 128)) is views[99]
+    assert ref.slice((0, 0), (8, 128)) is not views[0]
+
+
 def test_fresh_memory_is_poison():
     assert np.isnan(make((8, 128), f32).read()).all()
     assert np.isnan(make((16, 128), BF16).read()).all()

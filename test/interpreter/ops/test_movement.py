@@ -59,6 +59,20 @@ def test_dynamic_gather_wraps_indices(meaning, dim):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("kind", ["uniform", "mixed"])
+def test_dynamic_gather_by_an_index_that_comes_again(meaning, dim, kind):
+    text = f"%r = tpu.dynamic_gather %a[%i] in [{dim}] : {R}, vector<8x128xi32> -> {R}"
+    gather = meaning(text, a=R, i="vector<8x128xi32>")
+    index = SEED.integers(-200, 200, (8, 128), dtype=np.int32)
+    if kind == "uniform":
+        index = np.broadcast_to(np.int32(-3), (8, 128))
+    others = [X, X + 1, X * 2, X]
+    fresh = [gather(x, index.copy()) for x in others]
+    for x, expected in zip(others, fresh, strict=True):
+        np.testing.assert_array_equal(gather(x, index), expected)
+
+
 def test_dynamic_gather_along_no_dimension_reads_no_index(meaning):
     text = f"%r = tpu.dynamic_gather %a[%i] in [] : {R}, vector<8x128xi32> -> {R}"
     index = SEED.integers(-200, 200, (8, 128), dtype=np.int32)
