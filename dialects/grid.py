@@ -37,12 +37,13 @@ from pallasite.dialects.grid_base import (
     Renaming,
     dense,
     expect,
+    fill,
     grid_of,
     integers_of,
     vector_of,
 )
 from pallasite.dialects.grid_groups import MatmulOp, ReduceOp, TransposeBlocksOp
-from pallasite.dialects.types import with_grid
+from pallasite.dialects.types import integer_attribute, with_grid
 
 
 @irdl_op_definition
@@ -71,15 +72,12 @@ class SliceOp(Renaming):
         strides: Sequence[int] | None = None,
     ) -> None:
         source = SSAValue.get(value)
-        super().__init__(
-            operands=[source],
-            result_types=[with_grid(vector_of(source), sizes)],
-            properties={
-                "offsets": dense(offsets),
-                "sizes": dense(sizes),
-                "strides": dense(strides or [1] * len(sizes)),
-            },
-        )
+        properties = {
+            "offsets": dense(offsets),
+            "sizes": dense(sizes),
+            "strides": dense(strides or [1] * len(sizes)),
+        }
+        fill(self, [source], with_grid(vector_of(source), sizes), properties)
 
     def verify_(self) -> None:
         grid = grid_of(self.value)
@@ -117,11 +115,7 @@ class ConcatOp(IRDLOperation):
         first = vector_of(values[0])
         grid = list(grid_of(values[0]))
         grid[dim] = sum(grid_of(v)[dim] for v in values)
-        super().__init__(
-            operands=[values],
-            result_types=[with_grid(first, grid)],
-            properties={"dim": IntegerAttr(dim, i64)},
-        )
+        fill(self, values, with_grid(first, grid), {"dim": integer_attribute(dim, i64)})
 
     def verify_(self) -> None:
         dim = self.dim.value.data
@@ -148,7 +142,7 @@ class ReshapeOp(Renaming):
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue | Operation, result_type: Attribute) -> None:
-        super().__init__(operands=[value], result_types=[result_type])
+        fill(self, [SSAValue.get(value)], result_type)
 
     def verify_(self) -> None:
         before, after = grid_of(self.value), grid_of(self.result)
@@ -173,11 +167,8 @@ class TransposeOp(Renaming):
     def __init__(self, value: SSAValue | Operation, permutation: Sequence[int]) -> None:
         source = SSAValue.get(value)
         grid = grid_of(source)
-        super().__init__(
-            operands=[source],
-            result_types=[with_grid(vector_of(source), [grid[d] for d in permutation])],
-            properties={"permutation": dense(permutation)},
-        )
+        kind = with_grid(vector_of(source), [grid[d] for d in permutation])
+        fill(self, [source], kind, {"permutation": dense(permutation)})
 
     def verify_(self) -> None:
         grid, permutation = grid_of(self.value), integers_of(self.permutation)
@@ -203,7 +194,7 @@ class BroadcastOp(Renaming):
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue | Operation, result_type: Attribute) -> None:
-        super().__init__(operands=[value], result_types=[result_type])
+        fill(self, [SSAValue.get(value)], result_type)
 
     def verify_(self) -> None:
         source, target = grid_of(self.value), grid_of(self.result)
@@ -228,7 +219,7 @@ class PoisonOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, result_type: Attribute) -> None:
-        super().__init__(result_types=[result_type])
+        fill(self, [], result_type)
 
     def verify_(self) -> None:
         grid_of(self.result)
@@ -283,9 +274,7 @@ class TakeOp(Renaming):
     def __init__(
         self, value: SSAValue | Operation, indices: Sequence[int], result_type: Attribute
     ) -> None:
-        super().__init__(
-            operands=[value], result_types=[result_type], properties={"indices": dense(indices)}
-        )
+        fill(self, [SSAValue.get(value)], result_type, {"indices": dense(indices)})
 
     def verify_(self) -> None:
         source, target = grid_of(self.value), grid_of(self.result)

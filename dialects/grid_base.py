@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -28,6 +29,7 @@ from pallasite.dialects.types import split_grid, with_grid
 
 Vector = VectorType[Attribute]
 Dense = DenseArrayBase[Any]
+_NOTHING: Mapping[str, Attribute] = {}
 
 
 def vector_of(value: SSAValue) -> Vector:
@@ -39,6 +41,19 @@ def integers_of(attribute: Dense) -> list[int]:
 
 
 def dense(values: Sequence[int]) -> Dense:
+    return _few(*values) if len(values) <= _FEW else _dense(values)
+
+
+_FEW = 16
+"""Numbers that are likely to come again: offsets, sizes and orders of dimensions."""
+
+
+@lru_cache(maxsize=4096)
+def _few(*values: int) -> Dense:
+    return _dense(values)
+
+
+def _dense(values: Sequence[int]) -> Dense:
     # Thousands of register numbers: packed at once, not checked and converted one by one.
     return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
 
@@ -56,6 +71,17 @@ def expect(value: SSAValue, like: SSAValue, grid: Sequence[int]) -> None:
     expected = with_grid(vector_of(like), grid)
     if value.type != expected:
         raise VerifyException(f"expected {expected}, got {value.type}")
+
+
+def fill(
+    op: IRDLOperation,
+    operands: Sequence[SSAValue],
+    result_type: Attribute,
+    properties: Mapping[str, Attribute] = _NOTHING,
+) -> None:
+    """Makes `op` one of these parts, which are complete and in order: `IRDLOperation.__init__`
+    would sort them, at several times the cost."""
+    Operation.__init__(op, operands=operands, result_types=(result_type,), properties=properties)
 
 
 class Renaming(IRDLOperation, ABC):

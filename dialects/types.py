@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FixedBitwidthType,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefLayoutAttr,
     MemRefType,
@@ -112,6 +114,18 @@ def vector_of(element: Attribute, shape: tuple[int, ...]) -> VectorType[Attribut
     return VectorType(element, shape)
 
 
+@lru_cache(maxsize=4096, typed=True)
+def integer_attribute(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
+    """`value : kind`, made once."""
+    return IntegerAttr(value, kind)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def array_attribute(kind: IntegerType, *values: int) -> DenseArrayBase[IntegerType]:
+    """`array<kind: values>`, made once."""
+    return DenseArrayBase.from_list(kind, values)
+
+
 @lru_cache(maxsize=4096)
 def memref_of(
     element: Attribute,
@@ -181,13 +195,20 @@ def splat_value(attribute: Attribute | None) -> int | float | None:
 
     Integers are signed as the attribute prints them; i1 gives 0 or 1.
     """
-    if not isinstance(attribute, DenseIntOrFPElementsAttr):
+    if attribute.__class__ is not DenseIntOrFPElementsAttr:
         return None
-    attribute = compact(cast(Dense, attribute))
-    if len(attribute) != 1:
+    constant = cast(Dense, attribute)
+    if "_splat_value" not in constant.__dict__:
+        # Attributes never change, and folding asks for the same constants again and again.
+        object.__setattr__(constant, "_splat_value", _splat_value(compact(constant)))
+    return constant.__dict__["_splat_value"]
+
+
+def _splat_value(constant: Dense) -> int | float | None:
+    if len(constant) != 1:
         return None
-    value = attribute.get_values()[0]
-    if attribute.get_element_type() == i1:
+    value = constant.get_values()[0]
+    if constant.get_element_type() == i1:
         return int(value) & 1
     return cast("int | float", value)
 

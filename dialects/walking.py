@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar, cast
 
-from xdsl.ir import Operation, Region
+from xdsl.ir import Block, Operation, Region
 
 # pyright: reportPrivateUsage=false
 Op = TypeVar("Op", bound=Operation)
@@ -26,6 +26,16 @@ def operations_in(region: Region) -> list[Operation]:
     """Everything in `region`."""
     found: list[Operation] = []
     _collect((region,), found)
+    return found
+
+
+def operations_of(block: Block) -> list[Operation]:
+    """What is in `block`, but not in the regions of its operations."""
+    found: list[Operation] = []
+    op = block._first_op
+    while op is not None:
+        found.append(op)
+        op = op._next_op
     return found
 
 

@@ -36,7 +36,7 @@ from pallasite.dialects.kernel import (
 )
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
-from pallasite.dialects.walking import of_kind
+from pallasite.dialects.walking import of_kind, operations_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
 
@@ -208,8 +208,8 @@ def _scoped_semaphores(blocks: Iterable[Block]) -> int:
     """The semaphores of `blocks` and of that nested scope that allocates most."""
     here = deepest = 0
     for block in blocks:
-        for op in block.ops:
-            if isinstance(op, tpu.SemAllocOp):
+        for op in operations_of(block):
+            if type(op) is tpu.SemAllocOp:
                 here += _semaphores(op.result)
             for region in op.regions:
                 deepest = max(deepest, _scoped_semaphores(region.blocks))
@@ -318,8 +318,8 @@ def _scoped(blocks: Any, space: str, target: Target) -> _Owners:
     here: _Owners = []
     deepest: _Owners = []
     for block in cast(list[Block], blocks):
-        for op in block.ops:
-            if isinstance(op, memref.AllocaOp) and _static(op):
+        for op in operations_of(block):
+            if type(op) is memref.AllocaOp and _static(op):
                 owners: dict[str, _Owners] = {space: []}
                 _add(owners, op.results[0], target, 1, lambda: "scoped allocation")
                 here += owners[space]

@@ -27,12 +27,13 @@ from xdsl.traits import (
     MemoryEffect,
     MemoryEffectKind,
     MemoryWriteEffect,
-    NoMemoryEffect,
     get_effects,
 )
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from pallasite.dialects.registers import BOX, box_of, hull
+from pallasite.dialects.walking import operations_of
+from pallasite.passes.effects import is_pure
 
 _NO_EFFECTS = frozenset[EffectInstance]()
 
@@ -64,8 +65,7 @@ _KINDS: dict[type[Operation], _Kind] = {}
 def _kind(op: Operation) -> _Kind:
     traits = op.get_traits_of_type(MemoryEffect)
     stays = not traits or op.has_trait(IsTerminator) or op.has_trait(MemoryWriteEffect)
-    pure = bool(traits) and all(isinstance(t, NoMemoryEffect) for t in traits)
-    known = _KINDS[type(op)] = _Kind(stays, pure)
+    known = _KINDS[type(op)] = _Kind(stays, is_pure(type(op)))
     return known
 
 
@@ -89,7 +89,7 @@ class _Remover:
             self._block(blocks[0], dict(known))
 
     def _block(self, block: Block, known: Known) -> None:
-        for op in block.ops:
+        for op in operations_of(block):
             if op.regions:
                 isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=True)
                 for region in op.regions:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
 
+from pallasite.passes.effects import is_pure
+
 _UNDECLARED = frozenset({"tpu.sublane_shuffle", "tpu.iteration_bound"})
 """Operations that do not declare their effects, as in the reference dialect, but have none."""
 
@@ -14,6 +16,8 @@ def is_removable(op: Operation) -> bool:
     if op.has_trait(IsTerminator):
         return False
     if op.name in _UNDECLARED:
+        return True
+    if is_pure(type(op)):
         return True
     effects = get_effects(op)
     return effects is not None and all(e.kind is MemoryEffectKind.READ for e in effects)

@@ -30,9 +30,13 @@ from xdsl.traits import get_effects
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
+from pallasite.dialects.walking import operations_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of, insert_before
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.effects import is_pure
+
+_LOADS = (vector.LoadOp, memref_dialect.LoadOp)
 
 Build = Callable[[Operation], SSAValue]
 """Inserts what computes all rows in front of an operation."""
@@ -62,17 +66,17 @@ def merge_rows(block: Block) -> None:
 
 def _stretches(block: Block) -> Iterator[_Stretch]:
     stretch = _Stretch()
-    for op in block.ops:
-        if isinstance(op, vector.LoadOp | memref_dialect.LoadOp):
+    for op in operations_of(block):
+        if type(op) in _LOADS:
             buffer = buffer_of(op.operands[0])
             # A load of what a whole buffer held before is dead if nobody uses it.
             if buffer is not None and any(result.first_use is not None for result in op.results):
                 stretch.read.add(buffer)
-        elif isinstance(op, tpu.VectorStoreOp) and buffer_of(op.base) is not None:
+        elif type(op) is tpu.VectorStoreOp and buffer_of(op.base) is not None:
             buffer = cast(SSAValue, buffer_of(op.base))
             stretch.written.setdefault(buffer, set()).add(_group(op))
             stretch.stores.append(op)
-        elif op.regions or get_effects(op) != set():
+        elif op.regions or not (is_pure(type(op)) or get_effects(op) == set()):
             yield stretch
             stretch = _Stretch()
     yield stretch

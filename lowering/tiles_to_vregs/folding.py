@@ -4,6 +4,7 @@ the rows and lanes in one lie between two ends."""
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -24,6 +25,7 @@ _EXACT = (
 """Rules whose results a register can hold as it is."""
 
 
+@lru_cache(maxsize=1)
 def _rules() -> Rules:
     chosen = Rules()
     for rules, admitted in ((RANGES, None), (KERNEL, _EXACT)):

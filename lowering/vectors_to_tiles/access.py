@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -26,7 +25,7 @@ from pallasite.dialects import arith, tpu
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.registers import STEPS
-from pallasite.dialects.types import bit_width, tiling_of
+from pallasite.dialects.types import array_attribute, bit_width, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.layouts.vector_layout import VectorLayout
@@ -65,7 +64,7 @@ class Access:
 
     def attributes(self, base: Sequence[SSAValue]) -> dict[str, Attribute]:
         """What a load or store of registers from `base` on says of them."""
-        steps: dict[str, Attribute] = {STEPS: DenseArrayBase.from_list(i64, self.steps)}
+        steps: dict[str, Attribute] = {STEPS: array_attribute(i64, *self.steps)}
         return steps if self.box is None else {**steps, **self.box.seen_from(base)}
 
     def order(self, rank: int) -> list[int]:

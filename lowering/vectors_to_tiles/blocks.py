@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import grid
+from pallasite.dialects.types import vector_of
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 
 
@@ -18,11 +19,11 @@ def interleave(c: Converter, parts: list[SSAValue], shape: tuple[int, ...]) -> S
     lead, rows, columns = shape[:-2], shape[-2], shape[-1]
     kind = cast(VectorType[Attribute], parts[0].type)
     register = kind.get_shape()[len(shape) :]
-    split = VectorType(kind.element_type, (*lead, rows, 1, columns, *register))
+    split = vector_of(kind.element_type, (*lead, rows, 1, columns, *register))
     stacked = c.emit(
         grid.ConcatOp([c.emit(grid.ReshapeOp(p, split)) for p in parts], len(lead) + 1)
     )
-    merged = VectorType(kind.element_type, (*lead, rows * len(parts), columns, *register))
+    merged = vector_of(kind.element_type, (*lead, rows * len(parts), columns, *register))
     return c.emit(grid.ReshapeOp(stacked, merged))
 
 
@@ -51,9 +52,9 @@ def deal(
         parts.append(_undefined(c, kind, (*lead, behind, columns, *register)))
     if len(parts) > 1:
         value = c.emit(grid.ConcatOp(parts, len(lead)))
-    split = VectorType(kind.element_type, (*lead, blocks, ratio, columns, *register))
+    split = vector_of(kind.element_type, (*lead, blocks, ratio, columns, *register))
     value = c.emit(grid.ReshapeOp(value, split))
-    flat = VectorType(kind.element_type, (*lead, blocks, columns, *register))
+    flat = vector_of(kind.element_type, (*lead, blocks, columns, *register))
     dealt: list[SSAValue] = []
     for part in range(ratio):
         offsets = [*[0] * len(lead), 0, part, 0]
@@ -63,4 +64,4 @@ def deal(
 
 
 def _undefined(c: Converter, kind: VectorType[Attribute], shape: tuple[int, ...]) -> SSAValue:
-    return c.emit(grid.PoisonOp(VectorType(kind.element_type, shape)))
+    return c.emit(grid.PoisonOp(vector_of(kind.element_type, shape)))

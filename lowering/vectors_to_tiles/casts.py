@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, splat, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
@@ -100,7 +100,7 @@ def widen(
     parts = 1 if layout.row is None else ratio
     kind = cast(VectorType[Attribute], held.grid.type)
     grid_shape = kind.get_shape()[: -len(register_shape(layout.bits))]
-    piece = VectorType(element, (*grid_shape, *register_shape(bits)))
+    piece = vector_of(element, (*grid_shape, *register_shape(bits)))
     unpacked = [_unpack(c, held.grid, part, piece, signed) for part in range(parts)]
     if layout.row is None:
         wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, None, layout.column)

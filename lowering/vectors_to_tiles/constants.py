@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
@@ -51,7 +51,7 @@ def splat_scalar(
 ) -> SSAValue:
     """A grid in replicated `layout` whose every element is `scalar`."""
     element = scalar.type
-    register = VectorType(element, register_shape(layout.bits))
+    register = vector_of(element, register_shape(layout.bits))
     one = c.emit(vector.BroadcastOp(scalar, register))
     return c.emit(grid.BroadcastOp(one, grid_type(layout, shape, element)))
 

@@ -33,6 +33,7 @@ from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, element_of
+from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
@@ -105,7 +106,7 @@ class Converter(Insertion):
 
     def block(self, block: Block) -> None:
         """Converts the operations of `block` in order."""
-        self.convert(list(block.ops))
+        self.convert(operations_of(block))
 
     def convert(self, operations: Sequence[Operation]) -> None:
         """Converts `operations` in order."""

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
@@ -24,7 +24,7 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
     """
     kind, wanted = (cast(VectorType[Attribute], v.type) for v in (source, index))
     shape = kind.get_shape()
-    result = VectorType(kind.element_type, wanted.get_shape())
+    result = vector_of(kind.element_type, wanted.get_shape())
     unit, position = (LANES, len(shape) - 3) if lanes else (SUBLANES, len(shape) - 4)
     axis = DenseArrayBase.from_list(i32, [len(shape) - (1 if lanes else 2)])
 

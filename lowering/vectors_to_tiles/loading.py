@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    IntegerAttr,
     VectorType,
     i1,
     i32,
@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.grid_base import Renaming
-from pallasite.dialects.types import tiling_of
+from pallasite.dialects.types import integer_attribute, tiling_of
 from pallasite.layouts.registers import SUBLANES, packing, register_shape
 from pallasite.lowering.vectors_to_tiles.access import Access, accesses
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -27,6 +27,7 @@ _WAIT = 2
 code where rows lie in the same banks."""
 
 
+@lru_cache(maxsize=256)
 def sublane_mask(first: int, last: int) -> Attribute:
     return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
 
@@ -104,7 +105,7 @@ def load_registers(
         result_types=[VectorType(element, (*held, *register_shape(plan.layout.bits)))],
         properties={
             "sublane_mask": sublane_mask(0, last),
-            "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
+            "sublane_stride": integer_attribute(plan.sublane_stride, i32),
         },
         attributes=plan.attributes(base),
     )

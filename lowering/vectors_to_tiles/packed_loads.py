@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, element_of, splat, tiling_of
+from pallasite.dialects.types import bit_width, element_of, splat, tiling_of, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
@@ -140,7 +140,7 @@ def load_spread_row(
     base = [*op.indices[:-2], c.constant_index(row - row % p), plan.base[-1]]
     spread = replace(plan, layout=layout, sublane_stride=0)
     loaded = load_registers(spread, base, kind, layout.grid_shape(shape), SUBLANES, c)
-    words = VectorType(i32, (*layout.grid_shape(shape), SUBLANES, LANES))
+    words = vector_of(i32, (*layout.grid_shape(shape), SUBLANES, LANES))
     value = c.bitcast(loaded, words)
     if row % p:
         down = c.emit(arith.ConstantOp(splat(words, bits * (row % p))))

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import VectorType, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, native_tile, packing, register_shape
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
@@ -52,7 +52,7 @@ def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:
     if kind.element_type == i32:
         return value
     shape = kind.get_shape()[: -len(register_shape(bits))]
-    return c.bitcast(value, VectorType(i32, (*shape, SUBLANES, LANES)))
+    return c.bitcast(value, vector_of(i32, (*shape, SUBLANES, LANES)))
 
 
 def _zero_lanes(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
@@ -79,7 +79,7 @@ def _box(c: Converter, sublanes: int, lanes: int, kind: VectorType[Attribute]) -
     made = tpu.CreateMaskOp.create(
         operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
     )
-    return c.emit(grid.BroadcastOp(c.emit(made), VectorType(i1, kind.get_shape())))
+    return c.emit(grid.BroadcastOp(c.emit(made), vector_of(i1, kind.get_shape())))
 
 
 def _select_box(c: Converter, words: SSAValue, sublanes: int, lanes: int) -> SSAValue:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import element_of, splat
+from pallasite.dialects.types import element_of, splat, vector_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
@@ -43,7 +43,7 @@ def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) 
     if value is None:
         return None
     kind = cast(VectorType[Attribute], value.type)
-    return c.bitcast(value, VectorType(element_of(op.results[0]), kind.get_shape()))
+    return c.bitcast(value, vector_of(element_of(op.results[0]), kind.get_shape()))
 
 
 def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> Tiled | None:
@@ -65,9 +65,9 @@ def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> T
     word = VectorLayout(32, axis, rank - 1).register_shape()
     half = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 16)))
     # A pack drops the upper halves of its words.
-    apart = VectorType(i32, (*blocks[:-1], 1, blocks[-1], *word))
+    apart = vector_of(i32, (*blocks[:-1], 1, blocks[-1], *word))
     halves = [c.emit(grid.ReshapeOp(h, apart)) for h in (words, c.emit(arith.ShRUIOp(words, half)))]
-    rows = VectorType(i32, (*blocks[:-2], held.shape[-2], blocks[-1], *word))
+    rows = vector_of(i32, (*blocks[:-2], held.shape[-2], blocks[-1], *word))
     both = c.emit(grid.ReshapeOp(c.emit(grid.ConcatOp(halves, rank - 1)), rows))
     moved = c.emit(grid.TransposeOp(both, permutation))
     return Tiled(moved, VectorLayout.native(rank, 32), shape)

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -86,7 +86,7 @@ def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
         )
         size = list(blocks)
         size[dim] = count
-        kind = VectorType(i1, (*size, SUBLANES, LANES))
+        kind = vector_of(i1, (*size, SUBLANES, LANES))
         pieces.append(c.emit(grid.BroadcastOp(c.emit(made), kind)))
     whole = pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, dim))
     c.define(op.results[0], whole, layout)

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
@@ -251,7 +251,7 @@ def _axis_mask(c: Converter, value: SSAValue, axis: int, low: int, high: int) ->
     made = tpu.CreateMaskOp.create(
         operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
     )
-    return c.emit(grid.BroadcastOp(c.emit(made), VectorType(i1, kind.get_shape())))
+    return c.emit(grid.BroadcastOp(c.emit(made), vector_of(i1, kind.get_shape())))
 
 
 def _with_accumulator(

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.registers import LANES
 from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
@@ -60,7 +60,7 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     equal = c.emit(arith.CmpfOp(held.grid, everywhere, "oeq"))
     number = c.emit(arith.CmpfOp(held.grid, held.grid, "oeq"))
     other = c.emit(arith.XOrIOp(equal, number))
-    counts = VectorType(i32, kind.get_shape())
+    counts = vector_of(i32, kind.get_shape())
     position = coordinate(c, axis, len(held.shape), held.layout, counts)
     never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
     index = Tiled(c.emit(arith.SelectOp(other, never, position)), held.layout, held.shape)
@@ -93,7 +93,7 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
         first = c.emit(arith.CmpfOp(best, right, "oge" if maximum else "ole"))
         second = c.emit(arith.XOrIOp(number, first))
         value = c.emit(arith.SelectOp(second, right, left))
-    counts = VectorType(i32, cast(VectorType[Attribute], value.type).get_shape())
+    counts = vector_of(i32, cast(VectorType[Attribute], value.type).get_shape())
     found = all_reduce(c, value, 1, kind, counts)
     if second is not None:
         lanes = coordinate(c, axis, rank, held.layout, counts)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import grid
+from pallasite.dialects.types import vector_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -21,7 +21,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
 def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     """The grid of `held` in `layout`."""
     if is_one_value(held):
-        kind = VectorType(held.element, held.layout.register_shape())
+        kind = vector_of(held.element, held.layout.register_shape())
         one = c.emit(grid.ReshapeOp(held.grid, kind))
         return c.emit(grid.BroadcastOp(one, grid_type(layout, held.shape, held.element)))
     if only_gives_up_replication(held.layout, layout):

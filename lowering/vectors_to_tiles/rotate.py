@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, f32, 
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, splat
+from pallasite.dialects.types import bit_width, splat, vector_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
@@ -129,9 +129,9 @@ def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
     further = c.emit(arith.AddiOp(amount, c.constant_i32(padding)))
     around = _rotate_whole(held, dim, unit, further, c)
     kind = cast(VectorType[Attribute], value.type)
-    counts = VectorType(i32, kind.get_shape())
+    counts = vector_of(i32, kind.get_shape())
     position = coordinate(c, dim, rank, held.layout, counts)
-    bound = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
+    bound = c.emit(vector.BroadcastOp(amount, vector_of(i32, (SUBLANES, LANES))))
     bound = c.emit(grid.BroadcastOp(bound, counts))
     early = c.emit(arith.CmpiOp(position, bound, "slt"))
     return c.emit(arith.SelectOp(early, around, value))
@@ -197,13 +197,13 @@ def _between_two(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converte
     axis = len(kind.get_shape()) - (1 if unit == LANES else 2)
     turned = c.rotate(held.grid, c.emit(arith.RemSIOp(amount, c.constant_i32(unit))), axis)
     swapped = _roll_registers(turned, _grid_dim(held, dim), 1, 2, c)
-    word = VectorType(i32, (SUBLANES, LANES))
+    word = vector_of(i32, (SUBLANES, LANES))
     position = _positions(axis - (len(kind.get_shape()) - 2), c)
     # `position - amount` lies in [-2 * unit, unit), and is odd in [-unit, 0).
     start = c.emit(arith.SubiOp(amount, c.constant_i32(unit)))
     far = c.emit(arith.SubiOp(position, c.emit(vector.BroadcastOp(start, word))))
     mask = c.emit(arith.CmpiOp(far, c.emit(arith.ConstantOp(splat(word, unit))), "ult"))
-    mask = c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+    mask = c.emit(grid.BroadcastOp(mask, vector_of(i1, kind.get_shape())))
     return c.emit(arith.SelectOp(mask, swapped, turned))
 
 
@@ -218,10 +218,10 @@ def _positions(axis: int, c: Converter) -> SSAValue:
 
 def _below(axis: int, bound: SSAValue, kind: VectorType[Attribute], c: Converter) -> SSAValue:
     """A mask of the positions along register axis `axis` that are less than scalar `bound`."""
-    word = VectorType(i32, (SUBLANES, LANES))
+    word = vector_of(i32, (SUBLANES, LANES))
     position = _positions(axis - (len(kind.get_shape()) - 2), c)
     mask = c.emit(arith.CmpiOp(position, c.emit(vector.BroadcastOp(bound, word)), "slt"))
-    return c.emit(grid.BroadcastOp(mask, VectorType(i1, kind.get_shape())))
+    return c.emit(grid.BroadcastOp(mask, vector_of(i1, kind.get_shape())))
 
 
 def _registers_by_row(
@@ -247,10 +247,10 @@ def _amounts_of_rows(
 ) -> tuple[SSAValue, SSAValue]:
     """`amount + r * stride` for every row r, and `extent`, both as grids of the shape of `held`."""
     rank = len(held.shape)
-    counts = VectorType(i32, cast(VectorType[Attribute], held.grid.type).get_shape())
+    counts = vector_of(i32, cast(VectorType[Attribute], held.grid.type).get_shape())
     rows = coordinate(c, rank - 2, rank, held.layout, counts)
     factor = c.emit(arith.ConstantOp(splat(counts, stride)))
-    start = c.emit(vector.BroadcastOp(amount, VectorType(i32, (SUBLANES, LANES))))
+    start = c.emit(vector.BroadcastOp(amount, vector_of(i32, (SUBLANES, LANES))))
     shift = c.emit(arith.MuliOp(rows, factor))
     shift = c.emit(arith.AddiOp(shift, c.emit(grid.BroadcastOp(start, counts))))
     return shift, c.emit(arith.ConstantOp(splat(counts, extent)))

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, vector_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
 from pallasite.layouts.planner import plan
@@ -113,7 +113,7 @@ def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> N
     held, shape = c.tiled(value), shape_of(result)
     if is_one_value(held):
         layout = VectorLayout.replicated(len(shape), held.layout.bits)
-        one = VectorType(held.element, layout.register_shape())
+        one = vector_of(held.element, layout.register_shape())
         register = c.emit(grid.ReshapeOp(held.grid, one))
         kind = grid_type(layout, shape, held.element)
         c.define(result, c.emit(grid.BroadcastOp(register, kind)), layout)
@@ -218,7 +218,7 @@ def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter)
     register = names.layout.register_shape()
 
     def reshape(operand: SSAValue, shape: Sequence[int]) -> SSAValue:
-        return c.emit(grid.ReshapeOp(operand, VectorType(element, (*shape, *register))))
+        return c.emit(grid.ReshapeOp(operand, vector_of(element, (*shape, *register))))
 
     def permute(operand: SSAValue, order: Sequence[int]) -> SSAValue:
         return c.emit(grid.TransposeOp(operand, order))
@@ -370,7 +370,7 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
 
 
 def _register_of(held: Tiled) -> VectorType[Attribute]:
-    return VectorType(held.element, held.layout.register_shape())
+    return vector_of(held.element, held.layout.register_shape())
 
 
 @rule(tpu.AssumeLayoutOp)

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import splat, vector_of
+from pallasite.dialects.types import array_attribute, integer_attribute, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
@@ -245,9 +245,9 @@ def _emit_store(
             operands=operands,
             properties={
                 "sublane_mask": sublane_mask(*sublanes),
-                "sublane_stride": IntegerAttr(plan.sublane_stride, i32),
-                "add": IntegerAttr(0, i1),
-                "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+                "sublane_stride": integer_attribute(plan.sublane_stride, i32),
+                "add": integer_attribute(0, i1),
+                "operandSegmentSizes": array_attribute(i32, *segments),
             },
             attributes=plan.attributes(base),
         )

@@ -31,7 +31,14 @@ from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.registers import BOX, STEPS, Box, box_of
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, element_of, memref_of, split_grid, tiling_of
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    memref_of,
+    split_grid,
+    tiling_of,
+    vector_of,
+)
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
@@ -216,7 +223,7 @@ def _as(value: SSAValue, element: Attribute) -> Vector:
     """The type of the registers of `value` with another element."""
     split = split_grid(value.type)
     assert split is not None, "registers are loaded and stored"
-    return VectorType(element, (*split[0], *register_shape(bit_width(element))))
+    return vector_of(element, (*split[0], *register_shape(bit_width(element))))
 
 
 def _width(value: SSAValue) -> int:

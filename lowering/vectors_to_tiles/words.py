@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, splat, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
@@ -25,7 +25,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_float
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:
-    return VectorType(element, cast(VectorType[Attribute], value.type).get_shape())
+    return vector_of(element, cast(VectorType[Attribute], value.type).get_shape())
 
 
 def _constant(value: SSAValue, number: int, c: Converter) -> SSAValue:
@@ -69,7 +69,7 @@ def lower_pack_elementwise(op: tpu.PackElementwiseOp, c: Converter) -> None:
 
 def _words(layout: VectorLayout, shape: tuple[int, ...]) -> VectorType[Attribute]:
     """The registers of a vector in `layout`, seen as words of 32 bits."""
-    return VectorType(i32, (*layout.grid_shape(shape), *register_shape(32)))
+    return vector_of(i32, (*layout.grid_shape(shape), *register_shape(32)))
 
 
 def _repeated(number: int, whole: int) -> int:
@@ -104,7 +104,7 @@ def _interleaved(
 ) -> SSAValue:
     """One pack instruction, whose registers are then seen as words."""
     words = _like(grids[0], i32)
-    packed = VectorType(
+    packed = vector_of(
         op.target_type, (*layout.grid_shape(shape), *register_shape(bit_width(op.target_type)))
     )
     made = tpu.PackSubelementsOp.create(

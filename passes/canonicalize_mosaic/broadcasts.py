@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_float,
@@ -39,7 +39,7 @@ def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
 
 
 def _of(kind: VectorType[Attribute], element: Attribute) -> VectorType[Attribute]:
-    return VectorType(element, kind.get_shape())
+    return vector_of(element, kind.get_shape())
 
 
 def _constant(value: SSAValue) -> int | float | None:

@@ -34,7 +34,8 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, math, tpu
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
+from pallasite.dialects.walking import operations_of
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target, get_target
 
@@ -67,7 +68,7 @@ def like(value: SSAValue, element: Attribute) -> Attribute:
     """The type of `value` with another element type."""
     kind = value.type
     if isinstance(kind, VectorType):
-        return VectorType(element, cast(VectorType[Attribute], kind).get_shape())
+        return vector_of(element, cast(VectorType[Attribute], kind).get_shape())
     return element
 
 
@@ -86,7 +87,7 @@ class Legalizer(Insertion):
 
     def block(self, block: Block) -> None:
         """Legalises the operations of `block` and of the regions in it."""
-        for op in list(block.ops):
+        for op in operations_of(block):
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:

@@ -38,6 +38,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, func, vector
 from pallasite.dialects.types import element_of, splat, splat_value
+from pallasite.dialects.walking import operations_of
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
 
@@ -97,7 +98,7 @@ class Folder(Insertion):
         return folded
 
     def _block(self, block: Block) -> None:
-        for op in list(block.ops):
+        for op in operations_of(block):
             rules = self._rules.get(type(op))
             if rules is not None:
                 self._operation(op, rules)
