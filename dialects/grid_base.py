@@ -25,7 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.types import split_grid, with_grid
+from pallasite.dialects.types import integers_in, split_grid, with_grid
 
 Vector = VectorType[Attribute]
 Dense = DenseArrayBase[Any]
@@ -37,7 +37,7 @@ def vector_of(value: SSAValue) -> Vector:
 
 
 def integers_of(attribute: Dense) -> list[int]:
-    return [int(v) for v in attribute.get_values()]
+    return [*integers_in(attribute)]
 
 
 def dense(values: Sequence[int]) -> Dense:

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Note, VerifyError
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import register_type, split_grid
+from pallasite.dialects.types import integers_in, register_type, split_grid
 
 STEPS = "grid.steps"
 """Of a load or store of a grid of registers, the elements between them in each dimension."""
@@ -56,7 +56,7 @@ def box_of(op: Operation) -> Box | None:
     attribute = op.attributes.get(BOX)
     if not isinstance(attribute, DenseArrayBase):
         return None
-    numbers = tuple(int(n) for n in cast("DenseArrayBase[IntegerType]", attribute).get_values())
+    numbers = integers_in(cast("DenseArrayBase[IntegerType]", attribute))
     rank = len(numbers) // 3
     return Box(numbers[:rank], numbers[rank : 2 * rank], numbers[2 * rank :])
 
@@ -99,14 +99,15 @@ def grid_steps(op: Operation, base: Attribute, type: VectorType[Attribute]) -> t
             [Note("tpu.memref_bitcast is a view of memory as another type")],
         )
     attribute = op.attributes.get(STEPS)
-    steps = tuple(attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
+    known = isinstance(attribute, DenseArrayBase)
+    steps = integers_in(cast("DenseArrayBase[IntegerType]", attribute)) if known else ()
     if grid and len(steps) != len(grid):
         raise VerifyError(
             "grid-steps",
             f"a load or store of {type} needs {STEPS} of {len(grid)} entries, got {len(steps)}",
             source_location(op),
         )
-    return tuple(int(s) for s in steps[: len(grid)])
+    return steps[: len(grid)]
 
 
 def check_registers_of(

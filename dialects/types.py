@@ -126,6 +126,17 @@ def array_attribute(kind: IntegerType, *values: int) -> DenseArrayBase[IntegerTy
     return DenseArrayBase.from_list(kind, values)
 
 
+def integers_in(array: DenseArrayBase[Any]) -> tuple[int, ...]:
+    """The integers that an attribute lists; equal lists are unpacked once."""
+    return _unpacked(array.elt_type.width.data, array.data.data)
+
+
+@lru_cache(maxsize=4096)
+def _unpacked(width: int, data: bytes) -> tuple[int, ...]:
+    kind = IntegerType(width)
+    return kind.unpack(data, len(data) // kind.size)
+
+
 @lru_cache(maxsize=4096)
 def memref_of(
     element: Attribute,

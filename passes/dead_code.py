@@ -7,6 +7,7 @@ from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
 
 from pallasite.passes.effects import is_pure
 
+# pyright: reportPrivateUsage=false
 _UNDECLARED = frozenset({"tpu.sublane_shuffle", "tpu.iteration_bound"})
 """Operations that do not declare their effects, as in the reference dialect, but have none."""
 
@@ -25,12 +26,13 @@ def is_removable(op: Operation) -> bool:
 
 def remove_dead_code(block: Block) -> None:
     """Erases the dead operations of `block` and of the regions in it, in one backward sweep."""
-    op = block.last_op
+    op = block._last_op
     while op is not None:
-        before = op.prev_op
-        for region in op.regions:
-            for inner in region.blocks:
-                remove_dead_code(inner)
+        before = op._prev_op
+        if op.regions:
+            for region in op.regions:
+                for inner in region.blocks:
+                    remove_dead_code(inner)
         for result in op.results:
             if result.first_use is not None:
                 break

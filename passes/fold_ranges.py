@@ -46,12 +46,13 @@ class RangeFolder(Folder):
 @RANGES.rule(arith.CmpiOp)
 def decide_comparison(op: arith.CmpiOp, f: RangeFolder) -> SSAValue | None:
     """A comparison that every element answers alike is a constant."""
-    if not isinstance(op.result.type, VectorType):
+    (result,) = op.results
+    if type(result.type) is not VectorType:
         return None
-    answer = f.ranges.of(op.result)
+    answer = f.ranges.of(result)
     if answer.low is None or answer.low != answer.high:
         return None
-    return f.constant(op.result.type, answer.low)
+    return f.constant(result.type, answer.low)
 
 
 @RANGES.rule(arith.AndIOp)

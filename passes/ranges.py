@@ -6,9 +6,8 @@ Arithmetic wraps at 32 bits; what may have wrapped is not known. An i1 is 0 or 1
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.dialects.builtin import IndexType, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
@@ -31,8 +30,7 @@ _MOVED = {
 _COMPUTED = {*FOLDS, *_SHIFTS, arith.SelectOp, arith.CmpiOp}
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """The integers from `low` to `high`; None is an unknown end."""
 
     low: int | None = None
@@ -177,10 +175,12 @@ class Ranges:
 
 def _number(value: SSAValue) -> int | None:
     """What a constant, or every element of one, is."""
-    if not isinstance(value.type, VectorType):
+    if type(value.type) is not VectorType:
         return constant_of(value)
     owner = value.owner
-    number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    if type(owner) is not arith.ConstantOp:
+        return None
+    number = splat_value(owner.properties["value"])
     if number is None:
         return None
     return int(number) & 1 if element_of(value) == i1 else int(number)
@@ -223,22 +223,23 @@ def _chosen(operands: Sequence[Range]) -> Range:
 def _logic(op: Operation, operands: Sequence[Range]) -> Range:
     """Of bits, all of whose ranges have two ends."""
     lows, highs = zip(*[cast("tuple[int, int]", (r.low, r.high)) for r in operands], strict=True)
-    if isinstance(op, arith.AndIOp):
+    kind = type(op)
+    if kind is arith.AndIOp:
         return Range(min(lows), min(highs))
-    if isinstance(op, arith.OrIOp):
+    if kind is arith.OrIOp:
         return Range(max(lows), max(highs))
-    if isinstance(op, arith.XOrIOp) and lows == highs:
+    if kind is arith.XOrIOp and lows == highs:
         return Range(lows[0] ^ lows[1], lows[0] ^ lows[1])
-    return _chosen(operands) if isinstance(op, arith.SelectOp) else _BITS
+    return _chosen(operands) if kind is arith.SelectOp else _BITS
 
 
 def _shifted(op: Operation, value: Range, by: Range) -> Range:
     if by.low is None or by.low != by.high or not 0 <= by.low < 31:
         return Range()
     factor = Range(1 << by.low, 1 << by.low)
-    if isinstance(op, arith.ShLIOp):
+    if type(op) is arith.ShLIOp:
         return value.over(factor, lambda a, b: a * b)
-    if isinstance(op, arith.ShRUIOp) and (value.low is None or value.low < 0):
+    if type(op) is arith.ShRUIOp and (value.low is None or value.low < 0):
         return Range()
     # Towards minus infinity.
     return value.over(factor, lambda a, b: a // b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import cast
 
@@ -34,14 +34,14 @@ def _places(
 def _keep_box(
     op: Operation,
     steps: Sequence[int],
-    positions: Iterable[tuple[int, ...]],
+    positions: Callable[[], Iterable[tuple[int, ...]]],
     accesses: Sequence[Operation],
 ) -> None:
     """Lets the accesses of registers at `positions` say what `op` says of the kernel's access."""
     box = box_of(op)
     if box is None:
         return
-    for position, access in zip(positions, accesses, strict=True):
+    for position, access in zip(positions(), accesses, strict=True):
         # A single register has no position.
         amounts = [p * step for p, step in zip(position, steps, strict=False)] or [0] * len(steps)
         access.attributes[BOX] = box.moved(amounts).attribute
@@ -59,7 +59,7 @@ def unroll_load(op: tpu.LoadOp | tpu.ShuffledLoadOp, u: Unroller) -> None:
     model = Model(type(op), (kind,), op.properties, location=op.location)
     rows = [(memory, *indices) for indices in _places(base, steps, grid, u)]
     u.define(result, as_grid(model.results(rows, out), grid))
-    _keep_box(op, steps, np.ndindex(*grid), out[len(out) - len(rows) :])
+    _keep_box(op, steps, lambda: np.ndindex(*grid), out[len(out) - len(rows) :])
 
 
 @rule(tpu.StoreOp, tpu.ShuffledStoreOp)
@@ -83,5 +83,8 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
             if value is not None
         ]
     model.results(rows, out)
-    kept = (p for p, value in np.ndenumerate(values) if value is not None)
+
+    def kept() -> list[tuple[int, ...]]:
+        return [place for place, value in np.ndenumerate(values) if value is not None]
+
     _keep_box(op, steps, kept, out[len(out) - len(rows) :])

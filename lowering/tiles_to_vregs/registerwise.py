@@ -168,12 +168,13 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     positions = [int(p) for p in op.positions.get_values()]
     columns = [u.registers(v).flat for v in op.operands]
     models: dict[tuple[int, ...], Model] = {}
-    seen: dict[tuple[SSAValue | None, ...], SSAValue | None] = {}
+    seen: dict[_Key, SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for operands in zip(*columns, strict=True):
-        if operands not in seen:
+        key = tuple(map(id, operands))
+        if key not in seen:
             kept = [(v, p) for v, p in zip(operands, positions, strict=True) if v is not None]
-            seen[operands] = None
+            seen[key] = None
             if kept:
                 places = tuple(p for _, p in kept)
                 if places not in models:
@@ -181,8 +182,8 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
                     properties = {**op.properties, "positions": where}
                     models[places] = Model(type(op), (kind,), properties, location=op.location)
                 new = models[places].make([v for v, _ in kept])
-                seen[operands] = u.emit(new).results[0]
-        results.append(seen[operands])
+                seen[key] = u.emit(new).results[0]
+        results.append(seen[key])
     u.define(op.results[0], as_grid(results, grid))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -29,7 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import integers_in, splat
 from pallasite.lowering.creation import (
     Model,
     emptied,
@@ -66,13 +65,6 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
         return function
 
     return register
-
-
-@lru_cache(maxsize=4096)
-def _unpacked(width: int, data: bytes) -> tuple[int, ...]:
-    """The integers of `width` bits that `data` packs."""
-    kind = IntegerType(width)
-    return kind.unpack(data, len(data) // kind.size)
 
 
 def _unknown(op: Operation) -> Unsupported:
@@ -239,8 +231,7 @@ class Unroller:
 
     def integers(self, attribute: Attribute) -> tuple[int, ...]:
         """The integers that an attribute of an old operation lists."""
-        array = cast(DenseArrayBase[IntegerType], attribute)
-        return _unpacked(array.elt_type.width.data, array.data.data)
+        return integers_in(cast(DenseArrayBase[IntegerType], attribute))
 
     def expanded_types(self, types: Sequence[Attribute]) -> list[Attribute]:
         """`types` with every grid type repeated once per register."""

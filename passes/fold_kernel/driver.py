@@ -153,7 +153,7 @@ def integer(value: SSAValue) -> int | None:
     if known is None:
         return None
     kind = element_of(value)
-    if not isinstance(kind, IntegerType | IndexType):
+    if type(kind) is not IntegerType and type(kind) is not IndexType:
         return None
     return int(known) & 1 if kind == i1 else _signed(int(known), width_of(kind))
 
@@ -188,8 +188,8 @@ def _known(value: SSAValue) -> int | float | None:
         owner = owner.source.owner
     if type(owner) is not arith.ConstantOp:
         return None
-    constant = owner.value
-    if isinstance(constant, FloatAttr | IntegerAttr):
+    constant = owner.properties["value"]
+    if type(constant) is FloatAttr or type(constant) is IntegerAttr:
         return cast("FloatAttr[Any] | IntegerAttr[Any]", constant).value.data
     return splat_value(constant)
 

@@ -12,10 +12,10 @@ from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
-_COMMUTATIVE = (
+_COMMUTATIVE = {
     arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp,
     arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp,
-)  # fmt: skip
+}  # fmt: skip
 _NEUTRAL: dict[type[Operation], Callable[[int], int]] = {
     **dict.fromkeys(
         (
@@ -86,7 +86,7 @@ def fold_neutral(op: Operation, f: Folder) -> SSAValue | None:
     neutral = _NEUTRAL[type(op)](width_of(element_of(left)))
     if integer(right) == neutral:
         return left
-    return right if isinstance(op, _COMMUTATIVE) and integer(left) == neutral else None
+    return right if type(op) in _COMMUTATIVE and integer(left) == neutral else None
 
 
 @rule(*_ABSORBING)

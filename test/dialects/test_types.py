@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects import test as xdsl_test
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IndexType,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     VectorType,
@@ -20,11 +22,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import (
+    array_attribute,
     bit_width,
     grid_shape,
+    integer_attribute,
+    integers_in,
     memory_space,
     register_rank,
     register_type,
+    splat,
+    splat_value,
     split_grid,
     tiling_of,
     with_grid,
@@ -125,3 +132,24 @@ def test_casts_of_constants_fold() -> None:
         )
     }
     assert list(folded.values()) == [-1, 255, -1, 255]
+
+
+def test_attributes_are_made_once():
+    assert integer_attribute(3, i32) is integer_attribute(3, i32)
+    assert integer_attribute(3, i32) == IntegerAttr(3, i32) != integer_attribute(3, i8)
+    assert array_attribute(i8, 1, -2) is array_attribute(i8, 1, -2)
+    assert array_attribute(i8, 1, -2) == DenseArrayBase.from_list(i8, [1, -2])
+
+
+@pytest.mark.parametrize("kind", [i1, i8, i32])
+def test_integers_of_an_array_are_those_of_its_values(kind: IntegerType):
+    array = DenseArrayBase.from_list(kind, [0, 1, 1])
+    assert integers_in(array) == array.get_values() == integers_in(array)
+    assert integers_in(DenseArrayBase.from_list(kind, [])) == ()
+
+
+def test_a_constant_knows_its_splat_value_and_stays_equal():
+    asked, other = (splat(VectorType(f32, (8, 128)), 2.5) for _ in range(2))
+    assert splat_value(asked) == 2.5 == splat_value(asked)
+    assert asked == other and hash(asked) == hash(other)
+    assert str(asked) == str(other)

@@ -2,7 +2,7 @@
 
 from pallasite import api
 from pallasite.dialects import arith, func, scf
-from pallasite.dialects.walking import of_kind, operations, operations_in
+from pallasite.dialects.walking import of_kind, operations, operations_in, operations_of
 
 TEXT = """
 func.func @main(%c: i1, %n: index) {
@@ -48,3 +48,9 @@ def test_what_is_listed_may_be_removed():
             op.detach()
             op.erase()
     assert not of_kind(module, scf.ForOp, scf.IfOp)
+
+
+def test_operations_of_a_block_leave_out_what_is_in_regions():
+    module = api.parse(TEXT)
+    body = of_kind(module, func.FuncOp)[0].body.block
+    assert operations_of(body) == list(body.ops)
