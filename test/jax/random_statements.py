@@ -306,7 +306,7 @@ class Program:
         same = self.pick(lambda v: v.shape == value.shape and v.kind == value.kind) or value
         cut = self.draw.randrange(value.shape[0])
         text = self.draw.choice(
-            [f"jnp.roll({name}, {begin}, {axis})", f"pltpu.roll({name}, {begin}, {axis})",
+            [f"{'jnp' if begin else 'pltpu'}.roll({name}, {begin}, {axis})", f"{name} - 1",
              f"lax.slice_in_dim({name}, {begin}, {end}, 1, {axis})",
              f"jnp.transpose({name}, {tuple(order)})",
              f"{name}.reshape({self.draw.choice(shapes)})",
