@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from pallasite.jax.tracing_faults import Fault
+from pallasite.jax.fault import Fault
 
 FAULTS_OF_CALLS = (
     Fault(

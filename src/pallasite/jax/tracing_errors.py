@@ -26,7 +26,8 @@ from jax.experimental import pallas as pl
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
 from pallasite.jax.call_faults import FAULTS_OF_ALIASES, FAULTS_OF_CALLS, FAULTS_OF_MAPS
-from pallasite.jax.tracing_faults import FAULTS, Fault
+from pallasite.jax.fault import Fault
+from pallasite.jax.tracing_faults import FAULTS
 
 
 def explain_tracing(simulating: Callable[[], bool]) -> None:

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 
 from pallasite.diagnostics import WITHOUT_X64
 from pallasite.frontend.jaxprs.advice import REVERSING
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A kind of error: its type, a pattern of its message, the file of JAX that must be involved;
-    and what a note says of it. The first that fits counts."""
-
-    kind: type[BaseException] | tuple[type[BaseException], ...]
-    message: str
-    rule: str
-    advice: tuple[str, ...]
-    within: str = ""
-    called: str = ""
-    """A pattern of the files of JAX of which the kernel's line has called one."""
-
+from pallasite.jax.fault import Fault
 
 _READ = "read it first: ref[...], of a ref in SMEM ref[i]"
 _INDEXING = "state/indexing.py"

@@ -1,0 +1,19 @@
+"""What is known of a kind of error that JAX or Python raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of error: its type, a pattern of its message, the file of JAX that must be involved;
+    and what a note says of it. The first that fits counts."""
+
+    kind: type[BaseException] | tuple[type[BaseException], ...]
+    message: str
+    rule: str
+    advice: tuple[str, ...]
+    within: str = ""
+    called: str = ""
+    """A pattern of the files of JAX of which the kernel's line has called one."""
