@@ -4,7 +4,8 @@ The register form is written out: where its source has one operation on a grid o
 a run of operations that differ in their registers only. The compiled driver makes a *pack* of those
 of a run that do not depend on each other: their results are one array with a leading dimension, of
 which every register is an element (`p3[5]`). A pack means what the same operation means on a
-grid of registers, which has the same bits. Loads and stores of a pack are in `packed_accesses`.
+grid of registers, which has the same bits. Loads and stores of a pack are in
+`effects/register_packs.py`.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _alike(op: Operation, known: Any) -> tuple[Any, ...]:
         for operand in op.operands
     ]
     if type(op) in ACCESSES:
-        # Where they lie is for `packed_accesses` to compare.
+        # Where they lie is for `register_packs` to compare.
         operands = [None if o in known else o for o in operands]
     return (
         *operands,
