@@ -55,6 +55,14 @@ _NAMED = 4
 """Buffers that a refusal names."""
 
 
+_OF_WHOLE = {
+    "vmem": "call it with a grid and blocks of its arrays",
+    "smem": "keep its tables in HBM (memory_space=pl.ANY) and copy the part that is read: "
+    "pltpu.sync_copy(table.at[pl.ds(start, size)], scratch)",
+}
+"""What to write for arrays that are whole in a memory, because the call has no grid."""
+
+
 @dataclass(frozen=True)
 class _Buffer:
     bytes: int
@@ -110,7 +118,7 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
         available = getattr(target, f"{space}_bytes")
         whole = not kernel.grid and any(memory_space(o.type) == space for o in kernel.operands)
-        smaller = "call it with a grid and blocks of its arrays" if whole else "use smaller blocks"
+        smaller = _OF_WHOLE[space] if whole else "use smaller blocks"
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
             if limit < total <= available
