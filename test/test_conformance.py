@@ -23,16 +23,15 @@ TARGETS = tuple(os.environ.get("PALLASITE_TARGETS", "v5e,v6e").split(","))
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", CASES)
 def test_conformance(name: str, target: str, tmp_path: Path) -> None:
-    source = program(name).read_text()
+    module = api.parse(program(name).read_text())
     if not accepted(name, target):
         for form in FORMS:
             with pytest.raises(Diagnostic) as refused:
-                api.lower(api.parse(source), form=form, target=target)
+                api.lower(module, form=form, target=target)
             assert refused.value.location is not None
         return
     devices = CASES[name]["devices"]
     for form in FORMS:
-        module = api.parse(source)
         with np.errstate(all="ignore"):
             outcome = api.simulate(
                 module, inputs_of(name, module), form=form, target=target, devices=devices
