@@ -17,9 +17,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from threading import Lock
 
 from threadpoolctl import ThreadpoolController
 
@@ -49,12 +50,25 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
+_LIMITING = Lock()
+"""Held by the Python thread that limits those of BLAS."""
+
+
+@contextmanager
+def one_blas_thread() -> Generator[None]:
     """NumPy's matrix products run on one thread within, and on as many as before afterwards.
 
-    Of several Python threads at once the first one decides, which is threadpoolctl's rule.
+    Of several Python threads at once the first one decides: a limit set within another one's would
+    take that for what the process had, and leave it behind.
     """
-    return _libraries().limit(limits=1, user_api="blas")
+    if not _LIMITING.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _libraries().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMITING.release()
 
 
 @cache

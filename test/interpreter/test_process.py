@@ -1,5 +1,7 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pallasite import api, parse, run
+from pallasite.interpreter.process import one_blas_thread
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -45,3 +48,18 @@ def test_kernels_run_on_one_thread(monkeypatch: pytest.MonkeyPatch):
         run(kernel, api.random_inputs(kernel), form="pallas")
         assert threads() == {2}
     assert seen == {1}
+
+
+def test_threads_that_overlap_leave_the_number_of_blas_threads_as_it_was():
+    # Who enters first leaves first, on another thread: theirs are no nested contexts.
+    first, second = ExitStack(), ExitStack()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        limits = one.submit(threadpool_limits, 2, "blas").result()
+        one.submit(lambda: first.enter_context(one_blas_thread())).result()
+        other.submit(lambda: second.enter_context(one_blas_thread())).result()
+        assert threads() == {1}
+        one.submit(first.close).result()
+        other.submit(second.close).result()
+        left = threads()
+        one.submit(limits.unregister).result()
+    assert left == {2}
