@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P  # noqa: E402
 
 from pallasite.interpreter.machine import dma  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
+from pallasite.jax.settings import settings_of  # noqa: E402
 
 pytestmark = pytest.mark.jax
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -101,3 +102,9 @@ def test_threads_run_kernels_that_communicate() -> None:
     for thread in threads:
         thread.join()
     assert done == [True] * 6
+
+
+def test_simulations_share_the_memory_that_they_leave_to_each_other() -> None:
+    # JAX keeps compiled programs, and with them the settings: seed by seed it would add up.
+    one, other = (settings_of("v5e", "tiles", (), seed=seed) for seed in (1, 2))
+    assert one.spare is other.spare

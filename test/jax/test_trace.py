@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -68,3 +70,16 @@ def test_trace_leaves_nothing_behind() -> None:
     trace(f, x)
     with pytest.raises(ValueError, match="Only interpret mode"):
         f(x)
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_trace_keeps_no_module(form: str) -> None:
+    def body(x: Any, o: Any) -> None:
+        # A function of JAX's, whose own trace JAX keeps, with the context that it was traced in.
+        o[...] = jnp.where(x[...] > 0, x[...], 0.0)
+
+    x = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    kernel = pl.pallas_call(body, out_shape=x)
+    module = weakref.ref(trace(kernel, x, form=form))
+    gc.collect()
+    assert module() is None

@@ -18,6 +18,9 @@ from pallasite.interpreter.machine.spare import Spare
 KEPT_KERNELS = 128
 PRODUCTS = ("cpu", "tpu")
 
+# Settings live as long as what JAX compiled for them: the limit of what is kept is the process's.
+_SPARE = Spare()
+
 
 class Kernels:
     """The kernels that a simulation lowered last, by the text of their call; threads share it."""
@@ -37,6 +40,11 @@ class Kernels:
             self._kept[text] = kernel
             if len(self._kept) > KEPT_KERNELS:
                 del self._kept[next(iter(self._kept))]
+
+    def clear(self) -> None:
+        """Forgets them all."""
+        with self._lock:
+            self._kept.clear()
 
 
 @dataclass
@@ -74,8 +82,8 @@ class Settings:
     """Whose precision XLA's products outside of kernels have: one of `PRODUCTS`."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
-    spare: Spare = field(default_factory=Spare, compare=False, repr=False)
-    """Memory that one call of a kernel leaves to the next."""
+    spare: Spare = field(default=_SPARE, compare=False, repr=False)
+    """Memory that one call of a kernel leaves to the next, of any simulation."""
 
     @property
     def traces(self) -> bool:

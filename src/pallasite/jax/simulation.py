@@ -121,9 +121,15 @@ def kernels(
         _check_shape(getattr(argument, "shape", ()))
     hooks.install()
     collector = Collector()
-    with hooks.scope(Settings(target, form, (), collector=collector)):
-        jax.jit(functools.partial(f)).trace(*args).lower()
-    return collector.modules
+    settings = Settings(target, form, (), collector=collector)
+    try:
+        with hooks.scope(settings):
+            jax.jit(functools.partial(f)).trace(*args).lower()
+        return list(collector.modules)
+    finally:
+        # JAX keeps its traces of what kernels call, with the settings that they were traced in.
+        collector.modules.clear()
+        settings.kernels.clear()
 
 
 def _check_shape(shape: Sequence[Any]) -> None:
