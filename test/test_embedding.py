@@ -1,0 +1,104 @@
+"""What a process that embeds the library relies on: threads, settings and memory are its own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+import pallasite
+from pallasite import api
+from pallasite.lowering.vectors_to_tiles import converter
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+MATMUL = (EXAMPLES / "matmul.pallas.mlir").read_text()
+FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+
+
+def outcome(module: ModuleOp, form: str) -> tuple[str, bytes]:
+    lowered = pallasite.lower(module, form)
+    (result,) = pallasite.run(lowered, api.random_inputs(module), form=form)
+    return str(lowered), result.tobytes()
+
+
+def settings() -> Sequence[Any]:
+    return (
+        gc.isenabled(), np.geterr(), sys.getrecursionlimit(), dict(os.environ),
+        list(warnings.filters), list(sys.path),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def eager_switches() -> Any:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("eager_switches")
+def test_threads_lower_and_run_one_module_at_once() -> None:
+    module = pallasite.parse(MATMUL)
+    before, barrier = str(module), Barrier(2)
+
+    def work(forms: Sequence[str]) -> dict[str, tuple[str, bytes]]:
+        barrier.wait()
+        return {form: outcome(module, form) for form in forms}
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(work, (FORMS, FORMS[::-1]))
+    assert one == other == {form: outcome(module, form) for form in FORMS}
+    assert str(module) == before
+
+
+class Interrupted(ModulePass):
+    name = "interrupted"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_lowering_leaves_the_settings_of_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = settings()
+    module = pallasite.parse(MATMUL)
+    with pytest.raises(KeyboardInterrupt):
+        pallasite.lower(module, "vreg", passes=[Interrupted()])
+    assert settings() == before
+
+    def interrupted(*_: Any) -> None:
+        assert not gc.isenabled()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(converter.Converter, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pallasite.lower(module, "vreg")
+    assert settings() == before
+
+
+def test_no_operation_outlives_its_module() -> None:
+    def living() -> int:
+        gc.collect()
+        return sum(isinstance(held, Operation) for held in gc.get_objects())
+
+    module = pallasite.parse(MATMUL)
+    inputs, before = api.random_inputs(module), living()
+    for form in FORMS:
+        for driver in ("compiled", "reference"):
+            pallasite.run(module, inputs, form=form, driver=driver, checks=["all"])
+        assert living() == before, form
