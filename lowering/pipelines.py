@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
-from pallasite.targets.target import TARGETS
+from pallasite.targets import DEFAULT_TARGET, TARGETS
 
 STEPS: dict[str, tuple[str, ...]] = {
     "mosaic": ("lower-to-mosaic",),
@@ -70,7 +70,7 @@ class Lowering(ModulePass):
 
     goal: ClassVar[str]
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for leaves, step in self.steps(op):

@@ -95,7 +95,7 @@ from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
 from pallasite.passes.check_memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
 from pallasite.passes.dead_code import remove_dead_code
-from pallasite.targets.target import TARGETS, Target, get_target
+from pallasite.targets import DEFAULT_TARGET, TARGETS, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
 _SEMAPHORES = MemorySpaceAttr("semaphore_mem")
@@ -108,7 +108,7 @@ class WindowsToDmaPass(ModulePass):
 
     name = "windows-to-dma"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.target not in TARGETS:

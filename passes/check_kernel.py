@@ -56,7 +56,7 @@ from pallasite.passes.check_vectors import (
     refusal,
 )
 from pallasite.passes.check_windows import check_windows
-from pallasite.targets import TARGETS, Target
+from pallasite.targets import DEFAULT_TARGET, TARGETS, Target
 
 _MEMREF = MemRefType[Attribute]
 _Rules = dict[type[Operation], tuple[Rule, ...]]
@@ -183,7 +183,7 @@ class CheckKernelPass(ModulePass):
 
     name: ClassVar[str] = "check-kernel"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
     allow_beyond_reference: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -31,6 +31,7 @@ from pallasite.passes.fold_kernel import fold_kernel
 from pallasite.passes.fold_kernel.comparisons import predicate
 from pallasite.passes.fold_kernel.driver import Admits, Folder, Rules, integer
 from pallasite.passes.ranges import Range, Ranges
+from pallasite.targets import DEFAULT_TARGET
 
 RANGES = Rules()
 
@@ -115,7 +116,7 @@ class FoldRangesPass(ModulePass):
 
     name = "fold-ranges"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
     """Any: what folds does not depend on the target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -55,7 +55,7 @@ from pallasite.passes.single_rows import (
     register_rows,
 )
 from pallasite.passes.tiles_of_bytes import for_parts
-from pallasite.targets import Target, get_target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
@@ -276,7 +276,7 @@ class InferMemrefLayoutPass(ModulePass):
 
     name = "infer-memref-layout"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         inference = _Inference(get_target(self.target))

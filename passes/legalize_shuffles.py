@@ -35,6 +35,7 @@ from pallasite.dialects.types import splat
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
+from pallasite.targets import DEFAULT_TARGET
 
 QUARTER = SUBLANES // 2
 
@@ -157,7 +158,7 @@ class LegalizeShufflesPass(ModulePass):
 
     name = "legalize-shuffles"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
     """Taken like every lowering step's; the rule is the same on every target so far."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

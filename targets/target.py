@@ -232,6 +232,9 @@ _V7X = Target(
 
 TARGETS: dict[str, Target] = {t.name: t for t in (_V4, _V5E, _V5P, _V6E, _V7X)}
 
+DEFAULT_TARGET = _V5E.name
+"""Whose kernels are meant where nobody says."""
+
 
 def get_target(name: str) -> Target:
     """The record of target `name`; raises `KeyError` naming the known targets."""

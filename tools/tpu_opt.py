@@ -26,7 +26,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
 from pallasite.lowering.pipelines import step_by_step
 from pallasite.passes.plugins import blamed, upstream
-from pallasite.targets import TARGETS
+from pallasite.targets import DEFAULT_TARGET, TARGETS
 from pallasite.tools.command_line import add_plugin_option, plugin_files, translate
 from pallasite.tools.opt_help import describe
 from pallasite.tools.pass_options import available_passes, make_passes
@@ -41,7 +41,6 @@ from pallasite.tools.reporting import (
     write_output,
 )
 
-DEFAULT_TARGET = "v5e"
 _SEPARATOR = b"// -----"
 
 

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError
+from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
+from pallasite.targets import DEFAULT_TARGET
 from pallasite.tools.command_line import add_pass_options
 from pallasite.tools.reporting import (
     FAILED,
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from pallasite.interpreter.run import Outcome
     from pallasite.tools.verify_each import Conditions
 
-FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
-
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `tpu-run`."""
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--inputs", metavar="NPZ", help="operands arr_0, arr_1, ... (default: random)")
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
     p.add_argument("--form", choices=FORMS, default="tiles", help="form to execute")
-    p.add_argument("--target", default="v5e", help="v4, v5e, v5p, v6e or v7x")
+    p.add_argument("--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x")
     add_pass_options(p)
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")

@@ -32,6 +32,7 @@ from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
 from pallasite.lowering.absorb_moves.stores import split_store
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.targets import DEFAULT_TARGET
 
 
 def _blocks(function: func.FuncOp) -> list[Block]:
@@ -46,7 +47,7 @@ class AbsorbMovesPass(ModulePass):
 
     name = "absorb-moves"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:

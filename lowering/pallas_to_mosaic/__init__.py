@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Unsupported, UsageError
 from pallasite.dialects.locations import source_location
-from pallasite.targets.target import TARGETS
+from pallasite.targets import DEFAULT_TARGET, TARGETS
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LowerToMosaicPass(ModulePass):
 
     name = "lower-to-mosaic"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.target not in TARGETS:

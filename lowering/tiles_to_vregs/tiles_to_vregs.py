@@ -14,6 +14,7 @@ from pallasite.dialects.kernel import set_form
 from pallasite.lowering.tiles_to_vregs import control, groups, memory, registerwise, renaming
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller
 from pallasite.passes import collection
+from pallasite.targets import DEFAULT_TARGET
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class TilesToVregsPass(ModulePass):
 
     families: ClassVar = (control, groups, memory, registerwise, renaming)
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with collection.paused():

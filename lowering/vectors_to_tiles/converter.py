@@ -49,7 +49,7 @@ from pallasite.passes import collection
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
-from pallasite.targets import Target, get_target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 if TYPE_CHECKING:
     from pallasite.lowering.vectors_to_tiles.chains import Moved
@@ -327,7 +327,7 @@ class VectorsToTilesPass(ModulePass):
 
     name = "vectors-to-tiles"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from pallasite.lowering.vectors_to_tiles import rules

@@ -37,7 +37,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.insertion import Insertion
-from pallasite.targets import Target, get_target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
 Admits = Callable[[str, Operation], bool]
@@ -236,7 +236,7 @@ class CanonicalizeMosaicPass(ModulePass):
 
     name = "canonicalize-mosaic"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.apply_admitted(ctx, op, None)

@@ -33,6 +33,7 @@ from pallasite.dialects import func, vector
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
 from pallasite.passes.fill_registers.rows import rewrite
+from pallasite.targets import DEFAULT_TARGET
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class FillRegistersPass(ModulePass):
 
     name = "fill-registers"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:

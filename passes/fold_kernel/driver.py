@@ -41,6 +41,7 @@ from pallasite.dialects.types import element_of, splat, splat_value
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
+from pallasite.targets import DEFAULT_TARGET
 
 Rule = Callable[..., "SSAValue | bool | None"]
 Admits = Callable[[str, Operation], bool]
@@ -215,7 +216,7 @@ class FoldKernelPass(ModulePass):
 
     name = "fold-kernel"
 
-    target: str = "v5e"
+    target: str = DEFAULT_TARGET
     """Any: what folds does not depend on the target."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

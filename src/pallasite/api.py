@@ -25,7 +25,7 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.kernel import form_of
-from pallasite.targets import TARGETS, Target
+from pallasite.targets import DEFAULT_TARGET, TARGETS, Target
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pallasite.dialects.kernel import Call
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.run import Driver, Outcome
-
-DEFAULT_TARGET = "v5e"
 
 
 @contextmanager

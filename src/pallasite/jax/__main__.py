@@ -11,6 +11,7 @@ import runpy
 import sys
 
 from pallasite.diagnostics import Diagnostic
+from pallasite.targets import DEFAULT_TARGET
 
 USAGE = "usage: python -m pallasite.jax (PROGRAM | -m MODULE) [ARGUMENTS]"
 HELP = f"""{USAGE}
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
     try:
         from pallasite.jax.environment import simulate_from_environment
 
-        simulate_from_environment(default="v5e")
+        simulate_from_environment(default=DEFAULT_TARGET)
         sys.argv = rest
         if module:
             sys.path.insert(0, os.getcwd())

@@ -13,10 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import arguments
-from pallasite.api import DEFAULT_TARGET, target_named
+from pallasite.api import target_named
 from pallasite.diagnostics import Note, Unsupported, UsageError
 from pallasite.jax import hooks
 from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of
+from pallasite.targets import DEFAULT_TARGET
 
 P = ParamSpec("P")
 R = TypeVar("R")
