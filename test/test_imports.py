@@ -1,12 +1,16 @@
-"""Every module can be the first that a program imports: no two need each other to be loaded."""
+"""Every module can be the first that a program imports: no two need each other to be loaded; and
+what packages say of their modules is about modules that there are."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from os import walk
 from pathlib import Path
+
+from pallasite.dialects.kernel import FORMS
 
 SOURCES = Path(__file__).parents[1] / "src"
 
@@ -63,3 +67,13 @@ def test_no_modules_need_each_other() -> None:
     except CycleError as error:
         cycle = " -> ".join(error.args[1])
         raise AssertionError(f"modules that import each other: {cycle}") from error
+
+
+def test_packages_name_modules_that_there_are() -> None:
+    modules = _modules()
+    known = {name.rpartition(".")[2] for name in modules} | set(FORMS)
+    for name, file in modules.items():
+        if file.name == "__init__.py":
+            text = ast.get_docstring(ast.parse(file.read_text())) or ""
+            named = set(re.findall(r"`([a-z_]+)/?`", text))
+            assert named <= known, (name, named - known)

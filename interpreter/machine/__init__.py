@@ -1,1 +1,11 @@
-"""The modelled machine: memories, refs, semaphores, DMA, cores and their scheduler."""
+"""The modelled machine: memories, refs, semaphores, DMA, cores and their scheduler.
+
+* `core` puts it together; `scheduler` resumes its cores, `clock` tells their modelled time.
+* `memory` has buffers of bytes, `codec` turns bytes into elements, and `views` has the refs, whose
+  accesses are boxes (`boxes`) or registers (`rows`, `register_access`); `recast` gives refs of
+  another shape or type, `undefined` what lies outside, `faults` the diagnostics.
+* `dma` moves between refs (`transfer`, `rounding`) and signals `semaphores`.
+* `prng` and `mxu` are the state of those units.
+* Sanitizers watch through `observers`: `checks` and `race` are told of `accesses`, which touch
+  `regions`, found again through `region_index` and `spans`.
+"""
