@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -33,7 +32,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.ir import Attribute, BlockArgument, Data, Operation
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
@@ -240,8 +239,7 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
     """The function that runs on the TensorCore: by its core type, else the one called `main`."""
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     for func in functions:
-        core = func.attributes.get("tpu.core_type")
-        if core is not None and _is_tensor_core(core):
+        if _keyword(func.attributes.get("tpu.core_type")) == "tc":
             return func
     for func in functions:
         if func.sym_name.data == "main":
@@ -249,9 +247,10 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
     return None
 
 
-@lru_cache(maxsize=64)
-def _is_tensor_core(core: Attribute) -> bool:
-    return "<tc>" in str(core)
+def _keyword(attribute: Attribute | None) -> str | None:
+    """The keyword of an enumeration of the `tpu` dialect, which need not be loaded for it."""
+    word = cast(Data[Any], attribute).data if isinstance(attribute, Data) else None
+    return word if isinstance(word, str) else None
 
 
 MOST_STEPS = (1 << 31) - 2
@@ -357,13 +356,16 @@ def _count(attribute: Attribute | None) -> int:
     return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
+_BUFFERS: Mapping[str | None, int] = {"synchronous": 1, "double_buffered": 2}
+"""Of a window, by its pipeline mode."""
+
+
 def _window(entry: DictionaryAttr) -> Window:
     transform = entry.data.get("transform_indices")
     bounds = entry.data.get("window_bounds")
     if not isinstance(transform, SymbolRefAttr) or bounds is None:
         return Window()
     kind = entry.data.get("window_kind")
-    mode = str(entry.data.get("pipeline_mode", ""))
     low: tuple[int, ...] | None = None
     high: tuple[int, ...] | None = None
     if kind is not None:
@@ -373,8 +375,8 @@ def _window(entry: DictionaryAttr) -> Window:
         transform.root_reference.data,
         low,
         high,
-        1 if "synchronous" in mode else 2 if "double_buffered" in mode else None,
-        "any" in str(entry.data.get("revisit_mode", "")),
+        _BUFFERS.get(_keyword(entry.data.get("pipeline_mode"))),
+        _keyword(entry.data.get("revisit_mode")) == "any",
         tuple(_integers(squeezed)) if (squeezed := entry.data.get("squeezed")) is not None else (),
     )
 

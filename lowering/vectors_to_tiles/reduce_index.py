@@ -48,7 +48,7 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
             "the vector unit compares values and counts indices in 32-bit words",
             "convert to float32 first",
         )  # fmt: skip
-    maximum = "max" in str(op.kind)
+    maximum = op.kind.data is tpu.ReductionKind.ARG_MAX
     if axis == placed.lane_dim and placed.grid_shape(held.shape)[-1] <= 2:
         _index_by_lane(op, held, maximum, c)
         return
