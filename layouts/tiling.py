@@ -146,7 +146,6 @@ def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: 
         return Tiling((), ())
     p = packing(bits)
     rows = -(-shape[-1] // LANES) if len(shape) == 1 else shape[-2]
-    smallest = p * (2 if generation < 4 else 1)
     normal = max(SUBLANES, p)
     large = normal
     if len(shape) > 1 and bits == 2:
@@ -158,7 +157,7 @@ def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: 
     if large <= rows:
         factor = large
     else:
-        factor = smallest
+        factor = p
         while factor < min(rows, normal):
             factor *= 2
     if len(shape) == 1:

@@ -271,7 +271,7 @@ def _transfer_tiles(array: MemRefType[Attribute], generation: int) -> tuple[int,
     """The granule of a transfer in each dimension of `array`."""
     shape, bits = array.get_shape(), bit_width(array)
     if len(shape) == 1:
-        return (LANES * packing(bits) * (2 if generation < 4 else 1),)
+        return (LANES * packing(bits),)
     tiling = infer_tiling(shape, bits, generation, argument=True)
     return tuple(tiling.tile_of(d) for d in range(len(shape)))
 
