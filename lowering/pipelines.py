@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
-from pallasite.targets import DEFAULT_TARGET, TARGETS
+from pallasite.targets import DEFAULT_TARGET, get_target
 
 STEPS: dict[str, tuple[str, ...]] = {
     "mosaic": ("lower-to-mosaic",),
@@ -79,10 +79,7 @@ class Lowering(ModulePass):
 
     def steps(self, op: ModuleOp) -> list[tuple[str, ModulePass]]:
         """The passes that `op` lacks, each with the form that it leaves."""
-        if self.target not in TARGETS:
-            raise UsageError(
-                "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
-            )
+        get_target(self.target)  # refuses names that nobody knows
         return steps(check_form(op, self.goal), self.goal, self.target)
 
 

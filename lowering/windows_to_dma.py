@@ -58,7 +58,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Unsupported, UsageError, VerifyError
+from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import func, memref
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import (
@@ -95,7 +95,7 @@ from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
 from pallasite.passes.check_memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
 from pallasite.passes.dead_code import remove_dead_code
-from pallasite.targets import DEFAULT_TARGET, TARGETS, Target, get_target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
 _SEMAPHORES = MemorySpaceAttr("semaphore_mem")
@@ -111,10 +111,7 @@ class WindowsToDmaPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.target not in TARGETS:
-            raise UsageError(
-                "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
-            )
+        target = get_target(self.target)
         if form_of(op) != "mosaic":
             return
         function = kernel_function(op)
@@ -124,7 +121,6 @@ class WindowsToDmaPass(ModulePass):
                 "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
                 source_location(op),
             )
-        target = get_target(self.target)
         call, vmem = call_of(op), vmem_with_copies(op, target)
         _Lowering(op, function, target).run()
         set_form(op, "dma")

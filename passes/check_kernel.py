@@ -56,7 +56,7 @@ from pallasite.passes.check_vectors import (
     refusal,
 )
 from pallasite.passes.check_windows import check_windows
-from pallasite.targets import DEFAULT_TARGET, TARGETS, Target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _MEMREF = MemRefType[Attribute]
 _Rules = dict[type[Operation], tuple[Rule, ...]]
@@ -187,4 +187,5 @@ class CheckKernelPass(ModulePass):
     allow_beyond_reference: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        check_kernel(op, TARGETS[self.target], allow_beyond_reference=self.allow_beyond_reference)
+        target = get_target(self.target)
+        check_kernel(op, target, allow_beyond_reference=self.allow_beyond_reference)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pallasite.diagnostics import UsageError
+
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
@@ -237,7 +239,7 @@ DEFAULT_TARGET = _V5E.name
 
 
 def get_target(name: str) -> Target:
-    """The record of target `name`; raises `KeyError` naming the known targets."""
+    """The record of target `name`; a `UsageError` naming the known targets otherwise."""
     if name not in TARGETS:
-        raise KeyError(f"unknown target {name!r}, expected one of {', '.join(TARGETS)}")
+        raise UsageError("unknown-target", f"expected one of {', '.join(TARGETS)}, got {name}")
     return TARGETS[name]

@@ -12,9 +12,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Unsupported, UsageError
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects.locations import source_location
-from pallasite.targets import DEFAULT_TARGET, TARGETS
+from pallasite.targets import DEFAULT_TARGET, get_target
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,7 @@ class LowerToMosaicPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.target not in TARGETS:
-            raise UsageError(
-                "unknown-target", f"expected one of {', '.join(TARGETS)}, got {self.target}"
-            )
+        target = get_target(self.target)
         from pallasite.dialects.kernel import form_of, set_form
 
         if form_of(op) != "pallas":
@@ -41,7 +38,7 @@ class LowerToMosaicPass(ModulePass):
         rules.load()
         for kernel in list(op.body.block.ops):
             if isinstance(kernel, pallas.KernelOp):
-                lower_kernel(op, kernel, TARGETS[self.target])
+                lower_kernel(op, kernel, target)
         for left in op.walk():
             if left.dialect_name() == "pallas":
                 raise Unsupported(

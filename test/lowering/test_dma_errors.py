@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 import pallasite
+from pallasite.diagnostics import UsageError
 from pallasite.dialects import make_context
 from pallasite.frontend import read
 from pallasite.lowering.pipelines import LowerToDmaPass
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
+from pallasite.passes.registry import get_all_passes
 
 KERNEL = """
 !block = memref<8x128xf32, #tpu.memory_space<vmem>>
@@ -117,9 +120,15 @@ def test_ranks_must_agree() -> None:
         WindowsToDmaPass().apply(make_context(), module)
 
 
-def test_unknown_target() -> None:
-    with pytest.raises(pallasite.Diagnostic, match="expected one of v4, v5e"):
-        WindowsToDmaPass(target="v3").apply(make_context(), pallasite.parse(KERNEL))
+@pytest.mark.parametrize(
+    "name",
+    ["check-kernel", "lower-to-mosaic", "windows-to-dma", "lower-to-dma", "infer-memref-layout",
+     "canonicalize-mosaic", "vectors-to-tiles"],
+)  # fmt: skip
+def test_unknown_target(name: str) -> None:
+    kind: Any = get_all_passes()[name]()
+    with pytest.raises(UsageError, match=r"expected one of v4, v5e, .*, got v3"):
+        kind(target="v3").apply(make_context(), pallasite.parse(KERNEL))
 
 
 def test_lowering_twice_changes_nothing() -> None:
