@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, LocationAttr, Nam
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from pallasite.diagnostics import SourceLocation
+from pallasite.diagnostics import KernelLine, SourceLocation
 
 
 def _children(location: Attribute) -> Iterable[Attribute]:
@@ -85,6 +85,27 @@ _BLOCK = StringAttr("block of the grid")
 def block_location(location: LocationAttr) -> LocationAttr:
     """`location` for what the lowering of windows writes to reach a block of an array."""
     return NameLoc(_BLOCK, location)
+
+
+_ARGUMENT = StringAttr("argument of the kernel")
+
+
+def argument_location(location: LocationAttr) -> LocationAttr:
+    """`location`, where a kernel begins, for the memory that it is called with."""
+    return NameLoc(_ARGUMENT, location)
+
+
+def allocation_place(op: Operation) -> SourceLocation | None:
+    """Where `op` allocates, or where the kernel begins that is called with what it allocates."""
+    place = source_location(op)
+    if place is not None and isinstance(op.location, NameLoc) and op.location.desc == _ARGUMENT:
+        return kernel_line(place)
+    return place
+
+
+def kernel_line(place: SourceLocation | None) -> KernelLine | None:
+    """`place` as that where a kernel begins."""
+    return None if place is None else KernelLine(place.file, place.line, place.column)
 
 
 def reaches_block(op: Operation) -> bool:

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, BlockArgument
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError, VerifyError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import Kernel, Window
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import kernel_line, source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter.driver import Program, Run
 from pallasite.interpreter.limits import GRID_POINT_STEPS
@@ -87,7 +87,7 @@ class Block:
             shape = window.bounds
             type = MemRefType(memref.element_type, shape, memory_space=memref.memory_space)
         self.buffers = (
-            [core.allocate(type, name, location) for _ in range(count)]
+            [core.allocate(type, name, kernel_line(location)) for _ in range(count)]
             if shared is None
             else shared.buffers
         )
@@ -251,7 +251,7 @@ class Invocation:
         location = source_location(kernel.func)
         self._prefetch: list[Ref] = []
         for operand, argument in zip(prefetch, kernel.prefetch, strict=True):
-            buffer = core.allocate(argument.type, operand.name, location)
+            buffer = core.allocate(argument.type, operand.name, kernel_line(location))
             self._prefetch.append(buffer)
             copy_whole(operand.ref, buffer, operand.name)
         self._blocks: dict[int, Block] = {}
@@ -280,7 +280,7 @@ class Invocation:
                 outputs = [b for b in windowed if b.operand.output]
                 block.writers = [b for b in outputs if b.operand.ref.buffer is memory]
         self._scratch = [
-            core.allocate(argument.type, titled(f"scratch {n}", argument), location)
+            core.allocate(argument.type, titled(f"scratch {n}", argument), kernel_line(location))
             for n, argument in enumerate(kernel.scratch)
         ]
 

@@ -74,7 +74,7 @@ from pallasite.dialects.kernel import (
     set_call,
     set_form,
 )
-from pallasite.dialects.locations import first_location, source_location
+from pallasite.dialects.locations import argument_location, first_location, source_location
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
@@ -86,7 +86,7 @@ from pallasite.dialects.tpu import (
     SemaphoreType,
     YieldOp,
 )
-from pallasite.dialects.types import memory_space, memref_of
+from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma_maps import acts, evaluate
 from pallasite.lowering.windows_to_dma_operands import Operand, Role, classify
@@ -94,12 +94,12 @@ from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, kno
 from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma_transfers import Pipelined, copy, squeeze_to
 from pallasite.passes.check_memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
+from pallasite.passes.check_refs import check_scratch
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
 _SEMAPHORES = MemorySpaceAttr("semaphore_mem")
-_ALLOCATED_SPACES = ("vmem", "smem", None)
 
 
 @dataclass(frozen=True)
@@ -219,20 +219,15 @@ class _Lowering:
         return Grid(tuple(bounds), tuple(origin), whole)
 
     def _allocate_scratch(self) -> None:
+        check_scratch(self.kernel)
         for number, argument in enumerate(self.kernel.scratch):
             type = argument.type
             semaphore = isinstance(type, MemRefType) and isinstance(
                 type.element_type, SemaphoreType | DMASemaphoreType
             )
-            if not semaphore and memory_space(type) not in _ALLOCATED_SPACES:
-                raise Unsupported(
-                    "scratch-space",
-                    f"scratch must be in vmem, smem or semaphore_mem, got {type}",
-                    source_location(self.function),
-                )
             op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
             name = argument.name_hint or f"scratch{number}"
-            value = self.build.emit(op, name).results[0]
+            value = self._allocated(op, name).results[0]
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
@@ -274,7 +269,12 @@ class _Lowering:
         if operand.shares is not None:
             return held[operand.shares]
         alloca = _alloca(operand.buffer_type(1))
-        return self.build.emit(alloca, operand.hint("window")).results[0]
+        return self._allocated(alloca, operand.hint("window")).results[0]
+
+    def _allocated(self, op: Operation, hint: str) -> Operation:
+        """`op`, the memory of an argument of the kernel, inserted with the name `hint`."""
+        with self.build.at(argument_location(self.location)):
+            return self.build.emit(op, hint)
 
     def _copy(self, copied: Sequence[_Copied], semaphore: SSAValue | None) -> None:
         """Copies inputs into their buffers, outputs out of them."""
@@ -295,7 +295,7 @@ class _Lowering:
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         build, buffers = self.build, operand.buffers
-        buffer = build.emit(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
+        buffer = self._allocated(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
         window = Pipelined(
             argument=operand.argument,
             array=array,

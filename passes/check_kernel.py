@@ -36,7 +36,7 @@ from pallasite.passes.check_loops import loop_to_the_only_step, signed_counter
 from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
-from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES
+from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES, check_scratch
 from pallasite.passes.check_renamed import renamed_by_branches, repeated_by_branches
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import strided_rotation
@@ -76,8 +76,9 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     logical = form_of(module) in ("mosaic", "dma")
     as_reference = logical and not allow_beyond_reference
     rules = [_RULES] * logical + [_REFERENCE] * as_reference
+    kernel = describe_kernel(func)
+    check_scratch(kernel)
     if as_reference:
-        kernel = describe_kernel(func)
         check_core_axes(kernel, target)
         check_windows(module, kernel)
         check_carried_splats(func)

@@ -12,8 +12,11 @@ from typing import cast
 from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from pallasite.diagnostics import Unsupported
+from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import memref, tpu
+from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
 from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
@@ -78,6 +81,31 @@ def _made(op: memref.AllocaOp, target: Target) -> None:
             "use int32, and compare with 0" if bits == 1 else "use int32 or float32",
             f"the TPU compiler says: Unsupported bitwidth: {bits}",
         )  # fmt: skip
+
+
+_ALLOCATED = ("vmem", "smem", "semaphore_mem", None)
+"""Memories that scratch is in; where a buffer says nothing, it is in VMEM."""
+
+
+def check_scratch(kernel: Kernel) -> None:
+    """Scratch is in memories of the core: what outlives no kernel has no place in HBM."""
+    for number, argument in enumerate(kernel.scratch):
+        if (space := memory_space(argument.type)) in _ALLOCATED:
+            continue
+        name = f"scratch {number}" + (f" (%{argument.name_hint})" if argument.name_hint else "")
+        raise Unsupported(
+            "scratch-space",
+            f"{name} must be in VMEM, SMEM or semaphore memory, got {str(space).upper()}",
+            source_location(kernel.func),
+            [
+                Note("a kernel allocates in the memories of its core, the program in HBM"),
+                *map(Note, SCRATCH_ADVICE),
+                Note(
+                    "the TPU compiler says: Scratch memref allocation only supported for vmem, "
+                    "smem and semaphore_mem."
+                ),
+            ],
+        )
 
 
 def _scalar(op: memref.LoadOp | memref.StoreOp, target: Target) -> None:

@@ -142,9 +142,18 @@ def _integers(op: Operation, target: Target) -> None:
 
 
 def _as_words(op: Operation) -> str:
-    """What to write instead of an operation on narrow integers."""
+    """What to write instead of an operation on narrow integers, whose sign is no bit of theirs."""
+    bits = bit_width(op.operands[0].type)
+    unsigned = f"x.astype(jnp.int32) & {(1 << bits) - 1}"
+    if isinstance(op, math.CtPopOp):
+        return f"write lax.population_count({unsigned})"
+    if isinstance(op, math.CountLeadingZerosOp):
+        return f"write lax.clz({unsigned}) - {32 - bits}"
+    if isinstance(op, arith.ShRUIOp):
+        return f"write lax.shift_right_logical({unsigned}, n.astype(jnp.int32)), and cast it back"
     if isinstance(op, math.CountTrailingZerosOp):
-        return "count the ones below the last: lax.population_count((x & -x) - 1)"
+        wide = "" if bits == 32 else f" of n = x.astype(jnp.int32) | {1 << bits}"
+        return f"count the ones below the last{wide}: lax.population_count((n & -n) - 1)"
     return EXTREMUM_AS_FLOATS if isinstance(op, _EXTREMA) else "cast the operands to int32 first"
 
 
@@ -174,7 +183,7 @@ def _shifts(op: Operation, target: Target) -> None:
         raise refusal(
             op, "narrow-integer",
             f"{target.name} does not shift vectors of {element} by amounts that are not constant",
-            "cast the operands to int32 first",
+            _as_words(op),
         )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.pallas.base import AnyMemRef, PallasOp
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
 from pallasite.dialects.types import memory_space
+from pallasite.dialects.verification import BrokenRule
 
 
 @irdl_op_definition
@@ -118,6 +119,12 @@ def end_region(region: Region) -> None:
 
 
 SCRATCH_SPACES = ("vmem", "smem", "semaphore_mem", "cmem")
+SCRATCH_ADVICE = (
+    "keep it in VMEM if it fits there: pltpu.VMEM(shape, dtype)",
+    "or let the program allocate it, as one result more that nobody reads: "
+    "out_shape=[..., jax.ShapeDtypeStruct(shape, dtype)], with pl.BlockSpec(memory_space=pl.ANY)",
+)
+"""What to write instead of scratch in HBM."""
 
 
 def check_scratch(argument: BlockArgument, what: str) -> None:
@@ -129,8 +136,9 @@ def check_scratch(argument: BlockArgument, what: str) -> None:
     type = cast(AnyMemRef, argument.type)
     space = memory_space(type)
     if space not in SCRATCH_SPACES:
-        raise VerifyException(
-            f"{what}: expected memory in {', '.join(SCRATCH_SPACES[:-1])}, got {type}"
+        raise BrokenRule(
+            f"{what}: expected memory in {', '.join(SCRATCH_SPACES[:-1])}, got {type}",
+            advice=SCRATCH_ADVICE,
         )
     if isinstance(type.element_type, SemaphoreType | DMASemaphoreType) != (
         space == "semaphore_mem"

@@ -184,7 +184,11 @@ def _clz(e: Equation) -> Result:
 @rule(lax.population_count_p)
 def _population_count(e: Equation) -> Result:
     if not e.output.shape:
-        raise e.unsupported("the scalar unit has no population count", "count the bits of a vector")
+        raise e.unsupported(
+            "the scalar unit has no population count",
+            "count the bits of a vector of it: "
+            "jnp.max(lax.population_count(jnp.full((8, 128), n)))",
+        )
     return e.emit(math.CtPopOp(e.operand(0)))
 
 

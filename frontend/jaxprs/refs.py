@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i32
 from xdsl.ir import SSAValue
 
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import arith
 from pallasite.dialects.pallas import AtOp, Entry, LoadOp, StoreOp, SwapOp, whole
 from pallasite.dialects.tpu import AssumeMultipleOp, MemrefBitcastOp, MemrefReshapeOp
@@ -279,10 +281,12 @@ def _of_ref(tracer: Tracer, ref: SSAValue, entries: list[Entry]) -> list[Entry]:
 
 
 def _number(tracer: Tracer, value: Any) -> int | SSAValue:
-    if isinstance(value, Known):
-        return int(value.value)
     if isinstance(value, SSAValue):
         return index_value(tracer, value)
+    if isinstance(value, Known):
+        value = value.value
+    if not np.issubdtype(np.asarray(value).dtype, np.integer):
+        raise _no_index(tracer, str(value))
     return int(value)
 
 
@@ -292,9 +296,13 @@ def index_value(tracer: Tracer, value: SSAValue) -> SSAValue:
         return value
     if isinstance(value.type, IntegerType) and value.type.bitwidth < 32:
         return tracer.emit(arith.ExtSIOp(value, i32))
-    raise tracer.unsupported(
-        f"an index of type {value.type}",
-        "use int32 indices: i // 2 instead of i / 2, or i.astype(jnp.int32)",
+    raise _no_index(tracer, f"one of type {value.type}")
+
+
+def _no_index(tracer: Tracer, given: str) -> Diagnostic:
+    return tracer.unsupported(
+        f"places and sizes are integers, got {given}",
+        "write n // 2 instead of n / 2, 0 instead of 0.0, or i.astype(jnp.int32)",
     )
 
 

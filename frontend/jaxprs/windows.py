@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 from xdsl.dialects.builtin import LocationAttr, i32
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from pallasite.dialects.pallas import DimAttr, WindowAttr, YieldOp
@@ -127,9 +127,13 @@ def _indices(mapping: Any, results: Sequence[Any]) -> list[Any]:
 def name_arguments(block: Block, debug_info: Any) -> None:
     """Gives the arguments of a block the names that the function's author gave them."""
     names = debug_info.arg_names
-    if names is None or len(names) != len(block.args):
-        return
-    for argument, name in zip(block.args, names, strict=True):
+    if names is not None and len(names) == len(block.args):
+        give_names(block.args, names)
+
+
+def give_names(values: Sequence[SSAValue], names: Sequence[str]) -> None:
+    """Gives `values` the `names` that are names in Python, too."""
+    for argument, name in zip(values, names, strict=True):
         # Of `_2`, xDSL takes the digits for a number of its own, and nothing is left.
         if re.fullmatch(r"(?!_\d+$)[A-Za-z_]\w*", name):
             argument.name_hint = name

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import UNSPECIFIED
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import allocation_place, source_location
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
@@ -22,10 +22,10 @@ from pallasite.interpreter.meanings import Facts, effect
 @effect(memref.AllocaOp, memref.AllocOp)
 def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., Ref]:
     """Fresh memory, undefined, until the scope ends that the driver has opened."""
-    at = source_location(op)
+    at = allocation_place(op)
     type = op.memref.type
     shape = type.get_shape()
-    name = f"%{op.memref.name_hint}" if op.memref.name_hint else op.name
+    name = f"%{op.memref.name_hint}" if op.memref.name_hint else "the scoped ref"
     unspecified = UNSPECIFIED in op.attributes
 
     def fn(core: Core, *sizes: int) -> Ref:

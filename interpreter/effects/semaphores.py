@@ -7,7 +7,7 @@ from typing import Any
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import allocation_place, source_location
 from pallasite.interpreter import values
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.semaphores import Pause, Wait
@@ -20,7 +20,7 @@ Steps = Generator[Wait, None, Any]
 @effect(tpu.SemAllocOp)
 def alloc(op: tpu.SemAllocOp, facts: Facts) -> Callable[[Core], Ref]:
     """Fresh semaphores for the enclosing scope."""
-    at = source_location(op)
+    at = allocation_place(op)
     type = op.result.type
     name = f"%{op.result.name_hint}" if op.result.name_hint else "semaphore"
     return lambda core: core.allocate(type, name, at)

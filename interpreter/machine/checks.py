@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pallasite.diagnostics import Note, SourceLocation
+from pallasite.diagnostics import Note, SourceLocation, allocation
 from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
@@ -32,8 +32,7 @@ class InitCheck(Observer):
         buffer = access.ref.buffer
         notes = [Note("missing: a store, or a DMA that was waited for, to these bytes", at)]
         notes += self._coming(core, access) or [FIRST_STORE]
-        if buffer.location is not None:
-            notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
+        notes += allocation(buffer.title, buffer.location)
         self.report(
             "uninitialised-read",
             f"{core} loads {found.amount} of {buffer.title} that were never written, the first at "
@@ -101,8 +100,7 @@ class SyncCheck(Observer):
         if semaphore.value and not semaphore.passed and semaphore not in self._left:
             self._left.add(semaphore)
             notes = [Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it")]
-            if semaphore.location is not None:
-                notes.append(Note("the semaphore is allocated here", semaphore.location))
+            notes += allocation("the semaphore", semaphore.location)
             self.report(
                 "semaphore-not-zero",
                 f"{semaphore} holds {semaphore.value} at the end of the {end}; "
@@ -119,8 +117,7 @@ class SyncCheck(Observer):
                 f"missing: a wait by {semaphore.owner} for {transfer.target_amount} on {semaphore}"
             )
         ]
-        if buffer.location is not None:
-            notes.append(Note(f"{buffer.title} is allocated here", buffer.location))
+        notes += allocation(buffer.title, buffer.location)
         self.report(
             "unawaited-dma",
             f"{transfer.describe()} is still in flight {when}",

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation, allocation
 from pallasite.interpreter.machine import transfer as transfers
 from pallasite.interpreter.machine.faults import ONE_VISIT
 from pallasite.interpreter.machine.memory import Buffer
@@ -100,7 +100,7 @@ def _in_scope(transfer: Transfer, ref: Ref) -> None:
             f"{transfer.describe()} is still in flight after the scope of {name} has ended",
             transfer.location,
             [
-                Note(f"{name} is allocated here", ref.buffer.location),
+                *allocation(name, ref.buffer.location),
                 Note("wait for it before, on the core that has started it"),
                 Note("cores that share a parallel axis have scratch and semaphores of their own"),
             ],

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pallasite.diagnostics import Note, SourceLocation
+from pallasite.diagnostics import Note, SourceLocation, allocation
 from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
@@ -236,8 +236,7 @@ class RaceCheck(Observer):
             ),
             Note(f"missing: {self._missing(other, core)}", use.location),
         ]
-        if buffer.location is not None:
-            notes.append(Note(f"{name} is allocated here", buffer.location))
+        notes += allocation(name, buffer.location)
         self.report(
             "data-race",
             f"{use.actor}, which {_verb(use)} {use.region.extent} of {name}, races with "

@@ -33,12 +33,24 @@ class SourceLocation:
         return ":".join(parts)
 
 
+class KernelLine(SourceLocation):
+    """Where a kernel begins, of what it is called with: scratch and blocks have no other place."""
+
+
 @dataclass(frozen=True)
 class Note:
     """A sentence that explains a diagnostic, with the place it speaks of, if any."""
 
     message: str
     location: SourceLocation | None = None
+
+
+def allocation(name: str, location: SourceLocation | None) -> list[Note]:
+    """Where the memory called `name` comes from, if that is known."""
+    if location is None:
+        return []
+    here = "belongs to the kernel here" if isinstance(location, KernelLine) else "is allocated here"
+    return [Note(f"{name} {here}", location)]
 
 
 @dataclass

@@ -116,6 +116,22 @@ def with_scratch(semaphore: Any) -> Any:
     return call(lambda x, o, s: scaled(x, o), X, scratch_shapes=[semaphore])
 
 
+def over_blocks(grid: Any) -> Any:
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return call(scaled, X, grid=grid, in_specs=[block], out_specs=block)
+
+
+def meets(x: Any, o: Any) -> None:
+    barrier = pltpu.get_barrier_semaphore()  # the barrier
+    pl.semaphore_signal(barrier, 1)
+    pl.semaphore_wait(barrier, 1)
+    scaled(x, o)
+
+
+def with_collective_id(body: Any, number: int | None) -> Any:
+    return call(body, X, compiler_params=pltpu.CompilerParams(collective_id=number))
+
+
 def with_semantics(words: Any) -> Any:
     params = pltpu.CompilerParams(dimension_semantics=words)
     return call(scaled, X, grid=(1,), compiler_params=params)
@@ -259,12 +275,43 @@ FAULTS: dict[str, Fault] = {
         2 * X,
     ),
     "alias of nothing": (in_place({1: 0}), "={0: 0}", in_place({0: 0}), 2 * X),
+    "grid of floats": (
+        lambda: over_blocks((X.shape[0] / 8,)),
+        "n // size instead of n / size",
+        lambda: over_blocks((X.shape[0] // 8,)),
+        2 * X,
+    ),
+    "float for a grid": (
+        lambda: over_blocks(X.shape[0] / 8),
+        "pl.cdiv(n, size)",
+        lambda: over_blocks(pl.cdiv(X.shape[0], 8)),
+        2 * X,
+    ),
+    "barrier without a number": (
+        lambda: with_collective_id(meets, None),
+        "pltpu.CompilerParams(collective_id=0)",
+        lambda: with_collective_id(meets, 0),
+        2 * X,
+    ),
+    "number without a barrier": (
+        lambda: with_collective_id(scaled, 0),
+        "leave out collective_id",
+        lambda: with_collective_id(scaled, None),
+        2 * X,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_line_and_what_to_write(name: str) -> None:
     check(FAULTS[name], Path(__file__).name)
+
+
+def test_a_barrier_without_a_number_has_the_line_of_the_barrier() -> None:
+    with simulate(), pytest.raises(ValueError, match="collective_id") as caught:
+        with_collective_id(meets, None)
+    line = meets.__code__.co_firstlineno + 1
+    assert f"{Path(__file__).name}:{line}:" in "\n".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize("form", ["pallas", "tiles"])

@@ -29,7 +29,7 @@ def test_deadlock() -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
     assert caught.value.code == "deadlock"
-    assert "on %scratch0 #0" in caught.value.message
+    assert "on %semaphore #0" in caught.value.message
     assert "pl.semaphore_signal(sem, n)" in str(caught.value)
 
 
@@ -57,24 +57,41 @@ def test_deadlock_of_a_copy(copies: Callable[..., Any], advice: str) -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         call(x)
     assert caught.value.code == "deadlock"
-    assert "on %scratch2 #0" in caught.value.message
+    assert "on %semaphore #0" in caught.value.message
     assert advice in str(caught.value)
     assert "a DMA that core 0 could still receive" in str(caught.value)
 
 
-def test_buffers_are_called_by_the_role_and_number_of_their_operand() -> None:
-    def body(numbers: Any, x: Any, y: Any, o: Any, p: Any) -> None:
-        o[...] = x[...] + y[...] + p[...]  # nobody wrote p
+def names_them(numbers: Any, x: Any, y: Any, o: Any, p: Any) -> None:
+    o[...] = x[...] + y[...] + p[...]  # nobody wrote p
 
+
+def numbers_them(*refs: Any) -> None:
+    names_them(*refs)
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        (names_them, ("x", "y", "o", "p")),
+        (numbers_them, ("input1", "input2", "output0", "output1")),
+    ],
+)
+def test_buffers_are_called_by_the_name_or_number_of_their_operand(
+    body: Callable[..., None], names: tuple[str, ...]
+) -> None:
     x = jnp.ones((16, 128))
     block = pl.BlockSpec((8, 128), lambda i, numbers: (i, 0))
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1, grid=(2,), in_specs=[block] * 2, out_specs=[block] * 2
     )
     call = pl.pallas_call(body, grid_spec=spec, out_shape=[x, x])
-    with simulate(checks=("init",)), pytest.raises(pallasite.Diagnostic, match="%output1_window"):
+    with (
+        simulate(checks=("init",)),
+        pytest.raises(pallasite.Diagnostic, match=f"%{names[3]}_window"),
+    ):
         call(jnp.zeros(1, jnp.int32), x, x)
     (kernel,) = kernels(call, jnp.zeros(1, jnp.int32), x, x, form="mosaic")
     text = str(pallasite.lower(kernel, form="dma"))
-    assert "%input1_window = " in text and "%input2_window = " in text
-    assert "%output0_sems = " in text
+    assert f"%{names[0]}_window = " in text and f"%{names[1]}_window = " in text
+    assert f"%{names[2]}_sems = " in text

@@ -308,4 +308,4 @@ def test_grids_below_zero_have_a_line() -> None:
     with simulate(), pytest.raises(VerifyError, match="got -1") as caught:
         kernel(x)
     location = caught.value.location
-    assert location is not None and location.line == adds_rightly.__code__.co_firstlineno + 1
+    assert location is not None and location.line == adds_rightly.__code__.co_firstlineno

@@ -57,7 +57,7 @@ CASES = {
     "scratch-space": (
         "%o: !block) attributes {",
         "%o: !block, %s: memref<8xf32, #tpu.memory_space<hbm>>) attributes {scratch_operands = "
-        "1 : i64,", "scratch must be in vmem",
+        "1 : i64,", "must be in VMEM",
     ),
 }  # fmt: skip
 

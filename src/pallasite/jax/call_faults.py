@@ -141,6 +141,37 @@ FAULTS_OF_CALLS = (
     ),
 )
 
+FAULTS_OF_GRIDS = (
+    Fault(
+        (ValueError, TypeError),
+        "Grid must be a tuple of integers|object is not (subscriptable|iterable)",
+        "a grid has one size per axis, an integer",
+        ("write pl.cdiv(n, size) for as many blocks as cover n, n // size instead of n / size",),
+    ),
+)
+"""What JAX says of a grid, before there are kernels."""
+
+FAULTS_OF_BARRIERS = (
+    Fault(
+        ValueError,
+        "collective_id has to be specified",
+        "kernels that wait for each other at a barrier say which they are by a number",
+        ("give the call compiler_params=pltpu.CompilerParams(collective_id=0)",),
+        primitive="get_barrier_semaphore",
+    ),
+    Fault(
+        ValueError,
+        "collective_id has to be unspecified",
+        "a collective id is for the barrier that a kernel waits at, and this one has none",
+        (
+            "leave out collective_id",
+            "or have the devices wait for each other: pltpu.get_barrier_semaphore(), which each of "
+            "them signals and waits for",
+        ),
+    ),
+)
+"""What JAX says of a kernel that it has lowered."""
+
 FAULTS_OF_MAPS = (
     Fault(
         jax.errors.TracerBoolConversionError,

@@ -18,9 +18,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.api import lower, parse, target_named
 from pallasite.diagnostics import ExecutionError, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import CONFIG, call_of
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.kernel import CONFIG, call_of, kernel_function
+from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import DeviceIdOp
+from pallasite.frontend.jaxprs.locations import location_of_kernel
+from pallasite.frontend.jaxprs.windows import give_names
 from pallasite.interpreter.arrays import dtype_of
 from pallasite.interpreter.run import Prepared, execute, find_kernel, prepare
 from pallasite.jax.settings import Settings
@@ -40,14 +42,16 @@ class KernelCall:
         settings: Settings,
         devices: int,
         traced: ModuleOp | None = None,
+        jaxpr: Any = None,
     ) -> None:
-        """`text` is the call as JAX wrote it, `traced` its kernel in `pallas` form, if wanted."""
+        """`text` is the call as JAX wrote it, `traced` its kernel in `pallas` form, if wanted;
+        `jaxpr` is what JAX lowered, if known."""
         self.settings = settings
         self.name = name
         if traced is not None:
             module, self.lowered = traced, _lowered(traced, settings)
         else:
-            module, self.lowered = lowered_by_jax(text, name, settings)
+            module, self.lowered = lowered_by_jax(text, name, settings, jaxpr)
         call = call_of(module)
         if call is None:
             raise UsageError("no-kernel", f"the call of {name} carries no kernel")
@@ -178,11 +182,16 @@ class _Round:
         return self.outputs[device]
 
 
-def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, ModuleOp]:
-    """The kernel in the call as JAX wrote it, and in the form that is executed."""
+def lowered_by_jax(
+    text: str, name: str, settings: Settings, jaxpr: Any = None
+) -> tuple[ModuleOp, ModuleOp]:
+    """The kernel in the call as JAX wrote it, and in the form that is executed; its `jaxpr` knows
+    what its author calls what it works on."""
     known = settings.kernels.find(text)
     if known is None:
         module = parse(text, name=name)
+        if jaxpr is not None:
+            _name_arguments(module, jaxpr)
         call = call_of(module)
         if call is not None and "sparse_core_config" in call.settings:
             raise Unsupported(
@@ -193,6 +202,17 @@ def lowered_by_jax(text: str, name: str, settings: Settings) -> tuple[ModuleOp, 
         known = module, _lowered(module, settings)
         settings.kernels.keep(text, known)
     return known
+
+
+def _name_arguments(module: ModuleOp, jaxpr: Any) -> None:
+    """Gives the arguments of a kernel their author's names, and the kernel the line on which it
+    begins: JAX's module says neither."""
+    func, names = kernel_function(module), jaxpr.debug_info.arg_names
+    if func is None or position_of(func.location) is not None:
+        return
+    func.location = location_of_kernel(jaxpr)
+    if names is not None and len(names) == len(jaxpr.invars) <= len(func.args):
+        give_names(func.args[len(func.args) - len(names) :], names)
 
 
 def _lowered(module: ModuleOp, settings: Settings) -> ModuleOp:

@@ -17,3 +17,5 @@ class Fault:
     within: str = ""
     called: str = ""
     """A pattern of the files of JAX of which the kernel's line has called one."""
+    primitive: str = ""
+    """Of an error about a kernel as a whole: the primitive of the equation that it is about."""

@@ -87,7 +87,11 @@ from pallasite.jax.meshes import check_results  # noqa: E402
 from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
 from pallasite.jax.source_lines import keep_source_lines  # noqa: E402
 from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
-from pallasite.jax.tracing_errors import explain_tracing, explaining_derivatives  # noqa: E402
+from pallasite.jax.tracing_errors import (  # noqa: E402
+    explain_tracing,
+    explaining_derivatives,
+    explaining_lowering,
+)
 from pallasite.jax.xla_products import round_products  # noqa: E402
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
@@ -179,9 +183,9 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
         # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
         traced = tracing.Traced() if settings.traces else None
         try:
-            with scope(settings), tracing_into(traced):
+            with scope(settings), tracing_into(traced), explaining_lowering(params):
                 results = for_tpu(ctx, *operands, interpret=False, **params)
-            return _replace_calls(ctx, settings, results, traced)
+            return _replace_calls(ctx, settings, results, traced, _only_jaxpr(params))
         except Diagnostic as error:
             if settings.collector is not None:
                 raise
@@ -203,19 +207,34 @@ def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
+def _only_jaxpr(params: dict[str, Any]) -> Any:
+    """The kernel of a call that has one."""
+    if "jaxpr" in params:
+        return params["jaxpr"]
+    return params["jaxprs"][0] if len(params["jaxprs"]) == 1 else None
+
+
 def _replace_calls(
-    ctx: Any, settings: Settings, results: Sequence[Any], traced: tracing.Traced | None
+    ctx: Any,
+    settings: Settings,
+    results: Sequence[Any],
+    traced: tracing.Traced | None,
+    jaxpr: Any,
 ) -> Sequence[Any]:
     """Turns the TPU custom calls just emitted into callbacks; `results` after that."""
     results = list(results)
     point: Any = ir.InsertionPoint.current
-    for old, new in _replace_calls_in(ctx, settings, point.block, traced):
+    for old, new in _replace_calls_in(ctx, settings, point.block, traced, jaxpr):
         results = [new if result == old else result for result in results]
     return results
 
 
 def _replace_calls_in(
-    ctx: Any, settings: Settings, block: Any, traced: tracing.Traced | None = None
+    ctx: Any,
+    settings: Settings,
+    block: Any,
+    traced: tracing.Traced | None = None,
+    jaxpr: Any = None,
 ) -> list[tuple[Any, Any]]:
     """Replaces the TPU custom calls of a block; pairs of old and new results."""
     replaced: list[tuple[Any, Any]] = []
@@ -228,13 +247,14 @@ def _replace_calls_in(
         text, name = op.operation.get_asm(), _kernel_name(op)
         module = None if traced is None else traced.finish(text, name)
         if settings.collector is not None:
-            settings.collector.modules.append(module or lowered_by_jax(text, name, settings)[0])
+            kernel = module or lowered_by_jax(text, name, settings, jaxpr)[0]
+            settings.collector.modules.append(kernel)
             op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue
         old = list(op.operation.results)
         with ir.InsertionPoint(op), op.operation.location:
             devices, position = _position(ctx)
-            call = KernelCall(text, name, settings, devices, module)
+            call = KernelCall(text, name, settings, devices, module, jaxpr)
             new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
             before.replace_all_uses_with(after)

@@ -13,7 +13,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
@@ -24,8 +24,16 @@ from jax._src.pallas import mpmd, pallas_call
 from jax.experimental import pallas as pl
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
-from pallasite.frontend.jaxprs.locations import is_users
-from pallasite.jax.call_faults import FAULTS_OF_ALIASES, FAULTS_OF_CALLS, FAULTS_OF_MAPS
+from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.internals import jax_core
+from pallasite.frontend.jaxprs.locations import is_users, location_of
+from pallasite.jax.call_faults import (
+    FAULTS_OF_ALIASES,
+    FAULTS_OF_BARRIERS,
+    FAULTS_OF_CALLS,
+    FAULTS_OF_GRIDS,
+    FAULTS_OF_MAPS,
+)
 from pallasite.jax.fault import Fault
 from pallasite.jax.tracing_faults import FAULTS
 
@@ -38,6 +46,7 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     mapped: Any = pallas_core.core_map
     call: Any = pallas_call._pallas_call
     result: Any = pallas_core._convert_out_shape_to_aval
+    grid_spec: Any = pallas_core.GridSpec
 
     @functools.wraps(trace)
     def tracing(kernel: Any, debug: Any, grid: Any, *args: Any, **options: Any) -> Any:
@@ -82,6 +91,10 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     def explained_call(*args: Any, **options: Any) -> Any:
         return explained(call(*args, **options), of_alias)
 
+    def of_grid(error: Exception) -> Diagnostic | None:
+        return explain(error, faults=FAULTS_OF_GRIDS)
+
+    grid_spec.__init__ = explained(grid_spec.__init__, of_grid)
     pallas_core._convert_out_shape_to_aval = explained(result)
     pallas_call._pallas_call = explained_call
     pallas_call._trace_kernel_to_jaxpr = tracing
@@ -99,6 +112,23 @@ def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generato
     """While a call of a kernel with `params` is traced, by transformations too."""
     with _explaining(lambda: simulating, lambda error: _no_derivative(error, params), table=False):
         yield
+
+
+@contextmanager
+def explaining_lowering(params: dict[str, Any]) -> Generator[None]:
+    """While JAX lowers a call of a kernel with `params`, in a simulation."""
+    (jaxpr, *_) = jaxprs = _jaxprs(params)
+
+    def of_kernel(error: Exception) -> Diagnostic | None:
+        return explain(error, jaxpr.debug_info, FAULTS_OF_BARRIERS, jaxprs)
+
+    with _explaining(lambda: True, of_kernel, table=False):
+        yield
+
+
+def _jaxprs(params: dict[str, Any]) -> list[Any]:
+    """The kernels of a call."""
+    return [params["jaxpr"]] if "jaxpr" in params else list(params["jaxprs"])
 
 
 @contextmanager
@@ -123,9 +153,11 @@ def explain(
     error: Exception,
     debug: Any = None,
     faults: tuple[Fault, ...] = FAULTS + FAULTS_OF_CALLS,
+    jaxprs: Iterable[Any] = (),
 ) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
-    one about a whole kernel the line on which that begins, by its debug information."""
+    one about a whole kernel the line of the primitive in `jaxprs` that it is about, or on which
+    the kernel begins, by its debug information."""
     frames = list(_frames(error.__traceback__))
     of_users = [number for number, (file, _, _) in enumerate(frames) if is_users(file)]
     called = "\n".join(file for file, _, _ in frames[of_users[-1] + 1 :]) if of_users else ""
@@ -137,7 +169,8 @@ def explain(
             and (not fault.called or re.search(fault.called, called))
         ):
             notes = [Note(advice) for advice in fault.advice]
-            where = _place(frames) or _beginning(debug) or _caller()
+            whole = _equation(jaxprs, fault.primitive) or _beginning(debug) or _caller()
+            where = whole if fault.primitive else _place(frames) or whole
             return Unsupported(_CODE, fault.rule, where, notes)
     return None
 
@@ -214,7 +247,7 @@ def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | Non
         Note("give the function that calls it a jax.custom_vjp, whose rules may call kernels"),
         Note("where only jax.jvp is wanted, a jax.custom_jvp"),
     ]
-    (jaxpr, *_) = [params["jaxpr"]] if "jaxpr" in params else params["jaxprs"]
+    (jaxpr, *_) = _jaxprs(params)
     return Unsupported(_CODE, rule, _beginning(jaxpr.debug_info) or _caller(), advice)
 
 
@@ -242,6 +275,18 @@ def _place(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
     for frame in reversed(frames):
         if is_users(frame[0]) and frame[0] != "<string>":  # written by `dataclass`
             return SourceLocation(*frame)
+    return None
+
+
+def _equation(jaxprs: Iterable[Any], primitive: str) -> SourceLocation | None:
+    """The first line of the user's in `jaxprs` on which `primitive` is."""
+    for jaxpr in jaxprs:
+        for equation in jaxpr.eqns:
+            place = location_of(equation.source_info)
+            if equation.primitive.name == primitive and place is not None:
+                return position_of(place)
+        if (inner := _equation(jax_core.subjaxprs(jaxpr), primitive)) is not None:
+            return inner
     return None
 
 

@@ -1,0 +1,263 @@
+"""What is refused in every form is told with one rule, at the kernel's line, and with advice that
+works when it is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from pallasite.diagnostics import Unsupported  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
+
+from ..passes.checking import check, kernel, load, memref  # noqa: E402
+from .mistakes import SMEM, Function, X, call  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+HERE = Path(__file__).name
+ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
+TARGETS = ("v4", "v5e", "v6e", "v7x")
+
+
+def told(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+def rows(start: Any, to: Any = 0) -> Function:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        o[pl.ds(to, 8), :] = x[pl.ds(start, 8), :]
+
+    return lambda: call(body, X)
+
+
+def row(index: Any) -> Function:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        o[index, :] = x[0]
+
+    return lambda: call(body, X)
+
+
+def copied_rows(start: Any) -> Function:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x.at[pl.ds(start, 8)], o.at[pl.ds(0, 8)])
+        pltpu.sync_copy(x.at[pl.ds(8, 8)], o.at[pl.ds(8, 8)])
+
+    return lambda: call(body, X, in_specs=[ANYWHERE], out_specs=ANYWHERE)
+
+
+def rows_of_turn(start: Callable[[Any], Any]) -> Function:
+    def body(x: Any, o: Any) -> None:
+        def turn(i: Any, _: Any) -> None:
+            at = pl.multiple_of(start(i), 8) if start(i).dtype == jnp.int32 else start(i)
+            o[pl.ds(i * 8, 8), :] = x[pl.ds(at, 8), :]
+
+        lax.fori_loop(0, 2, turn, None)
+
+    return lambda: call(body, X)
+
+
+def through_scratch(scratch: Any) -> Function:
+    def body(x: Any, o: Any, s: Any) -> None:
+        pltpu.sync_copy(x, s)
+        pltpu.sync_copy(s, o)
+
+    return lambda: call(body, X, scratch_shapes=[scratch])
+
+
+def through_a_result() -> Any:
+    def body(x: Any, o: Any, s: Any) -> None:
+        pltpu.sync_copy(x, s)
+        pltpu.sync_copy(s, o)
+
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    specs = [pl.BlockSpec(), ANYWHERE]
+    return pl.pallas_call(body, out_shape=[shape, shape], out_specs=specs)(X)[0]
+
+
+def plus_bits(count: Callable[[Any], Any]) -> Function:
+    def body(s: Any, x: Any, o: Any) -> None:
+        o[...] = x[...] + count(s[0]).astype(jnp.float32)
+
+    return lambda: call(body, jnp.asarray([0xB5]), X, in_specs=[SMEM, pl.BlockSpec()])
+
+
+Refusal = tuple[Function, str, str, Function, Any]
+"""What is refused, words of the rule and of the advice, what is written instead, its result."""
+INTEGERS = "places and sizes are integers"
+BITS = "jnp.max(lax.population_count(jnp.full((8, 128), n)))"
+REFUSALS: dict[str, Refusal] = {
+    "load from a float": (
+        rows(0.0), f"{INTEGERS}, got 0.0", "0 instead of 0.0", rows(0), X,
+    ),
+    "store to a float": (rows(0, 8.0), INTEGERS, "0 instead of 0.0", rows(8, 8), X),
+    "float index": (
+        row(1.0), INTEGERS, "0 instead of 0.0", row(1), X.at[1].set(X[0]),
+    ),
+    "copy from a float": (copied_rows(0.0), INTEGERS, "0 instead of 0.0", copied_rows(0), X),
+    "computed float": (
+        rows_of_turn(lambda i: i * 16 / 2),
+        INTEGERS,
+        "n // 2 instead of n / 2",
+        rows_of_turn(lambda i: i * 16 // 2),
+        X,
+    ),
+    "scratch in HBM": (
+        through_scratch(pltpu.HBM(X.shape, X.dtype)),
+        "(%s)",
+        "pltpu.VMEM(shape, dtype)",
+        through_scratch(pltpu.VMEM(X.shape, X.dtype)),
+        X,
+    ),
+    "scratch anywhere": (
+        through_scratch(pl.ANY(X.shape, X.dtype)),
+        "(%s)",
+        "one result more that nobody reads",
+        through_a_result,
+        X,
+    ),
+    "bits of a scalar": (
+        plus_bits(lax.population_count),
+        "the scalar unit has no population count",
+        BITS,
+        plus_bits(lambda n: jnp.max(lax.population_count(jnp.full((8, 128), n)))),
+        X + 5,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_every_form_tells(name: str, form: str) -> None:
+    wrong, rule, advice, right, expected = REFUSALS[name]
+    with simulate(form=form), pytest.raises(Exception) as caught:
+        wrong()
+    text = told(caught.value)
+    assert rule in text and advice in text
+    assert f"{HERE}:" in text
+    with simulate(form=form):
+        np.testing.assert_allclose(right(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bits_of_a_scalar_on_every_target(target: str) -> None:
+    *_, right, expected = REFUSALS["bits of a scalar"]
+    with simulate(target, "vreg"):
+        np.testing.assert_array_equal(right(), expected)
+
+
+@pytest.mark.parametrize("target", ["v4", "v7x"])
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.int16, jnp.int8])
+def test_trailing_zeros_as_they_are_advised(target: str, dtype: Any) -> None:
+    """What the refusal of `math.cttz` says to write; JAX has no name for it."""
+    bits = jnp.iinfo(dtype).bits
+    with pytest.raises(Unsupported) as caught:
+        shape = f"32x256xi{bits}"
+        text = load("x", "a", shape) + f"%z = math.cttz %x : vector<{shape}>"
+        check(kernel(f"%a: {memref(shape)}", text), target)
+    wide = "" if bits == 32 else f" of n = x.astype(jnp.int32) | {1 << bits}"
+    advice = f"ones below the last{wide}: lax.population_count((n & -n) - 1)"
+    assert advice in told(caught.value)
+    values = np.array([0, 1, 2, 6, 12, 40, 96, 1 << (bits - 2)] * 128)
+    x = jnp.asarray(values.reshape(8, 128), dtype)
+
+    def body(x: Any, o: Any) -> None:
+        n = x[...] if bits == 32 else x[...].astype(jnp.int32) | (1 << bits)
+        o[...] = lax.population_count((n & -n) - 1)
+
+    out = jax.ShapeDtypeStruct(x.shape, jnp.int32)
+    with simulate(target, "vreg"):
+        found = pl.pallas_call(body, out_shape=out)(x)
+    expected = [(n & -n).bit_length() - 1 if n else bits for n in values.tolist()]
+    np.testing.assert_array_equal(np.asarray(found).ravel(), expected)
+
+
+def wide(x: Any) -> Any:
+    return x.astype(jnp.int32)
+
+
+def masked(x: Any) -> Any:
+    return wide(x) & (256**x.dtype.itemsize - 1)
+
+
+Narrow = tuple[Callable[[Any, Any], Any], str, Callable[[Any, Any], Any]]
+NARROW: dict[str, Narrow] = {
+    "population count": (
+        lambda x, n: lax.population_count(x),
+        "lax.population_count(x.astype(jnp.int32) & {mask})",
+        lambda x, n: lax.population_count(masked(x)).astype(x.dtype),
+    ),
+    "leading zeros": (
+        lambda x, n: lax.clz(x),
+        "lax.clz(x.astype(jnp.int32) & {mask}) - {rest}",
+        lambda x, n: (lax.clz(masked(x)) - (32 - 8 * x.dtype.itemsize)).astype(x.dtype),
+    ),
+    "division": (
+        lambda x, n: lax.div(x, n),
+        "cast the operands to int32 first",
+        lambda x, n: lax.div(wide(x), wide(n)).astype(x.dtype),
+    ),
+    "rest": (
+        lambda x, n: lax.rem(x, n),
+        "cast the operands to int32 first",
+        lambda x, n: lax.rem(wide(x), wide(n)).astype(x.dtype),
+    ),
+}
+
+
+@pytest.mark.parametrize("target", ["v4", "v7x"])
+@pytest.mark.parametrize("dtype", [jnp.int8, jnp.uint8, jnp.int16])
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_integers_as_they_are_advised(name: str, dtype: Any, target: str) -> None:
+    wrong, advice, right = NARROW[name]
+    bits = jnp.iinfo(dtype).bits
+    rng = np.random.default_rng(0)
+    low, high = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max
+    x = jnp.asarray(rng.integers(low, high, (32, 128), endpoint=True), dtype)
+    n = jnp.asarray(rng.integers(1, bits - 1, (32, 128)), dtype)
+
+    def run(compute: Callable[[Any, Any], Any]) -> Any:
+        def body(x: Any, n: Any, o: Any) -> None:
+            o[...] = compute(x[...], n[...])
+
+        with simulate(target, "vreg"):
+            return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, dtype))(x, n)
+
+    try:
+        run(wrong)
+    except Unsupported as refusal:
+        assert advice.format(mask=(1 << bits) - 1, rest=32 - bits) in told(refusal)
+    np.testing.assert_array_equal(run(right), wrong(x, n))
+
+
+@pytest.mark.parametrize("dtype", [jnp.int8, jnp.uint8])
+@pytest.mark.parametrize("shift", [lax.shift_right_logical, lax.shift_left])
+def test_shifts_of_bytes_as_they_are_advised(shift: Any, dtype: Any) -> None:
+    x = jnp.arange(-2048, 2048).reshape(32, 128).astype(dtype)
+    n = jnp.asarray(np.arange(4096).reshape(32, 128) % 8, dtype)
+
+    def run(widen: Callable[[Any], Any]) -> Any:
+        def body(x: Any, n: Any, o: Any) -> None:
+            o[...] = shift(widen(x[...]), widen(n[...])).astype(dtype)
+
+        with simulate("v4", "vreg"):
+            return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, dtype))(x, n)
+
+    with pytest.raises(Unsupported) as caught:
+        run(lambda x: x)
+    logical = shift is lax.shift_right_logical
+    advice = "x.astype(jnp.int32) & 255" if logical else "cast the operands to int32 first"
+    assert advice in told(caught.value)
+    np.testing.assert_array_equal(run(masked if logical else wide), shift(x, n))
