@@ -39,7 +39,7 @@ from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RUL
 from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES, check_scratch
 from pallasite.passes.check_renamed import renamed_by_branches, repeated_by_branches
 from pallasite.passes.check_reshapes import reshape_rule
-from pallasite.passes.check_rotations import strided_rotation
+from pallasite.passes.check_rotations import rotation_along_lanes, strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
 from pallasite.passes.check_slices import (
     slice_rule,
@@ -151,7 +151,7 @@ _RULES = _merged(
     ROUNDING_RULES,
     REF_RULES,
     CONTROL_RULES,
-    {ReturnOp: (_returned,)},
+    {ReturnOp: (_returned,), tpu.DynamicRotateOp: (rotation_along_lanes,)},
 )
 _REFERENCE = _merged(
     REFERENCE_RULES,

@@ -18,6 +18,27 @@ from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
 
+ANY_AMOUNTS = (
+    "rotate by powers of two, and choose: for b in range((n - 1).bit_length()): "
+    "x = jnp.where((amounts >> b) & 1 == 1, pltpu.roll(x, 1 << b, axis), x)",
+    "with n = x.shape[axis] and amounts = (amount + stride * "
+    "lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)) % n",
+)
+"""What to write for rotations by different amounts, whatever they differ along."""
+
+
+def rotation_along_lanes(op: tpu.DynamicRotateOp, target: Target) -> None:
+    """The columns of a matrix go round together: no unit rotates each by an amount of its own."""
+    if op.stride is None or op.stride_dimension is None:
+        return
+    shape = cast("VectorType[Attribute]", op.operands[0].type).get_shape()
+    stride = op.stride.value.data % shape[op.dimension.value.data]
+    if stride and op.stride_dimension.value.data == len(shape) - 1:
+        raise refusal(
+            op, "rotate-stride", "a rotation whose amount varies along lanes is not supported",
+            "the cross-lane unit rotates whole rows, and registers are renamed whole", *ANY_AMOUNTS,
+        )  # fmt: skip
+
 
 def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     """A stride along leading dimensions is a rotation for each index; one along rows takes the
@@ -40,7 +61,7 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
                 op, "rotate-stride", f"{target.name} cannot rotate the rows of a matrix of "
                 f"{kind.element_type} by different amounts along dimension {dim}",
                 f"its cross-lane unit {known}" + ("" if widths else " rotation"),
-                "rotate row by row, or put the stride axis in front",
+                *ANY_AMOUNTS,
             )  # fmt: skip
         if amount is None:
             raise refusal(
@@ -55,7 +76,7 @@ def strided_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
             op, "rotate-stride", f"a rotation with a stride along {shape[dim]} elements of "
             f"dimension {dim} is not supported",
             f"it goes round whole registers, which have {unit} of {kind.element_type}",
-            f"pad the dimension to a multiple of {unit}",
+            *ANY_AMOUNTS,
         )  # fmt: skip
     if along == rank - 2:
         _within_register(op, amount or 0, stride)
@@ -73,5 +94,5 @@ def _within_register(op: tpu.DynamicRotateOp, amount: int, stride: int) -> None:
             f"{most} lanes",
             f"a register holds {held} rows of {kind.element_type}, and its cross-lane unit rotates "
             f"them by at most {LANES} lanes at once",
-            "rotate several times, each by a part of the stride and of the amount",
+            *ANY_AMOUNTS,
         )  # fmt: skip

@@ -18,6 +18,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.gather import gather
 from pallasite.lowering.vectors_to_tiles.masks import everywhere
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
+from pallasite.passes.check_rotations import rotation_along_lanes
 from pallasite.passes.divisibility import constant_of
 
 
@@ -93,11 +94,8 @@ def _dynamic(
     if not stride:
         return _rotate(held, dim, total, c)
     along = op.stride_dimension.value.data if op.stride_dimension is not None else 0
-    if along == rank - 1:
-        raise c.unsupported(
-            op, "rotate-stride", "a rotation whose amount varies along lanes is not supported",
-            "the cross-lane unit rotates whole rows", "transpose first",
-        )  # fmt: skip
+    if isinstance(op, tpu.DynamicRotateOp):
+        rotation_along_lanes(op, c.target)
     pieces: list[SSAValue] = []
     if along == rank - 2:
         if dim == rank - 1:

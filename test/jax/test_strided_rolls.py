@@ -10,6 +10,7 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
@@ -44,6 +45,50 @@ def test_what_no_chip_rotates_is_refused() -> None:
 
     with simulate(), pytest.raises(Unsupported, match="known at run time"):
         call(body)(jnp.array([1]), np.zeros(SHAPE, np.int32))
+
+
+def by_powers_of_two(x: Any, amount: int, axis: int, stride: int, stride_axis: int) -> Any:
+    """As it is advised."""
+    n = x.shape[axis]
+    amounts = (amount + stride * lax.broadcasted_iota(jnp.int32, x.shape, stride_axis)) % n
+    for b in range((n - 1).bit_length()):
+        x = jnp.where((amounts >> b) & 1 == 1, pltpu.roll(x, 1 << b, axis), x)
+    return x
+
+
+REFUSED = [
+    # target, shape, axis, stride axis, stride
+    ("v4", (16, 128), 1, 0, 5), ("v5e", (32, 256), 0, 1, 5), ("v7x", (3, 16, 128), 0, 2, 1),
+    ("v6e", (3, 16, 128), 0, 1, 1), ("v5e", (4, 20, 100), 2, 0, 5), ("v5e", (16, 128), 1, 0, 50),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(("target", "shape", "axis", "along", "stride"), REFUSED)
+def test_refused_rolls_as_they_are_advised(
+    target: str, shape: tuple[int, ...], axis: int, along: int, stride: int, dtype: Any
+) -> None:
+    x = jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
+
+    def run(roll: Any, form: str) -> Any:
+        def body(x: Any, o: Any) -> None:
+            o[...] = roll(x[...])
+
+        with simulate(target, form):
+            return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(shape, dtype))(x)
+
+    def strided(x: Any) -> Any:
+        return pltpu.roll(x, 7, axis, stride=stride, stride_axis=along)
+
+    for form in ("pallas", "mosaic", "vreg"):
+        with pytest.raises(Unsupported) as caught:
+            run(strided, form)
+        assert caught.value.code == "rotate-stride"
+        assert "pltpu.roll(x, 1 << b, axis)" in str(caught.value)
+    slices = [np.asarray(part) for part in jnp.split(x, shape[along], along)]
+    rolled = [np.roll(part, 7 + k * stride, axis) for k, part in enumerate(slices)]
+    advised = run(lambda x: by_powers_of_two(x, 7, axis, stride, along), "vreg")
+    np.testing.assert_array_equal(advised, np.concatenate(rolled, along))
 
 
 def call(body: Any) -> Any:
