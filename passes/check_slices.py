@@ -344,6 +344,17 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
     many = "a number known at run time" if size == DYNAMIC_INDEX else str(size)
     *leading, columns = op.mem_ref.type.get_shape()
     apart = [*leading, 1, columns]
+    if memory_space(op.mem_ref.type) == "smem":
+        instead = "or read single numbers where they are: ref[index]"
+    else:
+        instead = "or load the tiles and " + (
+            "slice the value" if start is not None else "rotate the value: pltpu.roll"
+        )
+    if what == "rows":
+        own = f"reshaped to {apart}, any of them are sliced"
+        more = f"or pass the array with rows in tiles of their own: {own}"
+    else:
+        more = _as_rows(op, dim)
     return refusal(
         op, "unaligned-slice",
         f"the TPU compiler cannot slice {many} of {held} {what} {where} (dimension {dim} of "
@@ -351,8 +362,17 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
         f"the array lies in tiles of {tile} {what}, which a slice takes whole or keeps within",
         *([f"if index and size are multiples of {tile}, say so: pl.multiple_of(index, {tile})"]
           if start is None or size == DYNAMIC_INDEX else []),
-        f"slice whole multiples of {tile} at multiples of {tile}, or load the tiles and "
-        + ("slice the value" if start is not None else "rotate the value: pltpu.roll"),
-        *([f"or pass the array with rows in tiles of their own: reshaped to {apart}, any of them "
-           "are sliced"] if what == "rows" else []),
+        f"slice whole multiples of {tile} at multiples of {tile}, {instead}",
+        *([more] if more else []),
     )  # fmt: skip
+
+
+def _as_rows(op: tpu.MemrefSliceOp, dim: int) -> str:
+    """How scalar memory holds parts of rows so that any is copied, if it can."""
+    kind, size = op.mem_ref.type, op.result.type.get_shape()[dim]
+    *leading, held = kind.get_shape()
+    words = memory_space(kind) == "smem" and packing(bit_width(kind)) == 1
+    if not words or size == DYNAMIC_INDEX or held % size:
+        return ""
+    shape = [*leading, held // size, size]
+    return f"or keep each part in a row of its own: of {shape}, any is copied, ref.at[index]"

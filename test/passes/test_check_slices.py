@@ -172,17 +172,33 @@ def test_leading_dimensions_and_words_of_scalar_memory_are_cut_anywhere() -> Non
 def test_scalar_memory_is_copied_by_whole_tiles(
     shape: str, parts: list[tuple[int | str, int]], good: bool
 ) -> None:
+    judged(copied(shape, parts), good)
+
+
+def copied(shape: str, parts: list[tuple[int | str, int]]) -> str:
+    """A copy of a part of scalar memory."""
     text = part(shape, *parts, space=SMEM)
     sizes = "x".join([*(str(size) for _, size in parts), shape.split("x")[-1]])
-    copied, semaphore = memref(sizes, SMEM), memref("!tpu.dma_semaphore", SEMAPHORES)
+    source, semaphore = memref(sizes, SMEM), memref("!tpu.dma_semaphore", SEMAPHORES)
     copy = f"""
-      tpu.enqueue_dma source(%w : {copied}) target(%v : {memref(sizes)})
+      tpu.enqueue_dma source(%w : {source}) target(%v : {memref(sizes)})
         target_semaphore(%s : {semaphore})
       return"""
-    text = text.replace("%x: ", f"%s: {semaphore}, %v: {memref(sizes)}, %x: ").replace(
+    return text.replace("%x: ", f"%s: {semaphore}, %v: {memref(sizes)}, %x: ").replace(
         "\n      return", copy
     )
-    judged(text, good)
+
+
+@pytest.mark.parametrize(("shape", "rows"), [("8xi32", [8, 1]), ("3x6xi32", [3, 3, 2])])
+def test_parts_of_scalar_memory_are_rows_instead(shape: str, rows: list[int]) -> None:
+    """What vectors do is no advice for scalars; the shape that is named is taken."""
+    *leading, _, size = rows
+    with pytest.raises(Unsupported) as caught:
+        check(copied(shape, [*((0, n) for n in leading), ("d1", size)]))
+    notes = " ".join(note.message for note in caught.value.notes)
+    assert f"of {rows}" in notes and "ref[index]" in notes and "pltpu.roll" not in notes
+    shape = "x".join([*map(str, rows), "i32"])
+    check(copied(shape, [*((0, n) for n in leading), ("d1", 1), (0, size)]))
 
 
 @pytest.mark.parametrize(
