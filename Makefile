@@ -10,7 +10,7 @@ BIN = $(VENV)/bin
 # Recursive makes and tools must find the environment's own console scripts.
 RUN = PATH="$(abspath $(BIN)):$$PATH" OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test lit pytest ruff pyright clean
+.PHONY: demo test lit pytest ruff pyright pyright-core pyright-jax clean
 
 $(VENV)/base.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,13 +24,20 @@ $(VENV)/$(EXTRAS).stamp: $(VENV)/base.stamp
 demo: $(VENV)/base.stamp
 	$(RUN) $(BIN)/python examples/flash_attention.py
 
-test: ruff pyright lit pytest
+# Pyright takes one core, and lit fills the others meanwhile.
+test: ruff
+	$(MAKE) --jobs=2 pyright lit
+	$(MAKE) pytest
 
 ruff: $(VENV)/$(EXTRAS).stamp
 	$(RUN) ruff check .
 
-pyright: $(VENV)/$(EXTRAS).stamp
+pyright: pyright-core pyright-jax
+
+pyright-core: $(VENV)/$(EXTRAS).stamp
 	$(RUN) pyright --pythonpath $(BIN)/python
+
+pyright-jax: $(VENV)/$(EXTRAS).stamp
 	@if $(BIN)/python -c 'import jax' 2>/dev/null; then \
 	  $(RUN) pyright --pythonpath $(BIN)/python -p pyrightconfig.jax.json; fi
 
