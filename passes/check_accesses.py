@@ -15,7 +15,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.accesses import accessed_shape, at_a_distance, base_of, stores, value_of
+from pallasite.passes.accesses import accessed_shape, base_of, spaced_out, stores, value_of
 from pallasite.passes.check_slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
@@ -54,7 +54,7 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
             f"strides {strides} of an array whose rows have {columns} elements are not "
             "supported",
             f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
-            _instead(op, shape, strides),
+            *_instead(op, shape, strides, target),
         )  # fmt: skip
     if constant_of(op.indices[-1]) != 0:
         raise refusal(
@@ -62,10 +62,12 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
             "the rows is not supported", "whole registers are loaded and stored at a distance",
             "begin at element 0 and slice the value, or select what is stored",
         )  # fmt: skip
-    _packed_strides(op, shape)
+    _packed_strides(op, shape, target)
 
 
-def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int]) -> None:
+def _packed_strides(
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], target: Target
+) -> None:
     """Rows of packed types are only loaded at a distance, by whole words, from known places."""
     loading = not stores(op)
     value = cast("VectorType[Attribute]", value_of(op).type)
@@ -78,21 +80,31 @@ def _packed_strides(op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[
         f"a strided {'load' if loading else 'store'} of {value} is not supported",
         f"{p} rows share the words of a register: packed types are only loaded at a distance, at "
         f"constant indices, {p} rows at a time",
-        _instead(op, shape, [int(s) for s in op.strides.get_values()]),
+        *_instead(op, shape, [int(s) for s in op.strides.get_values()], target),
     )  # fmt: skip
 
 
 def _instead(
-    op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], strides: Sequence[int]
-) -> str:
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    target: Target,
+) -> list[str]:
     if isinstance(op, tpu.StridedStoreOp):
-        return (
+        dim, stride = len(strides) - 1, strides[-1]
+        if stride > 1 and all(s == 1 for s in strides[:-1]):
+            return [
+                f"spread the value and choose: ref[...] = jnp.where(k % {stride} == 0, "
+                f"jnp.repeat(value, {stride}, {dim}), ref[...]), with k = "
+                f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim})"
+            ]
+        return [
             "store the rows one by one, ref[2:3, :] = value[1:2, :], or choose between the value "
             "and what is there with jnp.where"
-        )
+        ]
     if 0 in strides:
-        return f"load what is repeated once and repeat its value: {_repeated(op, strides)}"
-    return f"split the value of the whole ref: {at_a_distance('ref[...]', shape, strides)}"
+        return [f"load what is repeated once and repeat its value: {_repeated(op, strides)}"]
+    return spaced_out("ref[...]", shape, strides, target)
 
 
 def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:

@@ -147,8 +147,9 @@ def _refused(op: Operation, target: Target) -> Unsupported:
         op,
         "sublane-gather",
         f"{target.name} cannot move a vector from sublanes into lanes",
-        "a reduction over the last dimension leaves its result along sublanes, and moving it into "
+        "a reduction over the last dimension, or a reshape that takes it apart, leaves its result "
+        "along sublanes, and moving it into "
         f"lanes takes a gather along sublanes, which {target.name} does not have",
-        "keep the reduced dimension (keepdims=True) and store the result as a column, or as a row "
-        "if it is transposed: jnp.sum(x, 1, keepdims=True).T",
+        "after a reduction, keep the reduced dimension (keepdims=True) and store the result as a "
+        "column, or as a row if it is transposed: jnp.sum(x, 1, keepdims=True).T",
     )

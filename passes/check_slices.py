@@ -22,7 +22,7 @@ from pallasite.dialects.types import bit_width, memory_space, memref_of, shape_o
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
-from pallasite.passes.accesses import accessed_shape, at_a_distance
+from pallasite.passes.accesses import accessed_shape, spaced_out
 from pallasite.passes.check_vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.parts_of_folded_tiles import last_cut
@@ -221,8 +221,8 @@ def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
                 op, "strided-slice",
                 f"a slice of a vector with stride {stride} along dimension {dim} is not supported",
                 "`vector.extract_strided_slice` takes whole boxes only",
-                "split the dimension of the value, sliced to what is needed: "
-                + at_a_distance("x", shape, [*strides, *[1] * (len(shape) - len(strides))]),
+                "slice the value to what is needed before",
+                *spaced_out("x", shape, [*strides, *[1] * (len(shape) - len(strides))], target),
                 *_STRIDED_LOADS[dim == len(shape) - 1 :],
             )  # fmt: skip
 

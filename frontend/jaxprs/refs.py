@@ -228,9 +228,11 @@ def _transformed(tracer: Tracer, ref: SSAValue, transform: Any) -> SSAValue:
                 return ref
             return tracer.emit(MemrefBitcastOp(operands=[ref], result_types=[wanted]))
         case state_types.ReshapeTransform():
-            if type.get_num_dims() < 2:
+            if type.get_num_dims() < 2 or len(transform.shape) < 2:
                 raise tracer.unsupported(
-                    "a ref of rank 1 is not reshaped", "reshape the array outside of the kernel"
+                    f"a ref of shape {type.get_shape()} is not reshaped to "
+                    f"{tuple(transform.shape)}: views have at least two dimensions",
+                    "load the ref and reshape its value, or reshape the array outside of the kernel",
                 )
             wanted = MemRefType(
                 type.element_type, list(transform.shape), memory_space=type.memory_space

@@ -76,10 +76,14 @@ def _use_matters(user: Operation, value: SSAValue, base: SSAValue | None, depth:
 def _ends_mix(op: Operation, kept: SSAValue) -> bool:
     """Whether `op` is the last operation of `kept ^ ((new ^ kept) & chosen)`, which takes the bits
     of `new` that are `chosen`, and all others of `kept`."""
-    return op.name == _XOR and kept in op.operands and any(
-        kept in _operands(part, _XOR)
-        for changed in op.operands
-        for part in _operands(changed, _AND)
+    return (
+        op.name == _XOR
+        and kept in op.operands
+        and any(
+            kept in _operands(part, _XOR)
+            for changed in op.operands
+            for part in _operands(changed, _AND)
+        )
     )
 
 

@@ -72,5 +72,8 @@ def no_view(
         f"memref of shape {list(ref.shape)} and type {ref.element} has no {what} to "
         f"{list(shape)} without moving data",
         at,
-        [Note(f"its address digits are {[list(d) for d in ref.digits]}")],
+        [
+            Note("a view is the same memory, where rows and tiles are padded"),
+            Note(f"load the ref and {what} its value, after a copy to VMEM if it is elsewhere"),
+        ],
     )

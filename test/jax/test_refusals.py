@@ -87,6 +87,10 @@ def through_a_result() -> Any:
     return pl.pallas_call(body, out_shape=[shape, shape], out_specs=specs)(X)[0]
 
 
+def flat(o: Any, value: Any) -> None:
+    o[...] = value.reshape(o.shape)
+
+
 def plus_bits(count: Callable[[Any], Any]) -> Function:
     def body(s: Any, x: Any, o: Any) -> None:
         o[...] = x[...] + count(s[0]).astype(jnp.float32)
@@ -126,6 +130,13 @@ REFUSALS: dict[str, Refusal] = {
         "(%s)",
         "one result more that nobody reads",
         through_a_result,
+        X,
+    ),
+    "flat view": (
+        lambda: call(lambda x, o: flat(o, x.reshape(X.size)[...]), X),
+        "is not reshaped to (2048,)",
+        "reshape its value",
+        lambda: call(lambda x, o: flat(o, x[...].reshape(X.size)), X),
         X,
     ),
     "bits of a scalar": (

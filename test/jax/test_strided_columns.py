@@ -1,0 +1,99 @@
+"""Columns at a distance are refused with what to write instead, which works on each target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+
+from pallasite.jax import simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+
+def gathered(x: Any, stride: int) -> Any:
+    size, last = x.shape[-1], x.ndim - 1
+    k = lax.broadcasted_iota(jnp.int32, x.shape, last)
+    found = jnp.take_along_axis(x, stride * k % size, last, mode="promise_in_bounds")
+    return found[..., : -(-size // stride)]
+
+
+def multiplied(x: Any, stride: int) -> Any:
+    size = x.shape[-1]
+    shape = (size, -(-size // stride))
+    i, j = (lax.broadcasted_iota(jnp.int32, shape, dim) for dim in range(2))
+    return jnp.dot(x, (i == stride * j).astype(jnp.float32), precision=lax.Precision.HIGHEST)
+
+
+def split(x: Any, stride: int) -> Any:
+    return x.reshape(*x.shape[:-1], -1, stride)[..., 0]
+
+
+CASES: list[tuple[str, tuple[int, ...], int, str, Callable[[Any, int], Any]]] = [
+    ("v4", (16, 128), 2, "jnp.take_along_axis(", gathered),
+    ("v4", (16, 100), 3, "jnp.take_along_axis(", gathered),
+    ("v4", (2, 16, 128), 2, "[..., :64]", gathered),
+    ("v4", (16, 128), 2, "jnp.dot(", multiplied),
+    ("v4", (16, 384), 3, "jnp.dot(", multiplied),
+    ("v5e", (16, 128), 2, ".reshape(16, 64, 2)[:, :, 0]", split),
+    ("v7x", (16, 256), 4, ".reshape(16, 64, 4)[:, :, 0]", split),
+]
+
+
+def run(target: str, form: str, x: Any, shape: tuple[int, ...], body: Callable[..., None]) -> Any:
+    with simulate(target, form):
+        return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(shape, x.dtype))(x)
+
+
+def told(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+@pytest.mark.parametrize("of_value", [False, True])
+@pytest.mark.parametrize(("target", "shape", "stride", "advice", "instead"), CASES)
+def test_columns_at_a_distance(
+    target: str, shape: tuple[int, ...], stride: int, advice: str, instead: Any, of_value: bool
+) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    expected = x[..., ::stride]
+
+    def strided(x: Any, o: Any) -> None:
+        o[...] = x[...][..., ::stride] if of_value else x[..., ::stride]
+
+    def advised(x: Any, o: Any) -> None:
+        o[...] = instead(x[...], stride)
+
+    for form in ("pallas", "tiles"):
+        with pytest.raises(Exception) as caught:
+            run(target, form, x, expected.shape, strided)
+        assert advice in told(caught.value)
+        np.testing.assert_array_equal(run(target, form, x, expected.shape, advised), expected)
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e"])
+def test_stores_to_columns_at_a_distance(target: str) -> None:
+    x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+
+    def strided(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        o[:, ::2] = -x[:, :64]
+
+    def advised(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        k = lax.broadcasted_iota(jnp.int32, o.shape, 1)
+        o[...] = jnp.where(k % 2 == 0, jnp.repeat(-x[:, :64], 2, 1), o[...])
+
+    expected = x.copy()
+    expected[:, ::2] = -x[:, :64]
+    with pytest.raises(Exception, match="strides") as caught:
+        run(target, "tiles", x, x.shape, strided)
+    assert "jnp.where(k % 2 == 0, jnp.repeat(value, 2, 1), ref[...])" in told(caught.value)
+    np.testing.assert_array_equal(run(target, "vreg", x, x.shape, advised), expected)
