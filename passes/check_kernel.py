@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
+from xdsl.dialects.builtin import ComplexType, MemRefType, ModuleOp, VectorType, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import WITHOUT_X64, Note, VerifyError
 from pallasite.dialects import scf, tpu, vector
-from pallasite.dialects.func import ReturnOp
+from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width, element_type
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_absent import ABSENT_RULES
 from pallasite.passes.check_accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
@@ -72,6 +73,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         return
     check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
     check_index_maps(module)
+    _check_operands(func)
     # Later forms hold register operations, which their own verifiers check.
     logical = form_of(module) in ("mosaic", "dma")
     as_reference = logical and not allow_beyond_reference
@@ -93,6 +95,30 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     if as_reference:
         # What an operation cannot do anywhere says more than where its operand lies.
         check_columns(func, target)
+
+
+def _check_operands(func: FuncOp) -> None:
+    """libtpu: "not implemented: rewriting computation to not contain X{64|128} element types"."""
+    for argument in func.body.block.args:
+        element = element_type(argument.type)
+        if not isinstance(argument.type, MemRefType) or _element_bits(element) <= 32:
+            continue
+        first = next((use.operation for use in argument.uses), func)
+        if isinstance(element, ComplexType):
+            instead = "keep real and imaginary parts in arrays of their own"
+        else:
+            instead = f"use 32 bits, {WITHOUT_X64}"
+        raise refusal(
+            first, "element-type", f"kernels cannot hold elements of type {element}",
+            "memory holds elements of 2, 4, 8, 16 or 32 bits", instead,
+        )  # fmt: skip
+
+
+def _element_bits(element: Attribute) -> int:
+    """The bits of an element, of both parts of a complex one."""
+    if isinstance(element, ComplexType):
+        return 2 * bit_width(cast(Attribute, element.element_type))
+    return bit_width(element)
 
 
 def _returned(op: ReturnOp, target: Target) -> None:

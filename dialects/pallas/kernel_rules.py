@@ -47,7 +47,7 @@ def verify_kernel(op: KernelOp) -> None:
         try:
             _check_operand(op, spec, argument, what)
         except BrokenRule as broken:
-            if op.mapped is None:
+            if op.mapped is None or not _cuts_examples(spec.window):
                 raise
             raise BrokenRule(str(broken), broken.culprit, (MAPPED, *broken.advice)) from None
     windows = [(spec.window, what) for spec, _, what in rows if spec.window is not None]
@@ -59,6 +59,14 @@ def verify_kernel(op: KernelOp) -> None:
     _check_returns(op, rows)
     check_yield(op.body, (), "the body")
     check_transfers(op)
+
+
+def _cuts_examples(window: WindowAttr | None) -> bool:
+    """Whether the axis of the examples may be one of the two last dimensions, of which blocks are
+    not free; else the kernel's own blocks are at fault."""
+    if window is None:
+        return True
+    return any(dim.kind is DimKind.SQUEEZED for dim in window.dims.data[-2:])
 
 
 Row = tuple[OperandAttr, BlockArgument, str]

@@ -12,6 +12,7 @@ _SCAN = (
 REVERSING = (
     "multiply with a permutation matrix, " + EXACTLY,
     "up to 128 lanes or 8 rows: jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds')",
+    "along a dimension before the last two: jnp.stack([x[n - 1 - i] for i in range(n)])",
 )
 _EXTREMES = "go through the rows with lax.fori_loop and {}"
 _SUMS_OF_SHIFTS = "write it as a sum of parts of a ref, shifted and each times its weight"

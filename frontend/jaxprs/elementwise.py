@@ -234,6 +234,12 @@ def _nextafter(e: Equation) -> Result:
 
 @rule(lax.is_finite_p)
 def _is_finite(e: Equation) -> Result:
+    if e.inputs[0].dtype != np.float32:
+        raise e.unsupported(
+            f"'is_finite' of {e.inputs[0].dtype}: TPUs tell infinities and NaN of float32",
+            "convert it first: x.astype(jnp.float32); jax.nn.logsumexp asks so of its maximum",
+            code="unsupported-type",
+        )
     weird = e.emit(WeirdOp(operands=[e.operand(0)], result_types=[e.result_type]))
     ones = e.tracer.spread(e.tracer.scalar(True, types.element_type(np.bool_)), e.output.shape)
     return e.emit(arith.XOrIOp(weird, ones))

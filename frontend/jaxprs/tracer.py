@@ -238,6 +238,12 @@ class Tracer:
             raise self.unsupported(error.message, error.advice, code="unsupported-type") from None
         except Diagnostic:
             raise
+        except NotImplementedError as error:
+            # What JAX's own expansion of a primitive says of its operands.
+            kinds = ", ".join(dict.fromkeys(str(aval.dtype) for aval in equation.inputs))
+            message = f"JAX does not expand '{equation.name}' of {kinds}: {error}"
+            advice = "cast the operands to float32 first, and the result back"
+            raise self.unsupported(message, advice, code="unsupported-type") from error
         except Exception as error:
             message = f"tracing '{equation.name}': {type(error).__name__}: {error}"
             advice = "this is a defect of Pallasite, not of the kernel"

@@ -143,6 +143,17 @@ def test_errors_of_jax_about_products(left: str, right: str, dtype: Any, told: s
         np.testing.assert_array_equal(call(x), expected)
 
 
+def test_products_without_a_sum_are_told_as_such() -> None:
+    def body(x: Any, y: Any, o: Any) -> None:
+        o[...] = jnp.einsum("i,j->ij", x[...], y[...])
+
+    x, y = jnp.arange(8.0), jnp.arange(128.0)
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype))
+    with simulate(), pytest.raises(Exception, match="parse attribute") as caught:
+        call(x, y)
+    assert "x[:, None] * y[None, :]" in "\n".join(caught.value.__notes__)
+
+
 def test_what_only_jax_lowers_wrong_is_taken_in_form_pallas() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] + jax.lax.broadcasted_iota(x.dtype, x.shape, 1)

@@ -227,6 +227,30 @@ def test_calls_of_its_own_are_left_to_python(body: Body) -> None:
     assert not any("traced-kernel" in note for note in getattr(caught.value, "__notes__", ()))
 
 
+def test_axes_of_a_pipeline_have_kinds_of_pallas() -> None:
+    def split(kind: Any) -> Any:
+        def body(x: Any, o: Any) -> None:
+            block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+            pipeline = pltpu.emit_pipeline(
+                lambda x, o: o.__setitem__(..., 2 * x[...]),
+                grid=(4,),
+                in_specs=[block],
+                out_specs=[block],
+                core_axis_name="core",
+                dimension_semantics=(kind,),
+            )
+            pipeline(x, o)
+
+        return pl.kernel(body, out_type=x, mesh=pltpu.create_tensorcore_mesh("core", num_cores=2))
+
+    x = jnp.ones((32, 128))
+    with simulate("v4"):
+        with pytest.raises(NotImplementedError, match="Cannot partition") as caught:
+            split("parallel")(x)
+        assert "pltpu.PARALLEL" in "\n".join(caught.value.__notes__)
+        np.testing.assert_array_equal(split(pltpu.PARALLEL)(x), 2 * x)
+
+
 def squares(x: Any, o: Any) -> None:
     o[...] = x[...] * x[...]
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -170,3 +171,18 @@ def test_operands_without_blocks_for_examples(space: str, form: str) -> None:
         assert "call the kernel in turn, with jax.lax.map" in said
         result = jax.block_until_ready(jax.lax.map(call, x))
     equal(result, x if space == "any" else jnp.broadcast_to(x[:, 1, None, None], (3, 8, 128)))
+
+
+def test_blocks_that_are_wrong_without_examples_too() -> None:
+    """A kernel's own mistake is not put down to what maps it."""
+    spec = pl.BlockSpec((4, 128), lambda i: (i, 0))
+    call = pl.pallas_call(
+        lambda x, o: o.__setitem__(..., x[...]),
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        grid=(2,),
+        in_specs=[spec],
+        out_specs=spec,
+    )
+    with simulate(form="pallas"), pytest.raises(Diagnostic, match="multiple of 8") as caught:
+        jax.vmap(call)(ramp(3, 8, 128))
+    assert not any("jax.vmap" in note.message for note in caught.value.notes)

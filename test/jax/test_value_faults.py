@@ -165,6 +165,26 @@ FAULTS: dict[str, Fault] = {
         of_value(lambda x: x + jnp.tile(x[:8], (2, 1))),
         X + jnp.tile(X[:8], (2, 1)),
     ),
+    "inverse of narrow floats": (
+        of_value(lambda x: lax.erf_inv(jnp.tanh(x).astype(jnp.bfloat16)).astype(x.dtype)),
+        "cast the operands to float32",
+        of_value(lambda x: lax.erf_inv(jnp.tanh(x).astype(jnp.bfloat16).astype(x.dtype))),
+        lax.erf_inv(jnp.tanh(X).astype(jnp.bfloat16).astype(X.dtype)),
+    ),
+    "infinities of narrow floats": (
+        of_value(lambda x: jax.nn.logsumexp(x.astype(jnp.bfloat16), 0).astype(x.dtype)),
+        "convert it first: x.astype(jnp.float32)",
+        of_value(lambda x: jax.nn.logsumexp(x.astype(jnp.bfloat16).astype(x.dtype), 0)),
+        jnp.broadcast_to(jax.nn.logsumexp(X.astype(jnp.bfloat16).astype(X.dtype), 0), X.shape),
+    ),
+    "examples backwards": (
+        of_value(lambda x: jnp.flip(x.reshape(2, 8, 128), 0).reshape(16, 128)),
+        "jnp.stack([x[n - 1 - i] for i in range(n)])",
+        of_value(
+            lambda x: jnp.stack([x.reshape(2, 8, 128)[1 - i] for i in range(2)]).reshape(16, 128)
+        ),
+        jnp.concatenate([X[8:], X[:8]]),
+    ),
     "select": (
         of_value(lambda x: lax.select(x > 0, x, 0.0)),
         "jnp.where(mask, x, 0.0)",

@@ -11,6 +11,8 @@ from pallasite.passes.reference_tiles import tile_rows
 
 from .checking import ANY, SMEM, beyond, check, kernel, load, matmul, memref, refused
 
+SEMAPHORES = "#tpu.memory_space<semaphore_mem>"
+
 
 def binary(op: str, element: str) -> str:
     shape = f"32x256x{element}"
@@ -97,6 +99,15 @@ def test_shifts_of_bytes_by_vectors_need_generation_5() -> None:
 def test_elements_without_registers(element: str) -> None:
     refused(kernel(f"%a: {memref(f'8x128x{element}')}", load("x", "a", f"8x128x{element}")),
             "element-type")  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ["i64", "f64", "complex<f32>"])
+def test_elements_without_memory(element: str) -> None:
+    """Also where they are only copied."""
+    kind, semaphore = memref(f"8x128x{element}", ANY), memref("!tpu.dma_semaphore", SEMAPHORES)
+    copy = f"""tpu.enqueue_dma source(%x : {kind}) target(%o : {kind})
+        target_semaphore(%s : {semaphore})"""
+    refused(kernel(f"%x: {kind}, %o: {kind}, %s: {semaphore}", copy), "element-type")
 
 
 def reduction(kind: str, element: str, start: str) -> str:

@@ -135,7 +135,11 @@ def _check_products(module: ModuleOp) -> None:
                 "JAX lowers products with one contracted dimension and at most one batch "
                 f"dimension, got {len(op.contracting[0])} and {len(op.batch[0])}"
             )
-            advice = "reshape the operands so that these dimensions are one"
+            advice = (
+                "reshape the operands so that these dimensions are one"
+                if op.contracting[0]
+                else "multiply all by all as vectors: x[:, None] * y[None, :]"
+            )
         elif bit_width(element := element_type(op.result.type)) != 32:
             message = f"JAX lowers products to 32-bit results, got {element}"
             wide = "float32" if is_float(element) else "int32"

@@ -384,4 +384,10 @@ FAULTS = (
         "pltpu.roll goes towards higher indices",
         ("write shift % x.shape[axis]",),
     ),
+    Fault(
+        NotImplementedError,
+        "Cannot partition over cores without parallel grid dimensions.*'",
+        "a pipeline knows the kinds of its axes by the names of Pallas",
+        ("write pltpu.PARALLEL and pltpu.ARBITRARY, not strings",),
+    ),
 )
