@@ -69,6 +69,33 @@ def _kind(op: Operation) -> _Kind:
     return known
 
 
+class _Line:
+    """The operations of one block, in the order of the walk, and where memory may be written."""
+
+    def __init__(self, operations: list[Operation]) -> None:
+        self.operations = operations
+        self.places: dict[Operation, int] = {}
+        """Of the operations that are known and read."""
+        self._looked = 0
+        """So many operations were asked what they do; each is asked once, if anybody wants it."""
+        self._last_write = -1
+
+    def is_written(self, first: Operation, last: int) -> bool:
+        """Whether something from `first` on may write to memory before the operation `last`."""
+        for place in range(self._looked, last):
+            if _may_write(self.operations[place]):
+                self._last_write = place
+        self._looked = max(self._looked, last)
+        return self._last_write >= self.places[first]
+
+
+def _may_write(op: Operation) -> bool:
+    if is_pure(type(op)):
+        return False
+    effects = get_effects(op)
+    return effects is None or any(e.kind is MemoryEffectKind.WRITE for e in effects)
+
+
 class _Remover:
     def __init__(self) -> None:
         # By identity; the attribute is kept alive, so that no other one takes its place.
@@ -89,14 +116,15 @@ class _Remover:
             self._block(blocks[0], dict(known))
 
     def _block(self, block: Block, known: Known) -> None:
-        for op in operations_of(block):
+        line = _Line(operations_of(block))
+        for place, op in enumerate(line.operations):
             if op.regions:
                 isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=True)
                 for region in op.regions:
                     self._region(region, {} if isolated else known)
-            self._operation(op, known)
+            self._operation(op, known, line, place)
 
-    def _operation(self, op: Operation, known: Known) -> None:
+    def _operation(self, op: Operation, known: Known, line: _Line, place: int) -> None:
         kind = _KINDS.get(type(op)) or _kind(op)
         if kind.stays:
             return
@@ -111,11 +139,13 @@ class _Remover:
         key = self._key(op)
         found = known.get(key, [])
         existing = next((o for o in found if not op.regions or _same_regions(op, o)), None)
+        if effects:
+            line.places[op] = place
         if existing is None:
             known[key] = [*found, op]
         elif not effects or (
             op.parent is existing.parent
-            and not _written(existing, op)
+            and not line.is_written(existing, place)
             and _accesses_both(existing, op)
         ):
             for old, new in zip(op.results, existing.results, strict=True):
@@ -187,15 +217,3 @@ def _accesses_both(first: Operation, last: Operation) -> bool:
     if both is not None:
         first.attributes[BOX] = both.attribute
     return both is not None
-
-
-def _written(first: Operation, last: Operation) -> bool:
-    """Whether something between two operations of one block may write to memory."""
-    op: Operation | None = first
-    while op is not last:
-        assert op is not None, "the operations are in this order in one block"
-        effects = get_effects(op)
-        if effects is None or any(e.kind is MemoryEffectKind.WRITE for e in effects):
-            return True
-        op = op.next_op
-    return False

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.ir import Operation
 from xdsl.parser import Parser
+from xdsl.traits import get_effects
 from xdsl.transforms.common_subexpression_elimination import cse
 
 from pallasite.dialects import make_context
+from pallasite.passes import common_subexpressions
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 
 BODIES = {
@@ -100,3 +103,26 @@ def test_equal_loads_of_two_accesses_say_where_both_lie():
     remove_common_subexpressions(module)
     assert str(module).count("tpu.load") == 1
     assert "tpu.box = array<i64: -1, 0, 4, 256, 12, 256>" in str(module)
+
+
+def test_equal_reads_are_found_at_a_cost_in_proportion(monkeypatch: pytest.MonkeyPatch):
+    """However far apart they are, each operation is asked at most twice what it does."""
+    asked: list[Operation] = []
+
+    def counted(op: Operation):
+        asked.append(op)
+        return get_effects(op)
+
+    monkeypatch.setattr(common_subexpressions, "get_effects", counted)
+    loads = [f"%v{n} = memref.load %m[%i] : memref<8xf32>" for n in range(100)]
+    uses = [f'"test.op"(%w{n}) : (f32) -> ()' for n in range(100)]
+    sums = [f"%w{n} = arith.addf %v0, %v{n} : f32" for n in range(100)]
+    lines = "\n".join([*(f"{a}\n{b}" for a, b in zip(loads, sums, strict=True)), *uses])
+    context = make_context()
+    context.allow_unregistered = True
+    module = Parser(
+        context, f"func.func @f(%i: index, %m: memref<8xf32>) {{{lines}\nfunc.return\n}}"
+    ).parse_module()
+    remove_common_subexpressions(module)
+    assert str(module).count("memref.load") == 1
+    assert len(asked) <= 2 * len(loads)
