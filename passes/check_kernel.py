@@ -38,7 +38,7 @@ from pallasite.passes.check_masks import MASK_RULES
 from pallasite.passes.check_memory import check_memory
 from pallasite.passes.check_products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
 from pallasite.passes.check_refs import REF_REFERENCE_RULES, REF_RULES, check_scratch
-from pallasite.passes.check_renamed import renamed_by_branches, repeated_by_branches
+from pallasite.passes.check_renamed import RepeatedByBranches, renamed_by_branches
 from pallasite.passes.check_reshapes import reshape_rule
 from pallasite.passes.check_rotations import rotation_along_lanes, strided_rotation
 from pallasite.passes.check_scalars import SCALAR_RULES
@@ -81,6 +81,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     kernel = describe_kernel(func)
     check_scratch(kernel)
     if as_reference:
+        rules.append({scf.IfOp: (RepeatedByBranches(func).check,)})
         check_core_axes(kernel, target)
         check_windows(module, kernel)
         check_carried_splats(func)
@@ -196,7 +197,7 @@ _REFERENCE = _merged(
         tpu.ReduceIndexOp: (index_reduction,),
         vector.MultiReductionOp: (packed_extremum,),
         scf.ForOp: (carried_flat, signed_counter, loop_to_the_only_step),
-        scf.IfOp: (carried_flat, renamed_by_branches, repeated_by_branches),
+        scf.IfOp: (carried_flat, renamed_by_branches),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
         tpu.MemrefSliceOp: (slice_rule,),

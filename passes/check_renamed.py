@@ -9,20 +9,21 @@ once common subexpressions are gone, as in `w = x + 1; lax.cond(p, lambda: x + 1
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_vectors import refusal
-from pallasite.passes.equal_values import equal_values
+from pallasite.passes.equal_values import EarlierValues, equal_values
 from pallasite.targets import Target
 
 _COMPUTED = -1
@@ -54,46 +55,47 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def repeated_by_branches(op: scf.IfOp, target: Target) -> None:
-    """Refuses results that are computed before the branches on both ways, and again inside."""
-    if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
-        return
-    ends = [region.block.last_op for region in op.regions]
-    for number, result in enumerate(op.results):
-        ways = [end.operands[number] for end in ends if end is not None]
-        if not isinstance(result.type, VectorType) or len(ways) < 2:
-            continue
-        # What is not computed again is a selection of whole vectors at once.
-        if not any(_is_inside(way, op) and not _is_constant(way) for way in ways):
-            continue
-        before = [_before(way, op) for way in ways]
-        if None not in before and not equal_values(*cast("list[SSAValue]", before)):
-            raise refusal(
-                op, "repeated-values",
-                f"the branches of {op.name} give {result.type} that are computed before it, too",
-                "what is computed again is taken from before, and the selection that is left of "
-                "the branches has no layout",
-                "use what was computed before in the branch, or select: "
-                "jnp.where(condition, a, b)",
-                "the TPU compiler says: Null layout / non-vector operand in elementwise operation",
-            )  # fmt: skip
+class RepeatedByBranches:
+    """The rule of results that are computed before branches, for one function."""
 
+    def __init__(self, function: func.FuncOp) -> None:
+        self._function = function
 
-def _before(value: SSAValue, op: scf.IfOp) -> SSAValue | None:
-    """`value`, or what equals it, in front of `op`; constants may lie anywhere."""
-    if not _is_inside(value, op) or _is_constant(value):
-        return value
-    wanted, place = cast(OpResult, value), cast("Operation | None", op)
-    while place is not None:
-        earlier = place.prev_op
-        while earlier is not None:
-            if type(earlier) is type(wanted.op) and len(earlier.results) > wanted.index:
-                found = earlier.results[wanted.index]
-                if equal_values(found, value):
-                    return found
-            earlier = earlier.prev_op
-        place = place.parent_op()
-    return None
+    @cached_property
+    def _earlier(self) -> EarlierValues:
+        return EarlierValues(self._function)
+
+    def check(self, op: scf.IfOp, target: Target) -> None:
+        """Refuses results that are computed before the branches on both ways, and again inside."""
+        if len(op.regions) < 2 or not all(region.blocks for region in op.regions):
+            return
+        ends = [region.block.last_op for region in op.regions]
+        for number, result in enumerate(op.results):
+            ways = [end.operands[number] for end in ends if end is not None]
+            if not isinstance(result.type, VectorType) or len(ways) < 2:
+                continue
+            # What is not computed again is a selection of whole vectors at once.
+            if not any(_is_inside(way, op) and not _is_constant(way) for way in ways):
+                continue
+            before = [self._before(way, op) for way in ways]
+            if None not in before and not equal_values(*cast("list[SSAValue]", before)):
+                raise refusal(
+                    op, "repeated-values",
+                    f"the branches of {op.name} give {result.type} that are computed before it, "
+                    "too",
+                    "what is computed again is taken from before, and the selection that is left "
+                    "of the branches has no layout",
+                    "use what was computed before in the branch, or select: "
+                    "jnp.where(condition, a, b)",
+                    "the TPU compiler says: Null layout / non-vector operand in elementwise "
+                    "operation",
+                )  # fmt: skip
+
+    def _before(self, value: SSAValue, op: scf.IfOp) -> SSAValue | None:
+        """`value`, or what equals it, in front of `op`; constants may lie anywhere."""
+        if not _is_inside(value, op) or _is_constant(value):
+            return value
+        return self._earlier.find(value, op)
 
 
 def _is_constant(value: SSAValue) -> bool:
