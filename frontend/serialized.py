@@ -43,35 +43,19 @@ def rename(op: Operation, name: str) -> None:
     op.attributes[NAME] = String(name)
 
 
-def replace(op: Operation, kind: type[Operation], properties: dict[str, Attribute],
-            attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
-    """Puts an operation of class `kind` in the place of `op`, with its operands and regions."""
-    regions = list(op.regions)
-    op.regions = ()
-    for region in regions:
-        region.parent = None
-    new = kind.create(
-        operands=op.operands,
-        result_types=[result.type for result in op.results],
-        properties=properties,
-        attributes=attributes,
-        successors=op.successors,
-        regions=regions,
-        location=op.location,
-    )
-    block = op.parent
-    if block is None:
-        raise ValueError("expected an operation inside a block")
-    block.insert_op_before(new, op)
-    for old, result in zip(op.results, new.results, strict=True):
-        old.replace_all_uses_with(result)
-    op.detach()
-    op.drop_all_references()
-    return new
+def become(op: Operation, kind: type[Operation], properties: dict[str, Attribute],
+           attributes: dict[str, Attribute]) -> None:  # fmt: skip
+    """Makes `op` an operation of class `kind` where it stands, with its operands and regions.
+
+    Another operation in its place would cost as much as reading it.
+    """
+    op.__class__ = kind
+    op.properties, op.attributes = properties, attributes
+    op.__post_init__()
 
 
-def register(op: Operation, context: Context) -> Operation:
-    """Puts the registered operation in place of the unregistered `op`, inherent attributes as
+def register(op: Operation, context: Context) -> None:
+    """Makes the unregistered `op` the operation that it names, inherent attributes as
     properties."""
     name = name_of(op)
     kind = context.get_optional_op(name)
@@ -86,7 +70,7 @@ def register(op: Operation, context: Context) -> Operation:
             properties[key] = value
         elif key != NAME:
             attributes[key] = value
-    return replace(op, kind, properties, attributes)
+    become(op, kind, properties, attributes)
 
 
 def _check_inherent(op: Operation, inherent: Mapping[str, PropertyDef]) -> None:
@@ -107,9 +91,10 @@ def _check_inherent(op: Operation, inherent: Mapping[str, PropertyDef]) -> None:
                 raise malformed(op, f"attribute {name} is {value}: {error}") from error
 
 
-def unregister(op: Operation, name: str) -> Operation:
-    """Puts an unregistered operation called `name` in place of `op`."""
-    return replace(op, unregistered(name), {}, {**op.properties, **op.attributes})
+def unregister(op: Operation, name: str) -> None:
+    """Makes `op` an unregistered operation called `name`."""
+    attributes = {**op.properties, **op.attributes, NAME: String(name)}
+    become(op, unregistered(name), {}, attributes)
 
 
 def segments(op: Operation, count: int) -> tuple[int, ...]:

@@ -79,10 +79,10 @@ def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:
     serialized = module.clone()
     for op in _inner(serialized):
         name = name_of(op)
-        new = unregister(op, PREFIX + name)
+        unregister(op, PREFIX + name)
         for introduced, rule in DOWNGRADES.get(name, ()):
             if introduced > version:
-                rule(new)
+                rule(op)
     serialized.attributes[VERSION] = IntegerAttr(version, i64)
     return serialized
 

@@ -323,6 +323,13 @@ def test_serializing_leaves_the_module_alone(kernel: str, body: Body) -> None:
     )
 
 
+def test_operations_become_registered_where_they_stand(kernel: str, body: Body) -> None:
+    module = read_bytecode(body(kernel))
+    stored = list(module.walk())
+    upgrade(module)
+    assert set(stored) <= set(module.walk())
+
+
 def test_stable_form_as_text_is_read() -> None:
     module = read(_module(4, _gather("dimension = 1 : i32")))
     assert any(op.name == "tpu.dynamic_gather" for op in module.walk())
