@@ -16,6 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from pallasite.collection import paused
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import functions_of
 from pallasite.interpreter import driver
@@ -77,7 +78,8 @@ class Program:
             func = driver.find_function(self.functions, name, user)
             self._compiled[name] = lambda *_: None  # reserves the name against recursion
             writer = FunctionWriter(self, func)
-            writer.write()
+            with paused():
+                writer.write()
             filename = f"<pallasite @{name}>"
             self.sources[filename] = "\n".join(writer.lines) + "\n"
             self._lines[filename] = writer.line_ops

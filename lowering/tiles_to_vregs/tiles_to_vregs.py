@@ -9,11 +9,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from pallasite import collection
 from pallasite.dialects import func
 from pallasite.dialects.kernel import set_form
 from pallasite.lowering.tiles_to_vregs import control, groups, memory, registerwise, renaming
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller
-from pallasite.passes import collection
 from pallasite.targets import DEFAULT_TARGET
 
 

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from pallasite import collection
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
@@ -45,7 +46,6 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     is_vector,
     shape_of,
 )
-from pallasite.passes import collection
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion

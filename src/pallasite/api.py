@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite import arguments
+from pallasite.collection import paused
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
@@ -61,6 +62,7 @@ AfterPass = Callable[["ModulePass", str, ModuleOp], None]
 """Called with a pass that has run, the form it left, and the module."""
 
 
+@paused()
 def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
     """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
     or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
@@ -88,6 +90,7 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
+@paused()
 def lower(
     module: ModuleOp,
     form: str = "vreg",
