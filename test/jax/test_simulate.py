@@ -13,7 +13,8 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.jax import simulate  # noqa: E402
+from pallasite.interpreter.run import prepare  # noqa: E402
+from pallasite.jax import calls, simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -95,6 +96,22 @@ def test_compiled_programs_serve_equal_simulations() -> None:
     with simulate(target="v6e"):
         f(ramp(8, 128))
     assert len(traces) == 2
+
+
+def test_equal_calls_share_what_was_lowered_and_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        prepared.append(prepare(*args, **options))
+        return prepared[-1]
+
+    monkeypatch.setattr(calls, "prepare", counted)
+    x = ramp(8, 128)
+    with simulate():
+        for factor in (1, 2, 3):
+            # JAX traces and lowers the kernel of each call anew.
+            equal(add(factor * x, x), (factor + 1) * x)
+    assert len(prepared) == 1
 
 
 def test_interpreted_calls_stay_interpreted() -> None:

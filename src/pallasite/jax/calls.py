@@ -24,8 +24,8 @@ from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.windows import give_names
 from pallasite.interpreter.arrays import dtype_of
-from pallasite.interpreter.run import Prepared, execute, find_kernel, prepare
-from pallasite.jax.settings import Settings
+from pallasite.interpreter.run import execute, find_kernel, prepare
+from pallasite.jax.settings import KnownKernel, Settings
 
 Array = NDArray[Any]
 PATIENCE = 120.0
@@ -49,9 +49,11 @@ class KernelCall:
         self.settings = settings
         self.name = name
         if traced is not None:
-            module, self.lowered = traced, _lowered(traced, settings)
+            kernel = KnownKernel(traced, _lowered(traced, settings))
         else:
-            module, self.lowered = lowered_by_jax(text, name, settings, jaxpr)
+            kernel = lowered_by_jax(text, name, settings, jaxpr)
+        self.kernel = kernel
+        module = self.module = kernel.module
         call = call_of(module)
         if call is None:
             raise UsageError("no-kernel", f"the call of {name} carries no kernel")
@@ -59,15 +61,12 @@ class KernelCall:
         self.results = [_array_type(type) for type in call.results]
         self.callback = -1
         """The number of its callback in the program."""
-        self.module = module
         config: dict[str, Any] = call.settings.get(CONFIG, {})
         self.cost: dict[str, Any] = config.get("cost_estimate") or {}
         """What the program says that one call costs: flops, transcendentals, bytes_accessed."""
         talks = bool(config.get("has_communication")) or config.get("collective_id") is not None
         self.collective = devices > 1 and (talks or _knows_its_device(module))
         self.devices = devices
-        self.prepared: list[Prepared] = []
-        """Executable copies of the kernel that no thread is running."""
         self.meeting = Meeting(self)
         self.executing = threading.Lock()
         self.failure: BaseException | None = None
@@ -80,14 +79,14 @@ class KernelCall:
 
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
-        settings = self.settings
+        settings, kernel = self.settings, self.kernel
         target = target_named(settings.target)
         try:
-            prepared = self.prepared.pop()
+            prepared = kernel.prepared.pop()
         except IndexError:
-            prepared = prepare(self.lowered, target=target, max_memory=settings.max_memory)
+            prepared = prepare(kernel.lowered, target=target, max_memory=settings.max_memory)
         outcome = execute(
-            self.lowered,
+            kernel.lowered,
             inputs,
             target=target,
             seed=settings.seed,
@@ -99,7 +98,7 @@ class KernelCall:
             unordered=settings.unordered,
             spare=settings.spare,
         )
-        self.prepared.append(prepared)
+        kernel.prepared.append(prepared)
         for line in outcome.log:
             print(line, file=sys.stderr, flush=True)
         if outcome.findings:
@@ -182,11 +181,9 @@ class _Round:
         return self.outputs[device]
 
 
-def lowered_by_jax(
-    text: str, name: str, settings: Settings, jaxpr: Any = None
-) -> tuple[ModuleOp, ModuleOp]:
-    """The kernel in the call as JAX wrote it, and in the form that is executed; its `jaxpr` knows
-    what its author calls what it works on."""
+def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) -> KnownKernel:
+    """The kernel in the call as JAX wrote it, which calls of the same text share; its `jaxpr`
+    knows what its author calls what it works on."""
     known = settings.kernels.find(text)
     if known is None:
         module = parse(text, name=name)
@@ -199,7 +196,7 @@ def lowered_by_jax(
                 f"kernel {name} runs on the SparseCore, which is not modelled",
                 notes=[Note("use a TensorCoreMesh, or interpret=True")],
             )
-        known = module, _lowered(module, settings)
+        known = KnownKernel(module, _lowered(module, settings))
         settings.kernels.keep(text, known)
     return known
 

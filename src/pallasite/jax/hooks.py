@@ -247,7 +247,7 @@ def _replace_calls_in(
         text, name = op.operation.get_asm(), _kernel_name(op)
         module = None if traced is None else traced.finish(text, name)
         if settings.collector is not None:
-            kernel = module or lowered_by_jax(text, name, settings, jaxpr)[0]
+            kernel = module or lowered_by_jax(text, name, settings, jaxpr).module
             settings.collector.modules.append(kernel)
             op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue

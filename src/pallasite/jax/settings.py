@@ -14,6 +14,7 @@ from pallasite.api import target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.run import Prepared
 
 KEPT_KERNELS = 128
 PRODUCTS = ("cpu", "tpu")
@@ -22,19 +23,31 @@ PRODUCTS = ("cpu", "tpu")
 _SPARE = Spare()
 
 
+@dataclass(frozen=True)
+class KnownKernel:
+    """A kernel that a simulation has lowered."""
+
+    module: ModuleOp
+    """As JAX wrote it, or as it was traced."""
+    lowered: ModuleOp
+    """In the form that is executed."""
+    prepared: list[Prepared] = field(default_factory=list[Prepared])
+    """Executable copies that no thread is running."""
+
+
 class Kernels:
     """The kernels that a simulation lowered last, by the text of their call; threads share it."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[ModuleOp, ModuleOp]] = {}
+        self._kept: dict[str, KnownKernel] = {}
         self._lock = threading.Lock()
 
-    def find(self, text: str) -> tuple[ModuleOp, ModuleOp] | None:
-        """The kernel as JAX wrote it and in the form that is executed, if it is known."""
+    def find(self, text: str) -> KnownKernel | None:
+        """The kernel of that call, if it is known."""
         with self._lock:
             return self._kept.get(text)
 
-    def keep(self, text: str, kernel: tuple[ModuleOp, ModuleOp]) -> None:
+    def keep(self, text: str, kernel: KnownKernel) -> None:
         """Remembers `kernel` in place of the oldest one."""
         with self._lock:
             self._kept[text] = kernel
