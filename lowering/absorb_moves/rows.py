@@ -106,12 +106,13 @@ def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None
     rows = {constant_of(store.indices[-2]): store for store in stores}
     if len(rows) < len(stores):
         return
+    order = {store: n for n, store in enumerate(stores)}
     for chunk in _chunks(sorted(cast("dict[int, object]", rows))):
         members = [rows[row] for row in chunk]
         value = _together([m.value for m in members], stretch)
         if value is None:
             continue
-        last = next(s for s in reversed(stores) if s in members)
+        last = max(members, key=order.__getitem__)
         kind = members[0].value.type
         *lead, _, columns = kind.get_shape()
         wanted = VectorType(kind.element_type, (*lead, len(chunk), columns))
