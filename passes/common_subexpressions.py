@@ -15,7 +15,8 @@ looked up once, with operands by identity. What goes and what stays is the same.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Generator, Hashable, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import VectorType
@@ -32,13 +33,36 @@ from xdsl.traits import (
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from pallasite.dialects.registers import BOX, box_of, hull
-from pallasite.dialects.walking import operations_of
+from pallasite.dialects.walking import operations, operations_of
 from pallasite.passes.effects import is_pure
 
 _NO_EFFECTS = frozenset[EffectInstance]()
 
-Known = dict[Hashable, list[Operation]]
-"""Operations by what equal ones have in common: everything but the inside of their regions."""
+
+class _Known:
+    """The operations that are seen from where the walk is, by what equal ones have in common:
+    everything but the inside of their regions."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, list[Operation]] = {}
+        self._replaced: list[tuple[Hashable, list[Operation]]] = []
+
+    def find(self, key: Hashable) -> list[Operation]:
+        return self._of.get(key, [])
+
+    def keep(self, key: Hashable, found: list[Operation]) -> None:
+        """From here on, `found` are the operations of `key`."""
+        self._replaced.append((key, self.find(key)))
+        self._of[key] = found
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """What becomes known in a region is forgotten behind it."""
+        outside = len(self._replaced)
+        yield
+        while len(self._replaced) > outside:
+            key, found = self._replaced.pop()
+            self._of[key] = found
 
 
 def remove_common_subexpressions(thing: Operation) -> None:
@@ -105,26 +129,27 @@ class _Remover:
 
     def run(self, thing: Operation) -> None:
         for region in thing.regions:
-            self._region(region, {})
+            self._region(region, _Known())
         for op in self._gone:
             op.detach()
             op.erase()
 
-    def _region(self, region: Region, known: Known) -> None:
+    def _region(self, region: Region, known: _Known) -> None:
         blocks = list(region.blocks)
         if len(blocks) == 1:
-            self._block(blocks[0], dict(known))
+            with known.inside():
+                self._block(blocks[0], known)
 
-    def _block(self, block: Block, known: Known) -> None:
+    def _block(self, block: Block, known: _Known) -> None:
         line = _Line(operations_of(block))
         for place, op in enumerate(line.operations):
             if op.regions:
                 isolated = op.has_trait(IsolatedFromAbove, value_if_unregistered=True)
                 for region in op.regions:
-                    self._region(region, {} if isolated else known)
+                    self._region(region, _Known() if isolated else known)
             self._operation(op, known, line, place)
 
-    def _operation(self, op: Operation, known: Known, line: _Line, place: int) -> None:
+    def _operation(self, op: Operation, known: _Known, line: _Line, place: int) -> None:
         kind = _KINDS.get(type(op)) or _kind(op)
         if kind.stays:
             return
@@ -137,12 +162,12 @@ class _Remover:
         if effects is None or any(e.kind is not MemoryEffectKind.READ for e in effects):
             return
         key = self._key(op)
-        found = known.get(key, [])
+        found = known.find(key)
         existing = next((o for o in found if not op.regions or _same_regions(op, o)), None)
         if effects:
             line.places[op] = place
         if existing is None:
-            known[key] = [*found, op]
+            known.keep(key, [*found, op])
         elif not effects or (
             op.parent is existing.parent
             and not line.is_written(existing, place)
@@ -152,7 +177,7 @@ class _Remover:
                 old.replace_all_uses_with(new)
             self._gone.append(op)
         else:
-            known[key] = [op if other is existing else other for other in found]
+            known.keep(key, [op if other is existing else other for other in found])
 
     def _key(self, op: Operation) -> Hashable:
         return (
@@ -161,8 +186,24 @@ class _Remover:
             tuple([self._number(r.type) for r in op.results]),
             self._entries(op.properties),
             self._entries(op.attributes),
-            _outline(op) if op.regions else None,
+            self._outline(op) if op.regions else None,
         )
+
+    def _outline(self, op: Operation) -> Hashable:
+        """Equal for operations with equal regions: what is in them, and what they use from outside.
+
+        Without it every branch of a kernel would be compared with all earlier ones.
+        """
+        inside: set[SSAValue] = set()
+        outline: list[Hashable] = []
+        for inner in operations(op)[1:]:
+            block = inner.parent
+            if block is not None and block.first_op is inner:
+                inside.update(block.args)
+            inside.update(inner.results)
+            outside = [id(v) for v in inner.operands if v not in inside]
+            outline.append((inner.name, self._entries(inner.properties), *outside))
+        return tuple(outline)
 
     def _entries(self, entries: Mapping[str, Attribute]) -> Hashable:
         if not entries:
@@ -183,24 +224,6 @@ class _Remover:
             number = self._numbers.setdefault(value, len(self._numbers))
             seen = self._seen[id(attribute)] = (attribute, number)
         return seen[1]
-
-
-def _outline(op: Operation) -> Hashable:
-    """Equal for operations with equal regions: what is in them, and what they use from outside.
-
-    Without it every branch of a kernel would be compared with all earlier ones.
-    """
-    inside: set[SSAValue] = set()
-    outline: list[Hashable] = []
-    for inner in op.walk():
-        if inner is op:
-            continue
-        block = inner.parent
-        if block is not None and block.first_op is inner:
-            inside.update(block.args)
-        inside.update(inner.results)
-        outline.append((inner.name, *[id(v) for v in inner.operands if v not in inside]))
-    return tuple(outline)
 
 
 def _same_regions(one: Operation, other: Operation) -> bool:

@@ -126,3 +126,27 @@ def test_equal_reads_are_found_at_a_cost_in_proportion(monkeypatch: pytest.Monke
     remove_common_subexpressions(module)
     assert str(module).count("memref.load") == 1
     assert len(asked) <= 2 * len(loads)
+
+
+def test_branches_that_differ_in_numbers_are_not_compared(monkeypatch: pytest.MonkeyPatch):
+    compared: list[Operation] = []
+
+    def noted(one: Operation, other: Operation) -> bool:
+        compared.append(one)
+        return False
+
+    monkeypatch.setattr(common_subexpressions, "_same_regions", noted)
+    lines = [
+        f"%b{n} = scf.if %c -> (f32) {{ %a = arith.constant {n}.0 : f32 scf.yield %a : f32 }} "
+        f"else {{ scf.yield %x : f32 }}"
+        for n in range(20)
+    ]
+    uses = ", ".join(f"%b{n}" for n in range(20))
+    kinds = ", ".join(["f32"] * 20)
+    body = "\n".join([*lines, f'"test.op"({uses}) : ({kinds}) -> ()', "func.return"])
+    context = make_context()
+    context.allow_unregistered = True
+    module = Parser(context, f"func.func @f(%c: i1, %x: f32) {{{body}}}").parse_module()
+    remove_common_subexpressions(module)
+    assert str(module).count("scf.if") == 20
+    assert not compared
