@@ -197,11 +197,15 @@ def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
         f"the kernel allocates {total} semaphores, {target.name} has {left} for a kernel",
         (source_location(largest.op) if largest else None) or source_location(func),
         [
-            *([Note(f"{_semaphores(largest)} of them: %{largest.name_hint}")] if largest else []),
+            *([Note(f"{_semaphores(largest)} of them{_named(largest)}")] if largest else []),
             Note("the TPU compiler says: Ran out of memory in memory space sflag"),
             Note("let transfers share a semaphore: it counts bytes, whoever moves them"),
         ],
     )
+
+
+def _named(value: SSAValue) -> str:
+    return f": %{value.name_hint}" if value.name_hint else " are allocated at once"
 
 
 def _semaphores(value: SSAValue) -> int:

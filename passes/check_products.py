@@ -40,7 +40,9 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
     if not widened or 1 in (bit_width(left), bit_width(right)):
         raise refusal(
             op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
-            "cast the operands to bfloat16 or float32",
+            "cast the operands to float32, with precision=lax.Precision.HIGHEST, and the result "
+            f"back: exact up to {2**24}" if all(integers)
+            else "cast the operands to bfloat16 or float32",
         )  # fmt: skip
 
 

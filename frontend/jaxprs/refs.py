@@ -232,7 +232,7 @@ def _transformed(tracer: Tracer, ref: SSAValue, transform: Any) -> SSAValue:
                 raise tracer.unsupported(
                     f"a ref of shape {type.get_shape()} is not reshaped to "
                     f"{tuple(transform.shape)}: views have at least two dimensions",
-                    "load the ref and reshape its value, or reshape the array outside of the kernel",
+                    "load the ref and reshape its value, or reshape the array outside the kernel",
                 )
             wanted = MemRefType(
                 type.element_type, list(transform.shape), memory_space=type.memory_space

@@ -59,8 +59,29 @@ def outside(
         f"{what} of shape {list(shape)} at {[int(i) for i in index]}{stepped} is outside "
         f"memref of shape {shape_of_ref} ({ref.buffer.name or ref.buffer.memory.kind})",
         at,
-        negative(index),
+        negative(index) or _last_place(index, shape, strides, shape_of_ref),
     )
+
+
+def _last_place(
+    index: Sequence[int],
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    extents: Sequence[int],
+) -> list[Note]:
+    """Where an access of that `shape` begins at last, in the first dimension that it leaves."""
+    steps = strides or [1] * len(shape)
+    for dim, (start, size, step, extent) in enumerate(zip(index, shape, steps, extents)):  # noqa: B905
+        last = extent - (size - 1) * step - 1
+        if start > last:
+            where = f"at {last} at most" if last >= 0 else "nowhere"
+            return [
+                Note(
+                    f"{size} elements of dimension {dim} begin {where}: take fewer, loop less far, "
+                    "or guard the access with @pl.when"
+                )
+            ]
+    return []
 
 
 def no_view(

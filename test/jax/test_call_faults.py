@@ -314,6 +314,14 @@ def test_a_barrier_without_a_number_has_the_line_of_the_barrier() -> None:
     assert f"{Path(__file__).name}:{line}:" in "\n".join(caught.value.__notes__)
 
 
+def test_a_map_that_returns_floats_has_its_own_line() -> None:
+    halves = lambda i: (i / 1, 0)  # noqa: E731
+    with simulate(), pytest.raises(ValueError, match="integer scalars") as caught:
+        mapped(halves)
+    line = halves.__code__.co_firstlineno
+    assert f"{Path(__file__).name}:{line}:" in "\n".join(caught.value.__notes__)
+
+
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
 def test_what_a_pipeline_repeats_returns_nothing(form: str) -> None:
     """JAX takes it where it expands the pipeline; what nobody wrote is then a warning."""

@@ -91,6 +91,24 @@ def flat(o: Any, value: Any) -> None:
     o[...] = value.reshape(o.shape)
 
 
+def in_turns(turns: int) -> Function:
+    def body(x: Any, o: Any) -> None:
+        @pl.loop(0, turns)
+        def _(i: Any) -> None:
+            o[pl.ds(i * 8, 8), :] = x[pl.ds(i * 8, 8), :]
+
+    return lambda: call(body, X)
+
+
+def product(cast: Callable[[Any], Any], precision: Any = None) -> Function:
+    def body(x: Any, o: Any) -> None:
+        a = cast(x[...])
+        o[...] = jnp.dot(a, a.T, precision=precision).astype(o.dtype)
+
+    out = jax.ShapeDtypeStruct((16, 16), jnp.int32)
+    return lambda: pl.pallas_call(body, out_shape=out)(COUNTS)
+
+
 def plus_bits(count: Callable[[Any], Any]) -> Function:
     def body(s: Any, x: Any, o: Any) -> None:
         o[...] = x[...] + count(s[0]).astype(jnp.float32)
@@ -98,6 +116,7 @@ def plus_bits(count: Callable[[Any], Any]) -> Function:
     return lambda: call(body, jnp.asarray([0xB5]), X, in_specs=[SMEM, pl.BlockSpec()])
 
 
+COUNTS = jnp.arange(2048).reshape(16, 128) % 301
 Refusal = tuple[Function, str, str, Function, Any]
 """What is refused, words of the rule and of the advice, what is written instead, its result."""
 INTEGERS = "places and sizes are integers"
@@ -138,6 +157,20 @@ REFUSALS: dict[str, Refusal] = {
         "reshape its value",
         lambda: call(lambda x, o: flat(o, x[...].reshape(X.size)), X),
         X,
+    ),
+    "too many turns": (
+        in_turns(3),
+        "at [16, 0] is outside",
+        "8 elements of dimension 0 begin at 8 at most: take fewer, loop less far",
+        in_turns(2),
+        X,
+    ),
+    "product of integers": (
+        product(lambda x: x),
+        "no matmul of i32 by i32",
+        "cast the operands to float32, with precision=lax.Precision.HIGHEST",
+        product(lambda x: x.astype(jnp.float32), lax.Precision.HIGHEST),
+        np.asarray(COUNTS) @ np.asarray(COUNTS).T,
     ),
     "bits of a scalar": (
         plus_bits(lax.population_count),

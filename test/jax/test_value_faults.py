@@ -91,6 +91,18 @@ def repeated(**options: Any) -> Function:
     return of_numbers(sums, NUMBER[None])
 
 
+def adds(o: Any) -> None:
+    o[...] = o[...] + 1
+
+
+def turns(repeat: Callable[[Any, int], Any]) -> Function:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        repeat(o, x.shape[0])
+
+    return lambda: call(body, X)
+
+
 FAULTS: dict[str, Fault] = {
     "items": (
         of_value(sets_a_row),
@@ -147,6 +159,18 @@ FAULTS: dict[str, Fault] = {
         X,
     ),
     "unrolled": (repeated(unroll=4), "leave out unroll", repeated(), 3 * X),
+    "half a turn": (
+        turns(lambda o, n: lax.fori_loop(0, n / 2, lambda i, _: adds(o), None)),
+        "n // 2 instead of n / 2",
+        turns(lambda o, n: lax.fori_loop(0, n // 2, lambda i, _: adds(o), None)),
+        X + 8,
+    ),
+    "half a turn of @pl.loop": (
+        turns(lambda o, n: pl.loop(0, n / 2)(lambda i: adds(o))),
+        "n // 2 instead of n / 2",
+        turns(lambda o, n: pl.loop(0, n // 2)(lambda i: adds(o))),
+        X + 8,
+    ),
     "dimensions": (
         of_value(lambda x: lax.dot_general(x, x, ((1,), (1,)))[:, :1]),
         "(((1,), (0,)), ((), ()))",

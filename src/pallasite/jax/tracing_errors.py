@@ -35,6 +35,7 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_MAPS,
 )
 from pallasite.jax.fault import Fault
+from pallasite.jax.loop_faults import FAULTS_OF_LOOPS
 from pallasite.jax.tracing_faults import FAULTS
 
 
@@ -152,7 +153,7 @@ def _explaining(
 def explain(
     error: Exception,
     debug: Any = None,
-    faults: tuple[Fault, ...] = FAULTS + FAULTS_OF_CALLS,
+    faults: tuple[Fault, ...] = FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS,
     jaxprs: Iterable[Any] = (),
 ) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
@@ -169,7 +170,8 @@ def explain(
             and (not fault.called or re.search(fault.called, called))
         ):
             notes = [Note(advice) for advice in fault.advice]
-            whole = _equation(jaxprs, fault.primitive) or _beginning(debug) or _caller()
+            whole = _equation(jaxprs, fault.primitive) or _beginning(debug)
+            whole = whole or _said(error) or _caller()
             where = whole if fault.primitive else _place(frames) or whole
             return Unsupported(_CODE, fault.rule, where, notes)
     return None
@@ -301,6 +303,12 @@ def _beginning_of(function: Any) -> SourceLocation | None:
         function = function.func
     code = getattr(function, "__code__", None)
     return None if code is None else SourceLocation(code.co_filename, code.co_firstlineno)
+
+
+def _said(error: Exception) -> SourceLocation | None:
+    """Where a function begins of which JAX's message says that."""
+    found = re.search(r" at (\S+\.py):(\d+)\b", str(error))
+    return None if found is None else SourceLocation(found[1], int(found[2]))
 
 
 def _caller() -> SourceLocation | None:

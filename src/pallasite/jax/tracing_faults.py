@@ -43,49 +43,9 @@ FAULTS = (
     ),
     Fault(
         TypeError,
-        r"body function carry input and carry output must have equal types[\s\S]*dtypes do not",
-        "what a loop carries keeps its type",
-        (
-            "begin with the type that the body gives: jnp.zeros(shape, dtype)",
-            "or convert what the body gives: value.astype(dtype)",
-        ),
-    ),
-    Fault(
-        TypeError,
-        "body function carry input and carry output must have equal types",
-        "what a loop carries keeps its shape",
-        (
-            "begin with the shape that the body gives: jnp.zeros(shape, dtype)",
-            "what grows is kept in scratch, and a part of it written in each turn",
-        ),
-    ),
-    Fault(
-        TypeError,
-        r"carry output must have the same pytree structure",
-        "what pl.loop repeats returns nothing without init_carry",
-        ("store in it, or carry values: @pl.loop(0, n, init_carry=init)",),
-        "pallas/helpers.py",
-    ),
-    Fault(
-        TypeError,
-        r"carry output must have the same pytree structure",
-        "what a loop carries keeps its structure, and its body returns it",
-        (
-            "return as many values as the loop begins with, a tuple for a tuple",
-            "where nothing is carried, repeat with @pl.loop(0, n), or begin with None",
-        ),
-    ),
-    Fault(
-        TypeError,
         "branches must have equal output types",
         "all branches give values of one type and shape",
         ("write value.astype(dtype), and jnp.full(shape, value) for a number",),
-    ),
-    Fault(
-        TypeError,
-        "cond_fun must return a boolean scalar",
-        "a loop goes on or ends for the whole kernel",
-        ("reduce the values that decide: jnp.max(x) < limit",),
     ),
     Fault(
         TypeError,
@@ -200,12 +160,6 @@ FAULTS = (
             "for cores, pl.kernel(f, mesh=pltpu.create_tensorcore_mesh(name), ...)",
             "for devices, call the kernel within jax.shard_map over a mesh with this axis",
         ),
-    ),
-    Fault(
-        ValueError,
-        "Can only use `unroll`",
-        "turns are unrolled if their number is known when the kernel is traced",
-        ("leave out unroll, or loop to a Python number and guard with pl.when(i < n)",),
     ),
     Fault(
         ValueError,
