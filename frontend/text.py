@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -52,6 +54,8 @@ def read_text(
         # Upstream's parsers let some malformed text run into their own assumptions (wrong counts,
         # values out of range). Whatever a text does, the user is to get its place.
         message = f"malformed text ({type(error).__name__}: {_sentence(str(error))})"
+        if "integer string conversion" in str(error):
+            message = f"a number has at most {sys.get_int_max_str_digits()} digits"
         raise ReadError("invalid-syntax", message, parser.source_location()) from error
 
 
@@ -62,7 +66,8 @@ def _syntax_error(error: ParseError) -> ReadError:
 
 def _sentence(message: str) -> str:
     """A message of upstream in our style: one line, lower case, no full stop."""
-    line = " ".join(message.split()).rstrip(".!")
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(message.split()))
+    line = line.rstrip(".!")
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
     return _CLEARER.get(line, line) or "malformed text"

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.passes.registry import PassFactory
 from pallasite.targets import TARGETS
+from pallasite.tools.reporting import STATUS
 
 _WIDTH = 88
 
@@ -51,7 +52,8 @@ def _listed(passes: Mapping[str, PassFactory]) -> str:
     wrapped = textwrap.fill(
         names, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
-    return "\n".join(["passes:", *lines, "", "passes of xDSL:", wrapped])
+    status = textwrap.fill(STATUS, _WIDTH)
+    return "\n".join(["passes:", *lines, "", "passes of xDSL:", wrapped, "", status])
 
 
 def _summary(kind: type[ModulePass]) -> str:

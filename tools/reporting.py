@@ -36,6 +36,12 @@ OK = 0
 FAILED = 1
 WRONG_USAGE = 2
 FINDING = 3
+STATUS = (
+    "exit status: 0 if all went well, 1 if the file or the kernel is refused or fails, "
+    "2 if the command line is wrong"
+)
+"""What the help of the tools says of it."""
+FORMATS = "of what is said about the kernel (default: text)"
 
 STDIN = "<stdin>"
 TRACEBACK = "PALLASITE_TRACEBACK"

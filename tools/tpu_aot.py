@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING
 from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.targets import TARGETS
 from pallasite.tools.command_line import add_pass_options
-from pallasite.tools.reporting import FAILED, OK, as_diagnostic, guarded, placed, read_kernel
+from pallasite.tools.reporting import (
+    FAILED,
+    FORMATS,
+    OK,
+    STATUS,
+    as_diagnostic,
+    guarded,
+    placed,
+    read_kernel,
+)
 
 if TYPE_CHECKING:
-
     from pallasite.frontend.aot import Verdict
 
 FORMS = ("mosaic", "dma", "vreg")
@@ -28,11 +36,17 @@ FORMS = ("mosaic", "dma", "vreg")
 def parser() -> argparse.ArgumentParser:
     """The command line of `tpu-aot`."""
     p = argparse.ArgumentParser(
-        "tpu-aot", description="Asks the TPU compiler, without a TPU, whether it accepts a kernel."
+        "tpu-aot",
+        description="Asks the TPU compiler, without a TPU, whether it accepts a kernel.",
+        epilog=STATUS,
     )
     p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
-    p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile")
-    p.add_argument("--topology", default="v5e:2x2", help="chips to compile for; selects the target")
+    p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile (default: vreg)")
+    p.add_argument(
+        "--topology",
+        default="v5e:2x2",
+        help="chips to compile for; selects the target (default: v5e:2x2)",
+    )
     add_pass_options(p)
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
@@ -41,8 +55,8 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="accept kernels that the TPU compiler refuses but this one can lower",
     )
-    p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait for the compiler")
-    p.add_argument("--format", choices=("text", "json"), default="text")
+    p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait (default: 600)")
+    p.add_argument("--format", choices=("text", "json"), default="text", help=FORMATS)
     return p
 
 

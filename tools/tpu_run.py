@@ -23,7 +23,9 @@ from pallasite.tools.command_line import add_pass_options
 from pallasite.tools.reporting import (
     FAILED,
     FINDING,
+    FORMATS,
     OK,
+    STATUS,
     WRONG_USAGE,
     as_diagnostic,
     guarded,
@@ -44,12 +46,20 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `tpu-run`."""
-    p = argparse.ArgumentParser("tpu-run", description="Executes a kernel on the modelled TPU.")
+    p = argparse.ArgumentParser(
+        "tpu-run",
+        description="Executes a kernel on the modelled TPU.",
+        epilog=f"{STATUS}, 3 if a check has findings",
+    )
     p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
     p.add_argument("--inputs", metavar="NPZ", help="operands arr_0, arr_1, ... (default: random)")
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
-    p.add_argument("--form", choices=FORMS, default="tiles", help="form to execute")
-    p.add_argument("--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x")
+    p.add_argument(
+        "--form", choices=FORMS, default="tiles", help="form to execute (default: tiles)"
+    )
+    p.add_argument(
+        "--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x (default: %(default)s)"
+    )
     add_pass_options(p)
     p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
     p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
@@ -87,13 +97,16 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="tell the modelled time, what the units did, and what bounds the kernel",
     )
-    p.add_argument("--driver", choices=("compiled", "reference"), default="compiled")
+    p.add_argument(
+        "--driver", choices=("compiled", "reference"), default="compiled",
+        help="how operations are executed: as Python code, or one by one (default: compiled)",
+    )  # fmt: skip
     p.add_argument(
         "--max-steps", type=int, metavar="N",
         help=f"steps a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
     )  # fmt: skip
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
-    p.add_argument("--format", choices=("text", "json"), default="text")
+    p.add_argument("--format", choices=("text", "json"), default="text", help=FORMATS)
     return p  # fmt: skip
 
 

@@ -16,6 +16,10 @@ WITHOUT_X64 = (
 """The advice that helps against all numbers of 64 bits in kernels that do not ask for them."""
 
 
+MOST_CHARACTERS = 4000
+"""What a message has of an endless type or name: a half of it from the beginning and the end."""
+
+
 @dataclass(frozen=True)
 class SourceLocation:
     """A place in a file; lines and columns count from 1, 0 means unknown."""
@@ -68,6 +72,9 @@ class Diagnostic(Exception):
     severity: str = "error"
 
     def __post_init__(self) -> None:
+        if len(self.message) > MOST_CHARACTERS:
+            half = MOST_CHARACTERS // 2
+            self.message = f"{self.message[:half]} ... {self.message[-half:]}"
         super().__init__(self.message)
 
     def __str__(self) -> str:

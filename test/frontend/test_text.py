@@ -11,7 +11,14 @@ import pytest
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, UnknownLoc, VectorType, f32, i1
 from xdsl.ir import Operation
 
-from pallasite.diagnostics import Diagnostic, ReadError, SourceLocation, VerifyError
+import pallasite
+from pallasite.diagnostics import (
+    MOST_CHARACTERS,
+    Diagnostic,
+    ReadError,
+    SourceLocation,
+    VerifyError,
+)
 from pallasite.dialects import arith
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import dense_array, splat, splat_value
@@ -235,3 +242,25 @@ def test_types_are_parsed_once() -> None:
 def test_serialized_operations_are_read_for_upgrading() -> None:
     op = first(read_text('"stable_mosaic.tpu.sem_alloc"() : () -> i32'))
     assert op.name == "builtin.unregistered"
+
+
+@pytest.mark.parametrize("text", ["memref<{}xf32>", "memref<4xf32, {}>"])
+def test_numbers_that_python_does_not_read(text: str) -> None:
+    source = f"func.func @main(%a: {text.format('9' * 5000)}) {{ return }}"
+    with pytest.raises(ReadError, match="a number has at most 4300 digits") as caught:
+        read_text(source)
+    assert caught.value.location is not None
+
+
+def test_characters_that_terminals_obey_are_spelt() -> None:
+    with pytest.raises(ReadError) as caught:
+        read_text("\x1b[2J")
+    assert "\x1b" not in str(caught.value) and "\\x1b" in str(caught.value)
+
+
+def test_endless_types_are_cut_short() -> None:
+    endless = f"vector<{'1x' * 5000}i32>"
+    text = f"func.func @main(%a: i32) {{ %b = arith.addi %a, %a : {endless}\n return }}"
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.parse(text)
+    assert len(caught.value.message) < MOST_CHARACTERS + 10 and " ... " in caught.value.message

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallasite.tools import tpu_run
+from pallasite.tools import tpu_aot, tpu_run
 from pallasite.tools.compare import difference
 
 DATA = Path(__file__).parent.parent / "data"
@@ -340,3 +340,20 @@ def test_bool_results_of_a_program_are_bools(run: Any, tmp_path: Path) -> None:
     code, _, _ = run(str(DATA / "bool_output.stablehlo.mlir"), "--outputs", outputs,
                      "--inputs", save(tmp_path / "in.npz", x), "--form", "mosaic")  # fmt: skip
     assert code == 0 and np.load(outputs)["arr_0"].dtype == np.bool_
+
+
+@pytest.mark.parametrize("tool", [tpu_run, tpu_aot])
+def test_help_says_what_is_assumed_and_the_exit_status(tool: Any, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        tool.main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "exit status: 0 if all went well" in text
+    for option in tool.parser()._actions:  # pyright: ignore[reportPrivateUsage]
+        assert option.help
+        if (
+            option.default
+            and isinstance(option.default, str)
+            and option.dest not in ("help", "file")
+        ):
+            assert f"(default: {option.default})" in text
