@@ -171,6 +171,12 @@ def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int
             yield dim, index, divisor
 
 
+_SINGLE = (
+    "single numbers of any place are read from SMEM: pl.BlockSpec(memory_space=pltpu.SMEM), or "
+    "a part that is copied there with pltpu.sync_copy"
+)
+
+
 def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
     return refusal(
         op, "unproven-alignment",
@@ -181,6 +187,7 @@ def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
             "ref[...])"
             if stores(op) else " it: pltpu.roll(ref[...], -index % size, axis)"
         ),
+        *([_SINGLE] if not stores(op) and max(accessed_shape(op)) == 1 else []),
     )  # fmt: skip
 
 

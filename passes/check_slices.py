@@ -344,10 +344,12 @@ def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupport
     many = "a number known at run time" if size == DYNAMIC_INDEX else str(size)
     *leading, columns = op.mem_ref.type.get_shape()
     apart = [*leading, 1, columns]
-    if memory_space(op.mem_ref.type) == "smem":
+    space = memory_space(op.mem_ref.type)
+    if space == "smem":
         instead = "or read single numbers where they are: ref[index]"
     else:
-        instead = "or load the tiles and " + (
+        taken = "load" if space in ("vmem", None) else "copy"
+        instead = f"or {taken} the tiles and " + (
             "slice the value" if start is not None else "rotate the value: pltpu.roll"
         )
     if what == "rows":

@@ -113,7 +113,9 @@ def device_number(
     except (ValueError, NotImplementedError) as error:
         raise tracer.unsupported(
             f"a device id that does not fit the mesh: {error}",
-            "give one coordinate per axis of the mesh, or device_id_type=LOGICAL and a number",
+            "give one coordinate per axis of the mesh, or device_id_type=LOGICAL and a number"
+            if mesh is not None and mesh.axis_names
+            else "call the kernel within jax.shard_map over a mesh of devices",
             code="bad-device-id",
         ) from error
     results = [tracer.value(v) for v in found]

@@ -115,7 +115,8 @@ class SyncCheck(Observer):
         notes = [
             Note(
                 f"missing: a wait by {semaphore.owner} for {transfer.target_amount} on {semaphore}"
-            )
+            ),
+            Note("wait for every copy that is started: copy.wait()"),
         ]
         notes += allocation(buffer.title, buffer.location)
         self.report(

@@ -91,6 +91,30 @@ def flat(o: Any, value: Any) -> None:
     o[...] = value.reshape(o.shape)
 
 
+def number_at(memory: Any) -> Function:
+    def body(at: Any, x: Any, o: Any) -> None:
+        o[...] = jnp.full(o.shape, x[at[0], at[1]])
+
+    specs = [SMEM, pl.BlockSpec(memory_space=memory)]
+    return lambda: call(body, jnp.asarray([3, 5]), X, in_specs=specs)
+
+
+def copied_half(rows: Callable[[Any, Any, Any], None]) -> Function:
+    def body(x: Any, o: Any, s: Any) -> None:
+        rows(x, o, s)
+
+    x = X.astype(jnp.bfloat16)
+    out = jax.ShapeDtypeStruct((8, 128), x.dtype)
+    scratch = [pltpu.VMEM((16, 128), x.dtype)]
+    call = pl.pallas_call(body, out_shape=out, in_specs=[ANYWHERE], scratch_shapes=scratch)
+    return lambda: call(x).astype(jnp.float32)
+
+
+def copies_all(x: Any, o: Any, s: Any) -> None:
+    pltpu.sync_copy(x, s)
+    o[...] = s[3:11]
+
+
 def in_turns(turns: int) -> Function:
     def body(x: Any, o: Any) -> None:
         @pl.loop(0, turns)
@@ -158,6 +182,20 @@ REFUSALS: dict[str, Refusal] = {
         lambda: call(lambda x, o: flat(o, x[...].reshape(X.size)), X),
         X,
     ),
+    "number at a computed place": (
+        number_at(pltpu.VMEM),
+        "cannot prove that the index in dimension 1",
+        "read from SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)",
+        number_at(pltpu.SMEM),
+        jnp.full(X.shape, X[3, 5]),
+    ),
+    "copy of a part of tiles": (
+        copied_half(lambda x, o, s: pltpu.sync_copy(x.at[pl.ds(3, 8)], o)),
+        "cannot slice 8 of 16 rows from 3",
+        "or copy the tiles and slice the value",
+        copied_half(copies_all),
+        X[3:11].astype(jnp.bfloat16).astype(jnp.float32),
+    ),
     "too many turns": (
         in_turns(3),
         "at [16, 0] is outside",
@@ -193,6 +231,18 @@ def test_every_form_tells(name: str, form: str) -> None:
     assert f"{HERE}:" in text
     with simulate(form=form):
         np.testing.assert_allclose(right(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_copy_that_nobody_waits_for() -> None:
+    def body(x: Any, o: Any, s: Any, semaphore: Any) -> None:
+        pltpu.make_async_copy(x, s, semaphore).start()
+        o[...] = jnp.zeros(o.shape)
+
+    scratch = [pltpu.VMEM(X.shape, X.dtype), pltpu.SemaphoreType.DMA]
+    with simulate(checks=("sync",)), pytest.raises(Exception) as caught:
+        call(body, X, in_specs=[ANYWHERE], scratch_shapes=scratch)
+    text = told(caught.value)
+    assert "copy.wait()" in text and "%s belongs to the kernel here" in text
 
 
 @pytest.mark.parametrize("target", TARGETS)
