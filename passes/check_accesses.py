@@ -16,6 +16,7 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, spaced_out, stores, value_of
+from pallasite.passes.check_masks import masks_elements
 from pallasite.passes.check_slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
@@ -122,10 +123,10 @@ def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
 def _byte_masks(op: Operation, target: Target) -> None:
     """A store of part of the rows of a one-dimensional register of bytes masks within words."""
     type = cast("VectorType[Attribute]", value_of(op).type)
-    bits, shape = bit_width(type), type.get_shape()
-    if len(shape) != 1 or bits > 8 or 32 // bits <= target.max_mask_subelements:
+    shape = type.get_shape()
+    if len(shape) != 1 or masks_elements(type, target):
         return
-    whole = LANES * packing(bits)
+    whole = LANES * packing(bit_width(type))
     (start,) = cast(Any, op).indices
     if shape[0] % whole or remainder(start, whole) != 0:
         raise refusal(

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat_value, tiling_of
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_carried import through_words
 from pallasite.passes.check_reshapes import reshaped_from
 from pallasite.passes.check_vectors import Rule, refusal
@@ -103,6 +103,32 @@ def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
             )  # fmt: skip
 
 
+def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
+    """Pieces of a one-dimensional vector start where rows of words do, or single elements of words
+    are masked."""
+    kind = cast(Vector, op.operands[0].type)
+    if len(kind.get_shape()) != 1 or masks_elements(kind, target):
+        return
+    start, whole = 0, LANES * packing(bit_width(kind))
+    for piece in op.operands[:-1]:
+        start += cast(Vector, piece.type).get_shape()[0]
+        if start % whole:
+            raise refusal(
+                op, "byte-mask", f"{target.name} cannot concatenate {kind.element_type} of one "
+                f"dimension at element {start}",
+                f"that masks single elements of words, which {target.name} does not have of so few "
+                "bits",
+                f"concatenate at multiples of {whole} elements, or cast to 32 bits before and back "
+                "after",
+            )  # fmt: skip
+
+
+def masks_elements(kind: Vector, target: Target) -> bool:
+    """Whether mask registers tell the elements of one word of such vectors apart."""
+    bits = bit_width(kind)
+    return bits in (1, 16, 32) or packing(bits) <= target.max_mask_subelements
+
+
 def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
     """No unit rotates mask registers."""
     if bit_width(op.operands[0].type) == 1:
@@ -148,8 +174,10 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
     bits = bit_width(first.type)
     if not target.narrowest_select_bits <= bits < 32:
         return
-    if _in_few_rows(first, target) and _lies_along(mask) is _Along.LANES:
-        shape = list(cast(Vector, first.type).get_shape())
+    shape = list(cast(Vector, first.type).get_shape())
+    if shape[-1] <= LANES or not _in_few_rows(first, target):
+        return
+    if _lies_along(mask) is _Along.LANES:
         raise refusal(
             op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
             f"{cast(Vector, first.type).element_type} of shape {shape}",
@@ -162,11 +190,10 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
 
 
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
-    """Whether `value` lies in registers as in memory, where arrays of few wide rows have a tile of
-    their own."""
+    """Whether `value` lies in registers as in memory, where arrays of few rows have a tile of their
+    own."""
     op = value.owner
-    columns = cast(Vector, value.type).get_shape()[-1]
-    if not isinstance(op, Operation) or not depth or columns <= LANES:
+    if not isinstance(op, Operation) or not depth:
         return False
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
         held = cast("MemRefType[Attribute]", op.operands[0].type)
@@ -181,13 +208,25 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
         if first is None or first.type != value.type or through_words(op, target):
             return False
         return _in_few_rows(first, target, depth - 1)
-    if isinstance(op, vector.ExtractStridedSliceOp):
+    flat = len(cast(Vector, value.type).get_shape()) == 1
+    if isinstance(op, vector.ExtractStridedSliceOp) or (flat and type(op) is tpu.ConcatenateOp):
         return _in_few_rows(op.operands[0], target, depth - 1)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
-        same = cast(Vector, source.type).get_shape()[-1] == columns
-        return same and _in_few_rows(source, target, depth - 1)
+        old, new = (cast(Vector, v.type).get_shape() for v in (source, value))
+        return old[-1:] == new[-1:] and _in_few_rows(source, target, depth - 1)
+    if isinstance(op, vector.BroadcastOp):
+        source = op.operands[0]
+        return _along_rows(op) and _in_few_rows(source, target, depth - 1)
     return False
+
+
+def _along_rows(op: vector.BroadcastOp) -> bool:
+    """Whether each row becomes its one element."""
+    old, new = (v.type for v in (op.operands[0], op.results[0]))
+    if not isinstance(old, VectorType) or not isinstance(new, VectorType):
+        return False
+    return old.get_shape() == (*new.get_shape()[:-1], 1)
 
 
 _CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
@@ -245,7 +284,7 @@ MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
     arith.SelectOp: (_mask_choice, _mask_of_a_row),
-    tpu.ConcatenateOp: (_mask_concatenation,),
+    tpu.ConcatenateOp: (_mask_concatenation, _flat_concatenation),
     tpu.DynamicRotateOp: (_mask_rotation,),
     vector.ShapeCastOp: (_mask_reshape,),
 }

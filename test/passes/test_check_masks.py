@@ -91,6 +91,28 @@ def test_byte_masks() -> None:
     check(stored(1024, "i4", 1024), "v7x")
 
 
+def test_byte_masks_of_concatenations() -> None:
+    def joined(element: str, first: int, size: int = 1024) -> str:
+        kinds = f"vector<{first}x{element}>, vector<{size - first}x{element}>"
+        return kernel(
+            f"%x: {memref(f'{first}x{element}')}, %y: {memref(f'{size - first}x{element}')}",
+            load("a", "x", f"{first}x{element}", "%c0")
+            + load("b", "y", f"{size - first}x{element}", "%c0")
+            + f"%c = tpu.concatenate %a, %b in 0 : {kinds} -> vector<{size}x{element}>",
+        )
+
+    for first in (16, 128, 300):
+        beyond(joined("i8", first), "byte-mask", "v4")
+        beyond(joined("f8E5M2", first), "byte-mask", "v4")
+        for target in ("v4", "v5p", "v7x"):
+            beyond(joined("i4", first), "byte-mask", target)
+            check(joined("bf16", first), target)
+        check(joined("i8", first), "v5p")
+    check(joined("i8", 512), "v4")
+    beyond(joined("i4", 512), "byte-mask", "v7x")
+    check(joined("i4", 1024, 4096), "v7x")
+
+
 @pytest.mark.parametrize("shape", ["3x5x7", "16x1", "1024"])
 def test_no_choice_between_masks(shape: str) -> None:
     def choice(condition: str, first: str, second: str) -> str:
@@ -201,6 +223,55 @@ def test_the_first_value_decides_which_registers_a_mask_is_for() -> None:
     zero = "%z = arith.constant dense<0.0> : vector<2x256xbf16>"
     beyond(chosen(LANES, values="%v, %z", more=zero), "mask-row")
     check(chosen(LANES, values="%z, %v", more=zero))
+
+
+def lane_numbers(shape: str) -> tuple[str, str, str, str]:
+    """What `chosen` takes for a mask of lanes and %s as the first value."""
+    last, before = shape.count("x"), ""
+    number = f"tpu.iota {{dimensions = array<i32: {last}>}} : vector<{shape}xi32>"
+    if not last:
+        row = f"vector<1x{shape}xi32>"
+        before = f"%l = tpu.iota {{dimensions = array<i32: 1>}} : {row}"
+        number = f"vector.shape_cast %l : {row} to vector<{shape}xi32>"
+    return number, f"{shape}xbf16", "%s, %w", before
+
+
+def test_elements_that_fill_their_rows_stay_in_registers_of_few_rows() -> None:
+    def filled(column: str, shape: str = "2x256") -> str:
+        last = shape.count("x")
+        starts, sizes = ", ".join("0" * last + "5"), column.replace("x", ", ")
+        strides = ", ".join("1" * (last + 1))
+        part, kind = f"vector<{column}xbf16>", f"vector<{shape}xbf16>"
+        more = (
+            f"%e = vector.extract_strided_slice %v {{offsets = [{starts}], sizes = [{sizes}], "
+            f"strides = [{strides}]}} : {kind} to {part}\n"
+            f"%s = vector.broadcast %e : {part} to {kind}"
+        )
+        return chosen(*lane_numbers(shape), more=more)
+
+    for target in ("v5e", "v5p", "v6e", "v7x"):
+        beyond(filled("2x1"), "mask-row", target)
+        beyond(filled("1x1", "1x256"), "mask-row", target)
+        beyond(filled("1", "300"), "mask-row", target)
+        check(filled("1x1"), target)
+    check(filled("2x1"), "v4")
+    check(filled("2x1", "2x128"))
+
+
+def test_pieces_of_flat_vectors_stay_in_registers_of_few_rows() -> None:
+    def turned(shape: str) -> str:
+        kind, last = f"vector<{shape}xbf16>", shape.count("x")
+        double = f"vector<{shape.replace('256', '512')}xbf16>"
+        starts, strides = ", ".join("0" * last + "7"), ", ".join("1" * (last + 1))
+        more = (
+            f"%d = tpu.concatenate %v, %w in {last} : {kind}, {kind} -> {double}\n"
+            f"%s = vector.extract_strided_slice %d {{offsets = [{starts}], sizes = "
+            f"[{shape.replace('x', ', ')}], strides = [{strides}]}} : {double} to {kind}"
+        )
+        return chosen(*lane_numbers(shape), more=more)
+
+    beyond(turned("256"), "mask-row", "v7x")
+    check(turned("1x256"), "v7x")
 
 
 def test_arithmetic_stays_in_registers_of_few_rows() -> None:
