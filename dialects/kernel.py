@@ -61,6 +61,8 @@ BOOLEAN_OPERANDS = "boolean_operands"
 """Setting: the operands that are bools in the program, and 0 or 1 of i32 in the call."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
 DYNAMIC = -(1 << 63)
+VMEM_COLOR = 1
+"""What settings call VMEM where they say in which memory the program keeps an array."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,14 @@ class Call:
         """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
         config = self.settings.get(CONFIG, {})
         return isinstance(config, dict) and bool(config.get("disable_bounds_checks", False))
+
+    @property
+    def results_in_vmem(self) -> frozenset[int]:
+        """The results that the program keeps in VMEM, where later kernels find them."""
+        config = self.settings.get(CONFIG, {})
+        colors = config.get("output_memory_space_colors", ()) if isinstance(config, dict) else ()
+        in_vmem = (color for color in colors if color.get("color") == VMEM_COLOR)
+        return frozenset(n for color in in_vmem for n in color.get("shape_index", (0,)))
 
 
 def call_of(module: ModuleOp) -> Call | None:

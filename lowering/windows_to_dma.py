@@ -29,7 +29,7 @@ becomes (types and memory spaces left out, output transfers alike)
 
 Needs form `mosaic` with the call recorded in `tpu.call`; leaves form `dma`. A dynamic grid bound
 becomes a leading `memref<i32, smem>` argument and counts as scalar prefetch. Operands in `any`,
-`hbm` and `smem`, and kernels that have nothing else, keep their form.
+`hbm` and `smem`, and results that the program keeps in VMEM, keep their form.
 
 Where the cores of a device share the grid (`dialects.core_split`), the function keeps a grid of one
 parallel axis, the cores, and loops over the sub-grid of the core that its first argument names.

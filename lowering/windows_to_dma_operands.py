@@ -1,5 +1,6 @@
 """Operands of a windowed kernel: which are pipelined, which copied once, which left as they are.
 
+What the program keeps in VMEM is worked on there: a transfer into it may outlive the kernel.
 A window is trivial if its block is the whole array and its index is always zero
 (spec/pallas_semantics.md sections 1.4 and 2.1).
 """
@@ -119,6 +120,11 @@ def classify(
                 source_location(kernel.func),
             )
     first = dynamic + len(kernel.prefetch)
+    held: set[int] = set()
+    if call is not None:
+        shared = {inputs + output: n - first for n, output in call.aliases}
+        held = {inputs + output for output in call.results_in_vmem}
+        held |= {shared[output] for output in held if output in shared}
     result: list[Operand] = []
     for n, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
         shape = None
@@ -126,7 +132,7 @@ def classify(
             tensor = call.operands[first + n] if n < inputs else call.results[n - inputs]
             shape = tensor.get_shape()
         number = first + n if n < inputs else n - inputs
-        operand = _classify(kernel, functions, argument, window, n >= inputs, shape)
+        operand = _classify(kernel, functions, argument, window, n >= inputs, shape, n in held)
         result.append(replace(operand, number=number))
     return tuple(_sharing(result, call, first, inputs))
 
@@ -152,6 +158,7 @@ def _classify(
     window: Window,
     output: bool,
     shape: tuple[int, ...] | None,
+    held: bool,
 ) -> Operand:
     location = _location(kernel.func, argument)
     if not isinstance(argument.type, MemRefType):
@@ -162,7 +169,7 @@ def _classify(
         )
     type = cast("MemRefType[Attribute]", argument.type)
     space = memory_space(type)
-    if not window.windowed and space not in ("vmem", None):
+    if not window.windowed and (held or space not in ("vmem", None)):
         return Operand(argument, window, Role.WHOLE, output, type, location)
     if shape is None:
         raise UsageError(

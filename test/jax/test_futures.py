@@ -107,9 +107,10 @@ def test_ring() -> None:
         np.testing.assert_array_equal(f(x), np.roll(x, 8, 0))
 
 
-@pytest.mark.parametrize("form", ["mosaic", "dma", "tiles"])
-def test_copy_into_vmem(form: str) -> None:
-    """The result lies in VMEM when its transfer is still under way."""
+@pytest.mark.parametrize("unordered", [False, True])
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+def test_copy_into_vmem(form: str, unordered: bool) -> None:
+    """The result lies in VMEM when its transfer is still under way: nothing copies it out."""
     vmem = pl.BlockSpec(memory_space=pltpu.VMEM)
     x = jnp.arange(8 * 128.0).reshape(8, 128)
     held = pltpu.VMEM(x.shape, x.dtype)
@@ -136,7 +137,7 @@ def test_copy_into_vmem(form: str) -> None:
             input_output_aliases={1: 0},
         )(x, y, done)
 
-    with simulate(form=form):
+    with simulate(form=form, checks=("all",), unordered=unordered):
         np.testing.assert_array_equal(f(x), x)
 
 
