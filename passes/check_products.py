@@ -38,11 +38,17 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
         widened = target.widens_matmuls or not any(narrow)
         widened = widened and not target.unmultiplied & {str(left), str(right)}
     if not widened or 1 in (bit_width(left), bit_width(right)):
+        bytes_fit = all(integers) and max(bit_width(left), bit_width(right)) <= 8
+        instead = "cast the operands to bfloat16 or float32"
+        if all(integers):
+            exact = "int8, or " if bytes_fit and ("i8", "i8") in target.matmul_pairs else ""
+            instead = (
+                f"cast the operands to {exact}float32, with precision=lax.Precision.HIGHEST, and "
+                f"the result back: exact up to {2**24}"
+            )
         raise refusal(
             op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
-            "cast the operands to float32, with precision=lax.Precision.HIGHEST, and the result "
-            f"back: exact up to {2**24}" if all(integers)
-            else "cast the operands to bfloat16 or float32",
+            instead,
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.jax
 
 RANDOM = np.random.default_rng(0)
 HALVES = [RANDOM.integers(-30000, 30000, (24, 130)).astype(np.int16) for _ in range(2)]
+BYTES = [RANDOM.integers(-8, 8, (64, 64)).astype(np.int8) for _ in range(2)]
 FLOATS = RANDOM.standard_normal((130, 40)).astype(np.float32)
 Value = Callable[..., Any]
 Advice = tuple[str, str, Value, Value, list[Any], Any]
@@ -40,6 +41,14 @@ ADVICE: dict[str, Advice] = {
         lambda a, b: jnp.maximum(a.astype("float32"), b.astype("float32")).astype("int16"),
         HALVES,
         np.maximum(*HALVES),
+    ),
+    "product of integers of two widths": (
+        "v5e",
+        "cast the operands to int8",
+        lambda a, b: jnp.dot(a.astype("int4"), b, preferred_element_type="int32"),
+        lambda a, b: jnp.dot(a.astype("int4").astype("int8"), b, preferred_element_type="int32"),
+        BYTES,
+        BYTES[0].astype(np.int32) @ BYTES[1].astype(np.int32),
     ),
     "row of sums without a gather along sublanes": (
         "v4",
