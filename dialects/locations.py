@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, LocationAttr, Nam
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from pallasite.diagnostics import KernelLine, SourceLocation
+from pallasite.diagnostics import KernelLine, Note, SourceLocation, Unsupported
 
 
 def _children(location: Attribute) -> Iterable[Attribute]:
@@ -68,6 +68,11 @@ def source_location(op: Operation) -> SourceLocation | None:
                 return position
             neighbour = neighbour.next_op if following else neighbour.prev_op
     return None
+
+
+def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
+    """The diagnostic, at the source line of `op`, of what cannot be done with it."""
+    return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
 
 
 def first_location(function: FuncOp) -> LocationAttr:

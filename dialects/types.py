@@ -53,6 +53,16 @@ def bit_width(type: Attribute) -> int:
     return 32
 
 
+def is_float(type: Attribute) -> bool:
+    """Whether elements of `type` are floats: what is neither an integer nor an index."""
+    return not isinstance(type, IntegerType | IndexType)
+
+
+def is_vector(value: SSAValue) -> bool:
+    """Whether `value` is a vector; `isinstance` is many times slower where it is not."""
+    return value.type.__class__ is VectorType
+
+
 def element_type(type: Attribute) -> Attribute:
     """The element type of a vector or memref, else `type` itself."""
     return cast(Shaped, type).element_type if type.__class__ in _SHAPED else type

@@ -21,21 +21,15 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.targets import Target
 
 Rule = Callable[[Any, Target], None]
 Vector = VectorType[Attribute]
-
-
-def refusal(op: Operation, code: str, message: str, *notes: str) -> Unsupported:
-    """The diagnostic at the source line of `op`."""
-    return Unsupported(code, message, source_location(op), [Note(note) for note in notes])
 
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+
+def insert_before(op: Operation, place: Operation) -> SSAValue:
+    """Inserts `op` in front of `place`, at its source line; returns its first result."""
+    op.location = place.location
+    Rewriter.insert_op(op, InsertPoint.before(place))
+    return op.results[0]
 
 
 class Insertion:

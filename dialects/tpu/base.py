@@ -99,6 +99,12 @@ def is_signless(type: Attribute) -> bool:
     return isinstance(type, IntegerType) and type.signedness.data is Signedness.SIGNLESS
 
 
+def check_element_types(source: AnyMemRef | AnyVector, result: AnyMemRef | AnyVector) -> None:
+    """Both hold the same element type."""
+    if source.element_type != result.element_type:
+        raise VerifyException(f"expected one element type, got {source} and {result}")
+
+
 @dataclass(frozen=True)
 class VectorOf(AttrConstraint[AnyVector]):
     """A vector of rank at least `rank` whose element type is one of `elements`, if any are given.

@@ -35,6 +35,7 @@ from pallasite.dialects.tpu.base import (
     AnyMemRef,
     AnyVector,
     TpuOp,
+    check_element_types,
     operand,
     operands,
     optional_operand,
@@ -173,12 +174,6 @@ def check_rank(base: AnyMemRef, vector: AnyVector) -> None:
     """A vector is a box of the memref, of its trailing dimensions."""
     if vector.get_num_dims() > base.get_num_dims():
         raise VerifyException(f"expected a vector of at most the rank of {base}, got {vector}")
-
-
-def check_element_types(base: AnyMemRef, vector: AnyVector) -> None:
-    """Memory and register hold the same element type."""
-    if base.element_type != vector.element_type:
-        raise VerifyException(f"expected one element type, got {base} and {vector}")
 
 
 def check_maskable(vector: AnyVector) -> None:

@@ -38,6 +38,7 @@ from pallasite.dialects.tpu.base import (
     AnyVector,
     HasCanonicalForms,
     TpuOp,
+    check_element_types,
     operand,
     operands,
 )
@@ -289,12 +290,6 @@ class AssumeMultipleOp(TpuOp):
             raise VerifyException(f"expected a multiple of at least 1, got {multiple}")
         if (constant := constant_value(self.value)) is not None and constant % multiple:
             raise VerifyException(f"constant {constant} is no multiple of {multiple}")
-
-
-def check_element_types(source: AnyVector, result: AnyVector) -> None:
-    """Both have the same element type."""
-    if source.element_type != result.element_type:
-        raise VerifyException(f"expected one element type, got {source} and {result}")
 
 
 def check_inferred(result: AnyVector, expected: AnyVector) -> None:

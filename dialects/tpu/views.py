@@ -24,6 +24,7 @@ from pallasite.dialects.tpu.base import (
     AnyMemRef,
     HasCanonicalForms,
     TpuOp,
+    check_element_types,
     operand,
     operands,
     optional_operand,
@@ -262,12 +263,6 @@ def check_memory_space(source: AnyMemRef, result: AnyMemRef) -> None:
     """The result says nothing of its memory, or that it is the source's."""
     if result.memory_space not in (source.memory_space, NO_ATTR):
         raise VerifyException(f"expected one memory space, got {source} and {result}")
-
-
-def check_element_types(source: AnyMemRef, result: AnyMemRef) -> None:
-    """Both hold the same element type."""
-    if source.element_type != result.element_type:
-        raise VerifyException(f"expected one element type, got {source} and {result}")
 
 
 def check_both_tiled(source: AnyMemRef, result: AnyMemRef) -> None:

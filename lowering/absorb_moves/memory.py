@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
@@ -23,6 +22,7 @@ from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
 from pallasite.passes.accesses import accessed_shape
 from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.insertion import insert_before
 
 Shape = tuple[int, ...]
 
@@ -86,13 +86,6 @@ def only_sliced(value: SSAValue) -> bool:
         if left < 0:  # every slice is asked, and there may be many
             return False
     return True
-
-
-def insert_before(op: Operation, place: Operation) -> SSAValue:
-    """Inserts `op` in front of `place`; returns its result."""
-    op.location = place.location
-    Rewriter.insert_op(op, InsertPoint.before(place))
-    return op.results[0]
 
 
 def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:

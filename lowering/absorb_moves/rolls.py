@@ -35,8 +35,9 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_of
 from pallasite.layouts.registers import SUBLANES
-from pallasite.lowering.absorb_moves.memory import buffer_of, insert_before
+from pallasite.lowering.absorb_moves.memory import buffer_of
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import insert_before
 
 _MOST_BLOCKS = 16
 """Blocks of rows that get a load of their own; the size of the result must stay bounded."""

@@ -25,9 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import element_type, shape_of, splat
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import Target
@@ -202,6 +201,4 @@ class Converter(Insertion):
         type = VectorType(element_type(value.type), shape)
         return value if value.type == type else self.emit(vector.ShapeCastOp(value, type))
 
-    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
-        """A diagnostic at the kernel line of `op`."""
-        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
+    unsupported = staticmethod(refusal)

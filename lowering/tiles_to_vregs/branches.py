@@ -17,10 +17,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import bit_width, splat, splat_value, vector_of
+from pallasite.dialects.types import bit_width, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.lowering.tiles_to_vregs.grids import is_vector
 
 Emit = Callable[[Operation], Operation]
 """Puts an operation where the next one belongs."""
@@ -77,7 +76,7 @@ def _passed_results(made: scf.IfOp) -> list[int]:
     return [
         number
         for number, value in enumerate(made.results)
-        if is_vector(value.type)
+        if is_vector(value)
         and all(
             side in known or not made.is_ancestor(side.owner)
             for side, known in zip(_sides(made, number), passed, strict=True)

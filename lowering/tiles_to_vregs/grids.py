@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerAttr, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
 
@@ -39,8 +39,3 @@ def known_integer(value: SSAValue) -> int | None:
         return None
     constant = owner.properties["value"]
     return constant.value.data if isinstance(constant, IntegerAttr) else None
-
-
-def is_vector(kind: Attribute) -> bool:
-    """Whether `kind` is a vector type; `isinstance` is many times slower where it is not."""
-    return type(kind) is VectorType

@@ -12,8 +12,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.dialects.registers import BOX, box_of, grid_steps
+from pallasite.dialects.types import is_vector
 from pallasite.lowering.creation import Model
-from pallasite.lowering.tiles_to_vregs.grids import as_grid, is_vector
+from pallasite.lowering.tiles_to_vregs.grids import as_grid
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
@@ -67,7 +68,7 @@ def unroll_store(op: tpu.StoreOp | tpu.ShuffledStoreOp, u: Unroller) -> None:
     """Position g of the grid writes at `index + g * steps`; poison is not written."""
     stored, held, *base = op.operands
     # A mask, if there is one, comes last.
-    masks = u.registers(base.pop()) if is_vector(base[-1].type) else None
+    masks = u.registers(base.pop()) if is_vector(base[-1]) else None
     values = u.registers(stored)
     steps = _steps(op, held, stored.type, len(base))
     memory, out = u.scalar(held), u.out

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.types import splat, splat_value
+from pallasite.dialects.types import is_vector, splat, splat_value
 from pallasite.lowering.creation import Model, made
-from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere, is_vector
+from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 _GENERATORS = (arith.ConstantOp, vector.BroadcastOp, tpu.IotaOp, tpu.CreateMaskOp,
@@ -71,7 +71,7 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
         u.define(op.results[0], as_grid(model.results([scalars] * count, u.out), grid))
         return
     columns: list[list[SSAValue | None]] = [
-        u.registers(v).ravel().tolist() if is_vector(v.type) else [u.scalar(v)] * count
+        u.registers(v).ravel().tolist() if is_vector(v) else [u.scalar(v)] * count
         for v in op.operands
     ]
     # By identity: a hash of a value is a call of Python.

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import integers_in, splat
+from pallasite.dialects.types import integers_in, is_vector, splat
 from pallasite.lowering.creation import (
     Model,
     emptied,
@@ -43,7 +43,6 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     Grid,
     Registers,
     as_grid,
-    is_vector,
     known_integer,
 )
 from pallasite.passes.dead_code import remove_dead_code
@@ -75,7 +74,7 @@ def _unknown(op: Operation) -> Unsupported:
 
 def _keep_scalars(op: Operation, u: Unroller) -> None:
     """What operations do that have no rule: they stay, if they have to do with scalars only."""
-    if op.regions or any([is_vector(r.type) for r in op.results]):
+    if op.regions or any([is_vector(r) for r in op.results]):
         raise _unknown(op)
     u.keep(op)
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, vector
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, is_vector
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
@@ -29,7 +29,6 @@ from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
 from pallasite.lowering.vectors_to_tiles.tiled import (
     grid_type,
     is_one_value,
-    is_vector,
     shape_of,
 )
 

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, element_of, splat, vector_of
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
@@ -29,7 +29,7 @@ from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
 from pallasite.lowering.vectors_to_tiles.stacked import stack
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_vector
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 WIDENING = (arith.ExtFOp, tpu.ExtfOp, arith.ExtSIOp, arith.ExtUIOp, tpu.SitofpOp, tpu.UitofpOp,
             arith.SIToFPOp, arith.UIToFPOp)  # fmt: skip

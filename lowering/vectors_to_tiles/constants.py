@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
@@ -16,7 +16,6 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     grid_type,
-    is_vector,
     shape_of,
 )
 

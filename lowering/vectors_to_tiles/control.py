@@ -12,11 +12,11 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
-from pallasite.lowering.vectors_to_tiles.tiled import grid_type, is_vector, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
 
 
 def carried_layout(value: SSAValue) -> VectorLayout:

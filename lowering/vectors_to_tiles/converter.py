@@ -28,12 +28,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite import collection
-from pallasite.diagnostics import Note, Unsupported
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
-from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, element_of
+from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.types import bit_width, element_of, is_vector
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner import Costs, plan
@@ -43,7 +43,6 @@ from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     is_free,
-    is_vector,
     shape_of,
 )
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
@@ -133,9 +132,7 @@ class Converter(Insertion):
         """Marks `op` as replaced; it is erased when the whole function is converted."""
         self._old.append(op)
 
-    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
-        """A diagnostic at the kernel line of `op`."""
-        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
+    unsupported = staticmethod(refusal)
 
     # Values.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, is_vector
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
@@ -18,7 +18,6 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     grid_type,
     is_one_value,
-    is_vector,
     shape_of,
 )
 

@@ -14,6 +14,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
+from pallasite.passes.scalar_folds import wrap
 
 
 def is_mask(value: SSAValue) -> bool:
@@ -117,7 +118,7 @@ def merge_flat(
                 limit = _constant(c, bound - part * LANES)
                 side = c.emit(arith.CmpiOp(first, limit, predicate))
                 inside = side if inside is None else c.emit(arith.AndIOp(inside, side))
-        field = _constant(c, _signed(((1 << bits) - 1) << part * bits))
+        field = _constant(c, wrap(((1 << bits) - 1) << part * bits))
         if inside is not None:
             field = c.emit(arith.SelectOp(inside, field, _constant(c, 0)))
         chosen = c.emit(arith.OrIOp(chosen, field))
@@ -145,7 +146,3 @@ def _iota(c: Converter, dims: list[int]) -> SSAValue:
 
 def _constant(c: Converter, number: int) -> SSAValue:
     return c.emit(arith.ConstantOp(splat(vector_of(i32, (SUBLANES, LANES)), number)))
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >= 1 << 31 else number

@@ -53,6 +53,7 @@ from pallasite.layouts.plan import (
 )
 from pallasite.layouts.planner_fields import FULL, Affine, Box, Field, Mask
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.passes.scalar_folds import wrap
 
 Insert = Callable[[Operation], SSAValue]
 Vector = VectorType[Attribute]
@@ -111,7 +112,7 @@ class _Emitter:
 
     def constant(self, value: int, kind: Vector) -> SSAValue:
         return self.once(
-            ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, _signed(value)))
+            ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, wrap(value)))
         )
 
     def scalar(self, value: int, kind: IntegerType | IndexType = i32) -> SSAValue:
@@ -354,11 +355,6 @@ class _Emitter:
         if packed == kind:
             return made
         return self._insert(tpu.BitcastVregOp(operands=[made], result_types=[kind]))
-
-
-def _signed(value: int) -> int:
-    """A number modulo 2^32 as the signed value that prints it."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _diagonals(index: Field, registers: int) -> list[int] | None:

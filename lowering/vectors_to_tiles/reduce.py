@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
+from pallasite.dialects.types import bit_width, element_of, is_float, splat, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
@@ -23,7 +23,6 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.tiled import (
     Tiled,
     grid_type,
-    is_float,
     shape_of,
 )
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value

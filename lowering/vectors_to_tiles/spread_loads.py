@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, func, tpu
 from pallasite.dialects.grid_base import Renaming
@@ -23,6 +22,7 @@ from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.vectors_to_tiles.loading import sublane_mask
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import insert_before
 
 
 def load_spread_rows(function: func.FuncOp) -> None:
@@ -107,8 +107,8 @@ def _load(op: tpu.LoadOp, row: int) -> SSAValue:
         },
         attributes=op.attributes,
     )
-    _insert(at, op)
-    return _insert(made, op)
+    insert_before(at, op)
+    return insert_before(made, op)
 
 
 def _renamed(value: SSAValue, old: SSAValue, new: SSAValue, place: Operation) -> SSAValue:
@@ -123,10 +123,4 @@ def _renamed(value: SSAValue, old: SSAValue, new: SSAValue, place: Operation) ->
         properties=owner.properties,
         attributes=owner.attributes,
     )
-    return _insert(made, place)
-
-
-def _insert(op: Operation, place: Operation) -> SSAValue:
-    op.location = place.location
-    Rewriter.insert_op(op, InsertPoint.before(place))
-    return op.results[0]
+    return insert_before(made, place)

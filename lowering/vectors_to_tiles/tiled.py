@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, IntegerType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects.types import vector_of
@@ -56,17 +56,8 @@ def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
     return old.row in (None, new.row) and old.column in (None, new.column)
 
 
-def is_vector(value: SSAValue) -> bool:
-    return type(value.type) is VectorType  # `isinstance` is many times slower where it is not
-
-
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     return tuple(cast(VectorType[Attribute], value.type).get_shape())
-
-
-def is_float(kind: Attribute) -> bool:
-    """Whether `kind` is a floating-point type."""
-    return not isinstance(kind, IntegerType | IndexType)
 
 
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:

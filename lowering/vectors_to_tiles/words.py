@@ -15,13 +15,14 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, element_of, splat, vector_of
+from pallasite.dialects.types import bit_width, element_of, is_float, splat, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_float
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
+from pallasite.passes.scalar_folds import wrap
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:
@@ -30,10 +31,6 @@ def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:
 
 def _constant(value: SSAValue, number: int, c: Converter) -> SSAValue:
     return c.emit(arith.ConstantOp(splat(_like(value, i32), number)))
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 32) if number >= 1 << 31 else number
 
 
 @rule(tpu.PackElementwiseOp)
@@ -74,7 +71,7 @@ def _words(layout: VectorLayout, shape: tuple[int, ...]) -> VectorType[Attribute
 
 def _repeated(number: int, whole: int) -> int:
     """A word of 32 bits with `number` in every part of `whole` bits."""
-    return _signed(sum(number << place for place in range(0, 32, whole)))
+    return wrap(sum(number << place for place in range(0, 32, whole)))
 
 
 def _fields(
@@ -154,7 +151,7 @@ def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
     if is_float(op.source_type):
         # A bf16 is the upper half of the f32 of the same value.
         if low:
-            keep = _signed((1 << 32) - (1 << 32 - width))
+            keep = wrap((1 << 32) - (1 << 32 - width))
             bits = c.emit(arith.AndIOp(words, _constant(words, keep, c)))
         else:
             bits = c.emit(arith.ShLIOp(words, _constant(words, 32 - width, c)))

@@ -8,13 +8,11 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
-from pallasite.dialects.types import Dense, bit_width, element_of, splat
+from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
 from pallasite.passes.canonicalize_mosaic.compares import ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_bf16,
-    is_float,
-    is_vector,
     like,
     rule,
 )

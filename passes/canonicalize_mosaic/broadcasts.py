@@ -8,11 +8,17 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
-from pallasite.passes.canonicalize_mosaic.driver import (
-    Legalizer,
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
     is_float,
     is_vector,
+    splat,
+    splat_value,
+    vector_of,
+)
+from pallasite.passes.canonicalize_mosaic.driver import (
+    Legalizer,
     like,
     rule,
 )

@@ -22,14 +22,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.rounding import rounding_mode
-from pallasite.dialects.types import bit_width, element_of, splat
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat
 from pallasite.passes.canonicalize_mosaic import scalars
 from pallasite.passes.canonicalize_mosaic.driver import (
     NEAREST,
     TOWARDS_ZERO,
     Legalizer,
     is_bf16,
-    is_vector,
     like,
     rule,
 )

@@ -22,7 +22,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float32Type,
-    IntegerType,
     ModuleOp,
     VectorType,
     f32,
@@ -31,10 +30,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import arith, func, math, tpu
-from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value, vector_of
+from pallasite.dialects.locations import refusal
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -60,20 +58,12 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     return register
 
 
-def is_vector(value: SSAValue) -> bool:
-    return isinstance(value.type, VectorType)
-
-
 def like(value: SSAValue, element: Attribute) -> Attribute:
     """The type of `value` with another element type."""
     kind = value.type
     if isinstance(kind, VectorType):
         return vector_of(element, cast(VectorType[Attribute], kind).get_shape())
     return element
-
-
-def is_float(kind: Attribute) -> bool:
-    return not isinstance(kind, IntegerType) and str(kind) != "index"
 
 
 class Legalizer(Insertion):
@@ -133,9 +123,7 @@ class Legalizer(Insertion):
         )
         return self.emit(made)
 
-    def unsupported(self, op: Operation, code: str, message: str, *notes: str) -> Unsupported:
-        """A diagnostic at the kernel line of `op`."""
-        return Unsupported(code, message, source_location(op), [Note(n) for n in notes])
+    unsupported = staticmethod(refusal)
 
     # Conversions that rules are made of.
 

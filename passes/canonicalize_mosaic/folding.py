@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, IntegerTy
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf
-from pallasite.dialects.types import element_of, splat, splat_value
-from pallasite.passes.canonicalize_mosaic.driver import Legalizer, is_vector, rule
+from pallasite.dialects.types import element_of, is_vector, splat, splat_value
+from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
 
 _FLOATS: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.AddfOp: np.add,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     BoolAttr,
     DenseArrayBase,
     IntegerAttr,
@@ -26,11 +25,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.products import check_product
-from pallasite.dialects.types import bit_width, element_of, splat, splat_value
+from pallasite.dialects.types import bit_width, element_of, is_float, shape_of, splat, splat_value
+from pallasite.dialects.vector_shapes import integers
 from pallasite.passes.canonicalize_mosaic.driver import (
     TOWARDS_ZERO,
     Legalizer,
-    is_float,
     like,
     rule,
 )
@@ -61,7 +60,7 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     keep = len(rhs_free) == 1 and rhs_free[0] < min(rhs_k)
     order = (*rhs_batch, *rhs_free, *rhs_k) if keep else (*rhs_batch, *rhs_k, *rhs_free)
     rhs = _ordered(op.rhs, order, r)
-    left, right = _shape(op.lhs), _shape(op.rhs)
+    left, right = shape_of(op.lhs.type), shape_of(op.rhs.type)
     batch = [left[d] for d in lhs_batch]
     m = pymath.prod(left[d] for d in lhs_free)
     k = pymath.prod(left[d] for d in lhs_k)
@@ -77,7 +76,7 @@ def legalize_matmul(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
         product = make_matmul(one, TRANSPOSED_RHS if keep else PLAIN, op, r)
         parts.append(_reshape(product, (1, m, n), r))
     whole = parts[0] if count == 1 else _concatenate(parts, r)
-    return _reshape(whole, _shape(op.results[0]), r)
+    return _reshape(whole, shape_of(op.results[0].type), r)
 
 
 def _tuples(*forms: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]]:
@@ -85,11 +84,7 @@ def _tuples(*forms: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]
 
 
 def _ranks(op: tpu.MatmulOp) -> tuple[int, ...]:
-    return tuple(len(_shape(v)) for v in op.operands)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    return tuple(cast(VectorType[Attribute], value.type).get_shape())
+    return tuple(len(shape_of(v.type)) for v in op.operands)
 
 
 def make_matmul(
@@ -115,7 +110,7 @@ def make_matmul(
 def _ordered(value: SSAValue, order: tuple[int, ...], r: Legalizer) -> SSAValue:
     if order == tuple(range(len(order))):
         return value
-    shape = _shape(value)
+    shape = shape_of(value.type)
     kind = VectorType(element_of(value), [shape[d] for d in order])
     return r.emit(
         tpu.TransposeOp.create(
@@ -135,27 +130,23 @@ def _reshape(value: SSAValue, shape: Sequence[int], r: Legalizer) -> SSAValue:
 
 def _take(value: SSAValue, index: int, r: Legalizer) -> SSAValue:
     """Matrix `index` of a stack of matrices."""
-    shape = _shape(value)
+    shape = shape_of(value.type)
     if shape[0] > 1:
         made = vector.ExtractStridedSliceOp.create(
             operands=[value],
             result_types=[VectorType(element_of(value), (1, *shape[1:]))],
             properties={
-                "offsets": _array([index, 0, 0]),
-                "sizes": _array([1, *shape[1:]]),
-                "strides": _array([1, 1, 1]),
+                "offsets": integers([index, 0, 0]),
+                "sizes": integers([1, *shape[1:]]),
+                "strides": integers([1, 1, 1]),
             },
         )
         value = r.emit(made)
     return _reshape(value, shape[1:], r)
 
 
-def _array(values: Sequence[int]) -> Attribute:
-    return ArrayAttr([IntegerAttr(v, i64) for v in values])
-
-
 def _concatenate(parts: Sequence[SSAValue], r: Legalizer) -> SSAValue:
-    shape = _shape(parts[0])
+    shape = shape_of(parts[0].type)
     kind = VectorType(element_of(parts[0]), (len(parts), *shape[1:]))
     return r.emit(
         tpu.ConcatenateOp.create(
@@ -206,7 +197,7 @@ def _integer_through_float(
     """Integers of 8 bits and less as bf16, accumulated in f32 and converted back."""
     widths = [bit_width(element_of(v)) for v in (op.lhs, op.rhs)]
     width = max(widths)
-    depth = _shape(op.lhs)[numbers[0][0]]
+    depth = shape_of(op.lhs.type)[numbers[0][0]]
     if width > 8 or depth << sum(widths) - 2 > 1 << 24:
         raise r.unsupported(
             op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is "

@@ -8,13 +8,19 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, vector
-from pallasite.dialects.types import bit_width, element_of, shape_of, splat, splat_value
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_float,
+    is_vector,
+    shape_of,
+    splat,
+    splat_value,
+)
 from pallasite.passes import two_values
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_bf16,
-    is_float,
-    is_vector,
     like,
     rule,
 )

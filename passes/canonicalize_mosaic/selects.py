@@ -8,11 +8,17 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, vector
-from pallasite.dialects.types import Dense, bit_width, element_of, splat, splat_value
-from pallasite.passes.canonicalize_mosaic.driver import (
-    Legalizer,
+from pallasite.dialects.types import (
+    Dense,
+    bit_width,
+    element_of,
     is_float,
     is_vector,
+    splat,
+    splat_value,
+)
+from pallasite.passes.canonicalize_mosaic.driver import (
+    Legalizer,
     rule,
 )
 
