@@ -62,14 +62,13 @@ AfterPass = Callable[["ModulePass", str, ModuleOp], None]
 """Called with a pass that has run, the form it left, and the module."""
 
 
-@paused()
 def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
     """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
     or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
     from pallasite.frontend import read
 
     source, call = arguments.source_of(source), arguments.whole_number(call, "the call")
-    with diagnosed("reading the module"):
+    with diagnosed("reading the module"), paused():
         module = read(source, name, call)
         verify(module)
     return module
@@ -90,7 +89,6 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
-@paused()
 def lower(
     module: ModuleOp,
     form: str = "vreg",
@@ -107,19 +105,35 @@ def lower(
     that the TPU compiler refuses but we can lower. What is odd about an accepted kernel is a
     `KernelWarning`.
     """
-    from pallasite.dialects import make_context
-    from pallasite.dialects.kernel import set_form
-    from pallasite.lowering.pipelines import check_form, planned
-    from pallasite.passes.fold_kernel import FoldKernelPass
-    from pallasite.passes.plugins import blamed
+    from pallasite.lowering.pipelines import check_form
 
-    model = target_named(target)
+    target_named(target)
     passes = arguments.passes(passes)
     arguments.called(after_pass, "after_pass")
     present = check_form(arguments.module_of(module), form)
-    if present == "pallas":
-        # The form's rules are its verifiers; the lowering relies on them.
-        verify(module)
+    with paused():
+        if present == "pallas":
+            # The form's rules are its verifiers; the lowering relies on them.
+            verify(module)
+        return _lower_verified(module, form, target, passes, after_pass, allow_beyond_reference)
+
+
+def _lower_verified(
+    module: ModuleOp,
+    form: str,
+    target: str,
+    passes: Sequence[ModulePass],
+    after_pass: AfterPass | None,
+    allow_beyond_reference: bool,
+) -> ModuleOp:
+    """`lower` for arguments that were looked at."""
+    from pallasite.dialects import make_context
+    from pallasite.dialects.kernel import set_form
+    from pallasite.lowering.pipelines import planned
+    from pallasite.passes.fold_kernel import FoldKernelPass
+    from pallasite.passes.plugins import blamed
+
+    model, present = target_named(target), form_of(module)
     checked = present in ("mosaic", "dma")
     changes = bool(passes) or present != form
     lowered = module.clone() if checked or changes else module
@@ -145,7 +159,7 @@ def lower(
             after_pass(step, after, lowered)
     if form == "pallas":
         # What the target or the compiler refuses shows in the next form.
-        lower(lowered, "mosaic", target, allow_beyond_reference=allow_beyond_reference)
+        _lower_verified(lowered, "mosaic", target, (), None, allow_beyond_reference)
     return lowered if changes else module
 
 
@@ -185,7 +199,8 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
         if call is None or not call.unchecked:
             told += bounds_advice(func)
     for advice in told:
-        warnings.warn(KernelWarning(advice), stacklevel=3)
+        # Of the line that asks for the lowering.
+        warnings.warn(KernelWarning(advice), stacklevel=4)
 
 
 def with_call(

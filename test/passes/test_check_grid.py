@@ -59,6 +59,7 @@ def shared_axes(semantics: str, sizes: str, index_map: str) -> list[int]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         lower(module, form="dma", target="v5e", allow_beyond_reference=True)
+    assert all(w.filename == __file__ for w in told if isinstance(w.message, KernelWarning))
     found = [w.message.diagnostic for w in told if isinstance(w.message, KernelWarning)]
     assert all(d.code == "parallel-shared-block" for d in found)
     return [int(d.message.split()[2]) for d in found]

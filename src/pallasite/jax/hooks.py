@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.dialects.verification import verify
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.settings import Settings, Simulated
 
@@ -247,8 +248,12 @@ def _replace_calls_in(
         text, name = op.operation.get_asm(), _kernel_name(op)
         module = None if traced is None else traced.finish(text, name)
         if settings.collector is not None:
-            kernel = module or lowered_by_jax(text, name, settings, jaxpr).module
-            settings.collector.modules.append(kernel)
+            if module is None:
+                module = lowered_by_jax(text, name, settings, jaxpr).module
+            else:
+                # Lowering, which is left out here, verifies a traced kernel before anything else.
+                verify(module)
+            settings.collector.modules.append(module)
             op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue
         old = list(op.operation.results)
