@@ -63,6 +63,10 @@ _OF_WHOLE = {
 """What to write for arrays that are whole in a memory, because the call has no grid."""
 
 
+_OWN = "make smaller what the kernel allocates: scratch that holds a part, blocks of a pipeline"
+"""What to write where a kernel allocates most itself."""
+
+
 @dataclass(frozen=True)
 class _Buffer:
     bytes: int
@@ -117,8 +121,8 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
             continue
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
         available = getattr(target, f"{space}_bytes")
-        whole = not kernel.grid and any(memory_space(o.type) == space for o in kernel.operands)
-        smaller = _OF_WHOLE[space] if whole else "use smaller blocks"
+        own = largest[0].value in kernel.scratch or isinstance(largest[0].value, OpResult)
+        smaller = _OWN if own else "use smaller blocks" if kernel.grid else _OF_WHOLE[space]
         raised = (
             f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
             if limit < total <= available

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from pallasite.diagnostics import WITHOUT_X64, Unsupported
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import refusal
@@ -72,6 +73,7 @@ def check_element(op: Operation, element: Attribute) -> None:
         raise refusal(
             op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
             "a register holds 32-bit words; use a 32-bit type",
+            f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}",
         )  # fmt: skip
 
 

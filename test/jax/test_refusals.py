@@ -115,6 +115,14 @@ def copies_all(x: Any, o: Any, s: Any) -> None:
     o[...] = s[3:11]
 
 
+def sums_by_parts(rows: int) -> Function:
+    def body(x: Any, o: Any, s: Any) -> None:
+        s[...] = jnp.zeros_like(s)
+        o[...] = jnp.zeros_like(o) + jnp.sum(s[0:8, :])
+
+    return lambda: call(body, X, scratch_shapes=[pltpu.VMEM((rows, 2048), jnp.float32)])
+
+
 def in_turns(turns: int) -> Function:
     def body(x: Any, o: Any) -> None:
         @pl.loop(0, turns)
@@ -196,6 +204,13 @@ REFUSALS: dict[str, Refusal] = {
         copied_half(copies_all),
         X[3:11].astype(jnp.bfloat16).astype(jnp.float32),
     ),
+    "large scratch": (
+        sums_by_parts(4096),
+        "33554432 bytes: scratch %s",
+        "scratch that holds a part",
+        sums_by_parts(8),
+        jnp.zeros_like(X),
+    ),
     "too many turns": (
         in_turns(3),
         "at [16, 0] is outside",
@@ -231,6 +246,17 @@ def test_every_form_tells(name: str, form: str) -> None:
     assert f"{HERE}:" in text
     with simulate(form=form):
         np.testing.assert_allclose(right(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_elements_of_64_bits(form: str) -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = 2 * x[...]
+
+    with simulate(form=form), jax.enable_x64(True), pytest.raises(Exception) as caught:
+        x = jnp.zeros((16, 128), jnp.int64)
+        pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    assert "use int32" in told(caught.value) and "jax.enable_x64(False)" in told(caught.value)
 
 
 def test_a_copy_that_nobody_waits_for() -> None:
