@@ -127,7 +127,7 @@ def row(shape: Sequence[int], number: int, kept: Sequence[int], element: str = "
       %b = tpu.memref_squeeze %a : {text(part)} -> {text(kept)}
       tpu.enqueue_dma source(%b : {text(kept)}) target(%y : {text(kept, ANY)}) """
     arguments = f"%x: {text(shape)}, %y: {text(kept, ANY)}, %s: {BYTES}"
-    return kernel(arguments, body + f"target_semaphore(%s : {BYTES})", scratch=2)
+    return kernel(arguments, body + f"target_semaphore(%s : {BYTES})", scratch=1)
 
 
 @pytest.mark.parametrize("element", ["f32", "i32"])
