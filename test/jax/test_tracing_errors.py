@@ -227,6 +227,25 @@ def test_calls_of_its_own_are_left_to_python(body: Body) -> None:
     assert not any("traced-kernel" in note for note in getattr(caught.value, "__notes__", ()))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_bodies_of_a_mesh_take_all_refs(named: bool) -> None:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    scratch = pltpu.VMEM((8, 128), jnp.float32)
+    kernel = pl.kernel(
+        body,
+        out_type=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        mesh=pltpu.create_tensorcore_mesh("core", num_cores=1),
+        scratch_types={"buffer": scratch} if named else [scratch],
+    )
+    with simulate(), pytest.raises(TypeError) as caught:
+        kernel(jnp.ones((8, 128)))
+    note = "\n".join(caught.value.__notes__)
+    told = "2 refs, and by name buffer" if named else "inputs, outputs, then scratch, here 3 refs"
+    assert told in note and f"{Path(__file__).name}:{body.__code__.co_firstlineno}" in note
+
+
 def test_axes_of_a_pipeline_have_kinds_of_pallas() -> None:
     def split(kind: Any) -> Any:
         def body(x: Any, o: Any) -> None:

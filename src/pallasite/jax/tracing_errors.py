@@ -76,12 +76,23 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
 
         return running
 
+    def explained_body(body: Any) -> Any:
+        @functools.wraps(body)
+        def running(*refs: Any, **scratch: Any) -> Any:
+            def of_call(error: Exception) -> Diagnostic | None:
+                return _wrong_refs(error, len(refs), tuple(scratch), body) or explain(error)
+
+            with _explaining(simulating, of_call, table=False):
+                return body(*refs, **scratch)
+
+        return running
+
     def of_alias(error: Exception) -> Diagnostic | None:
         return explain(error, faults=FAULTS_OF_ALIASES)
 
     @functools.wraps(kernels)
     def explained_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
-        return kernels([(mesh, explained(body)) for mesh, body in bodies], *args, **options)
+        return kernels([(mesh, explained_body(body)) for mesh, body in bodies], *args, **options)
 
     @functools.wraps(mapped)
     def explained_map(*args: Any, **options: Any) -> Any:
@@ -190,10 +201,23 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     counts = ", ".join(f"{count} {name}" for name, count in given.items() if count)
     rule = f"a kernel takes one ref per operand, in this order: {counts}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
-    if "keyword" in str(error):
+    if "keyword-only" in str(error):
         rule = "a kernel is called with refs, and with nothing by name"
         advice = [Note("bind what else it takes: functools.partial(kernel, name=value)")]
     return Unsupported(_CODE, rule, _beginning(debug) or _caller(), advice)
+
+
+def _wrong_refs(
+    error: Exception, count: int, names: tuple[str, ...], body: Any
+) -> Diagnostic | None:
+    """Of the body of a mesh that takes other refs than it is given."""
+    if not _is_wrong_call(error):
+        return None
+    rule = f"a kernel takes one ref per operand: inputs, outputs, then scratch, here {count} refs"
+    if names:
+        rule += f", and by name {', '.join(names)}"
+    advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
+    return Unsupported(_CODE, rule, _beginning_of(body) or _caller(), advice)
 
 
 def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
@@ -258,7 +282,10 @@ def _is_wrong_call(error: Exception) -> bool:
     frames = list(_frames(error.__traceback__))
     return (
         isinstance(error, TypeError)
-        and re.search("positional argument|keyword-only argument", str(error)) is not None
+        and re.search(
+            "positional argument|keyword-only argument|unexpected keyword argument", str(error)
+        )
+        is not None
         and not any(is_users(file) for file, _, _ in frames)
     )
 
