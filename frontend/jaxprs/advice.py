@@ -39,6 +39,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
         "store to a part of a ref: ref[pl.ds(start, size)] += x",
         "sums by index are products: jnp.dot((rows == indices).astype(x.dtype), x), " + EXACTLY,
     ),
+    "remat2": ("leave jax.checkpoint out: values of a kernel are not kept for derivatives",),
     "rev": REVERSING,
     "sort": (_OUTSIDE, "sorting networks can be written with pltpu.roll and jnp.where"),
     "top_k": (_OUTSIDE, "take maxima one by one with jnp.max and jnp.argmax"),

@@ -201,6 +201,12 @@ FAULTS: dict[str, Fault] = {
         of_value(lambda x: jax.nn.logsumexp(x.astype(jnp.bfloat16).astype(x.dtype), 0)),
         jnp.broadcast_to(jax.nn.logsumexp(X.astype(jnp.bfloat16).astype(X.dtype), 0), X.shape),
     ),
+    "checkpoint": (
+        of_value(lambda x: jax.checkpoint(jnp.sin)(x)),
+        "leave jax.checkpoint out",
+        of_value(jnp.sin),
+        jnp.sin(X),
+    ),
     "examples backwards": (
         of_value(lambda x: jnp.flip(x.reshape(2, 8, 128), 0).reshape(16, 128)),
         "jnp.stack([x[n - 1 - i] for i in range(n)])",

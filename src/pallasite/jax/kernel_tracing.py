@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import bit_width, element_type
+from pallasite.frontend.jaxprs.advice import ADVICE
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
 
@@ -109,10 +111,14 @@ def _explaining(
                 _check_products(traced.module)
                 lower(traced.module, "mosaic", settings.target)
                 if (why := _FAULTS.get(type(error))) is not None:
+                    where = source_location(next(iter(traced.module.body.block.ops)))
+                    place = f"{where}: " if where is not None else ""
                     error.add_note(
-                        f"note: {why}; traced from its jaxpr "
+                        f"{place}note: {why}; traced from its jaxpr "
                         "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
                     )
+                    for advice in _advice(str(error)):
+                        error.add_note(f"note: {advice}")
                 if jax_config.enable_x64.value:
                     error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
                 if "'tpu.iota'" in str(error):
@@ -123,6 +129,12 @@ def _explaining(
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
         raise
+
+
+def _advice(message: str) -> tuple[str, ...]:
+    """What to write instead of a primitive that JAX's lowering has no rule for."""
+    found = re.search(r"Unimplemented primitive in Pallas TPU lowering for \w+: (\w+)", message)
+    return ADVICE.get(found[1], ()) if found is not None else ()
 
 
 def _check_products(module: ModuleOp) -> None:
