@@ -29,11 +29,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.arith import binary_op
-from pallasite.dialects.grid_base import (
-    expect,
-    grid_of,
-    vector_of,
-)
+from pallasite.dialects.grid_base import expect, grid_of, vector_of
+from pallasite.dialects.tpu.attrs import ContractPrecisionAttr
 from pallasite.dialects.types import bit_width, with_grid
 from pallasite.layouts.registers import LANES, native_tile
 
@@ -93,7 +90,7 @@ class MatmulOp(IRDLOperation):
     rhs = operand_def(VectorType)
     acc = operand_def(T)
     transpose_rhs = opt_prop_def(BoolAttr)
-    precision = opt_prop_def()
+    precision = opt_prop_def(ContractPrecisionAttr)
     contracting = prop_def(IntegerAttr[I64])
     columns = prop_def(IntegerAttr[I64])
     result = result_def(T)
@@ -113,7 +110,7 @@ class MatmulOp(IRDLOperation):
         transpose_rhs: bool,
         contracting: int,
         columns: int,
-        precision: Attribute | None = None,
+        precision: ContractPrecisionAttr | None = None,
     ) -> None:
         initial = SSAValue.get(acc)
         super().__init__(

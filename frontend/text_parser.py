@@ -182,7 +182,7 @@ class TextParser(Parser):
                 "attribute-too-large", f"{name}: {TOO_MANY}", self.source_location(start)
             )
 
-    def _parse_extended_type_or_attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def _parse_extended_type_or_attribute(
         self, attr_or_dialect_name: str, is_type: bool
     ) -> Any:
         if "." not in attr_or_dialect_name and self._current_token.kind != MLIRTokenKind.LESS:

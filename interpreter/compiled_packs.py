@@ -110,8 +110,8 @@ def packs(run: Sequence[Operation], known: Any) -> list[Pack]:
     levels: dict[Operation, int] = {}
     found: dict[Any, list[Operation]] = {}
     for op in run:
-        owners = (operand.owner for operand in op.operands)
-        level = max((levels[o] + 1 for o in owners if o in levels), default=0)  # pyright: ignore
+        owners = [o for operand in op.operands if isinstance(o := operand.owner, Operation)]
+        level = max([levels[o] + 1 for o in owners if o in levels], default=0)
         levels[op] = level
         found.setdefault((level, *_alike(op, known)), []).append(op)
     # Of one level in the order of their text, which is that of their operands.

@@ -67,7 +67,7 @@ class Float8EXMYType(ParametrizedAttribute, PackableType[float], FixedBitwidthTy
         return self._packing.unpack(buffer, num)
 
     def pack_into(self, buffer: Buffer, offset: int, value: float) -> None:
-        self._packing.pack_into(buffer, offset, value)  # pyright: ignore
+        self._packing.pack_into(buffer, offset, value)
 
     def pack(self, values: Sequence[float]) -> bytes:
         return self._packing.pack(values)

@@ -78,11 +78,15 @@ def _other(self: Undefined, *operands: Any) -> Undefined:
     return Undefined(self.read)
 
 
+def _unequal(self: _Unwrapped, other: Any) -> bool:
+    return False
+
+
 for _names, _answer in ((_USES, _used), (_SUMS, _sum), (_OTHERS, _other)):
     for _name in _names:
         setattr(Undefined, f"__{_name}__", _answer)
 for _name in _COMPARISONS:
-    setattr(_Unwrapped, f"__{_name}__", lambda self, other: False)  # pyright: ignore
+    setattr(_Unwrapped, f"__{_name}__", _unequal)
 
 
 def load_scalar(

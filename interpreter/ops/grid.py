@@ -117,11 +117,11 @@ def reduce(op: grid.ReduceOp, facts: Facts) -> Function:
 @meaning(grid.MatmulOp)
 def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
     """The product of the matrices that the native tiles hold, in the groups of `product`."""
-    types = [cast(_Vector, v.type) for v in op.operands]
-    ranks = [register_rank(t) for t in types]
-    multiply = product(*types, op.precision)  # pyright: ignore
+    left_type, right_type, kind = (cast(_Vector, v.type) for v in op.operands)
+    ranks = [register_rank(t) for t in (left_type, right_type, kind)]
+    multiply = product(left_type, right_type, kind, op.precision)
     transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
-    blocks = grid_shape(types[2])
+    blocks = grid_shape(kind)
 
     def function(lhs: Array, rhs: Array, acc: Array) -> Array:
         left, right, total = (to_matrix(x, r) for x, r in zip((lhs, rhs, acc), ranks, strict=True))

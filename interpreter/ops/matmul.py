@@ -228,17 +228,20 @@ def contract(op: vector.ContractOp, facts: Facts) -> Function:
     shared = [x for x in left if x in right and x in out]
     if {*left, *right} - {*summed} != {*out}:
         raise unsupported(op, "a reduction over a loop of one operand")
-    sides = (left, right)
     contracting, batch = (
-        tuple([s.index(x) for x in loops] for s in sides) for loops in (summed, shared)
+        ([left.index(x) for x in loops], [right.index(x) for x in loops])
+        for loops in (summed, shared)
     )
-    free = tuple(_rest(len(s), c, b) for s, c, b in zip(sides, contracting, batch, strict=True))
+    free = (
+        _rest(len(left), contracting[0], batch[0]),
+        _rest(len(right), contracting[1], batch[1]),
+    )
     natural = [*shared, *(left[d] for d in free[0]), *(right[d] for d in free[1])]
     to_natural = [out.index(x) for x in natural]
     from_natural = [natural.index(x) for x in out]
     types = cast(_Vector, op.lhs.type), cast(_Vector, op.rhs.type)
     multiply = product(*types, op.acc.type, None)
-    run = Contraction(*types, contracting, free, batch).function(multiply)  # pyright: ignore
+    run = Contraction(*types, contracting, free, batch).function(multiply)
     if is_vector(op.acc.type):
         return lambda lhs, rhs, acc: run(lhs, rhs, acc.transpose(to_natural)).transpose(
             from_natural

@@ -129,7 +129,7 @@ def insert_strided_slice(op: vector.InsertStridedSliceOp, facts: Facts) -> Funct
     outer = len(op.offsets) - len(sizes)
     box = _box(op.offsets, (1,) * outer + sizes, [op.strides.data[0]] * outer + [*op.strides])
     if outer:
-        box = tuple(s.start for s in box[:outer]) + box[outer:]  # pyright: ignore
+        box = tuple(s.start for s in box[:outer]) + box[outer:]
 
     def function(value: Any, into: Any) -> Any:
         result = into.copy()

@@ -153,5 +153,5 @@ def broadcast_grid(
     held: SSAValue, layout: VectorLayout, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
     """The grid `held` for the larger logical `shape` in the same layout."""
-    element = cast(VectorType, held.type).element_type  # pyright: ignore[reportMissingTypeArgument]
+    element = cast(VectorType, held.type).element_type
     return c.emit(grid.BroadcastOp(held, grid_type(layout, shape, element)))

@@ -153,7 +153,7 @@ class Legalizer(Insertion):
         if element_of(value) == element:
             return value
         if not is_vector(value):
-            return self.emit(arith.TruncFOp(value, element))  # pyright: ignore
+            return self.emit(arith.TruncFOp(value, element))
         return self.emit(
             tpu.TruncfOp.create(
                 operands=[value],
