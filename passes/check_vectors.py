@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.diagnostics import WITHOUT_X64, Unsupported
+from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import refusal
