@@ -11,6 +11,7 @@ from pallasite.dialects.types import memory_space
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives
 from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.windows import name_arguments
 
 
 @rule(pallas_primitives.run_scoped_p)
@@ -20,6 +21,7 @@ def _run_scoped(e: Equation) -> Result:
     jaxpr = e.params["jaxpr"]
     allocated = [types.type_of(variable.aval) for variable in jaxpr.invars]
     block = Block(arg_types=allocated)
+    name_arguments(block, jaxpr.debug_info)
     with e.tracer.inside(block):
         # The constants of the body are what it uses from outside.
         results = e.tracer.run(jaxpr, list(block.args), e.arguments)

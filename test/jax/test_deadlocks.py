@@ -95,3 +95,32 @@ def test_buffers_are_called_by_the_name_or_number_of_their_operand(
     text = str(pallasite.lower(kernel, form="dma"))
     assert f"%{names[0]}_window = " in text and f"%{names[1]}_window = " in text
     assert f"%{names[2]}_sems = " in text
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_what_nobody_wrote_is_where_it_is_allocated(form: str) -> None:
+    def scoped(x: Any, o: Any) -> None:
+        def through(buffer: Any) -> None:
+            o[...] = x[...] + buffer[...]
+
+        pl.run_scoped(through, pltpu.VMEM((8, 128), jnp.float32))  # the scope
+
+    def whole(x: Any, o: Any, buffer: Any) -> None:
+        o[...] = x[...] + buffer[...]
+
+    x = jnp.ones((8, 128))
+    memory = pltpu.VMEM((8, 128), jnp.float32)
+    with simulate(form=form, checks=("init",)):
+        with pytest.raises(pallasite.Diagnostic) as caught:
+            pl.pallas_call(whole, out_shape=x, scratch_shapes=[memory])(x)
+        note = caught.value.notes[-1]
+        assert "buffer" in note.message and "belongs to the kernel here" in note.message
+        assert note.location is not None and note.location.line == whole.__code__.co_firstlineno
+        with pytest.raises(pallasite.Diagnostic) as caught:
+            pl.pallas_call(scoped, out_shape=x)(x)
+        note = caught.value.notes[-1]
+        name = "%buffer" if form == "pallas" else "the scoped ref"
+        assert note.message == f"{name} is allocated here"
+        assert (
+            note.location is not None and note.location.line == scoped.__code__.co_firstlineno + 4
+        )

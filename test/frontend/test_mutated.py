@@ -1,0 +1,77 @@
+"""Files changed at random places end soon, in a result or a diagnostic, and not in a defect."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pallasite
+from pallasite.api import random_inputs
+from pallasite.diagnostics import Diagnostic
+from pallasite.frontend.bytecode_writer import write_bytecode
+from pallasite.frontend.versions import serialize
+
+DATA = Path(__file__).parent.parent / "data"
+FILES = ("bool_output.stablehlo.mlir", "cf_while.stablehlo.mlir", "io_alias.stablehlo.mlir")
+COUNT = 60 * int(os.environ.get("PALLASITE_EXAMPLES", "1"))
+SECONDS = 30
+NUMBER = re.compile(rb"(?<![\w.])-?\d+(?![\w.])")
+WORD = re.compile(rb"[%#!@]?[\w.$]+|[^\w\s]")
+NUMBERS = (b"0", b"-1", b"3", b"129", b"1000000", b"2147483648", b"9" * 30, b"1e400", b"true")
+
+
+@cache
+def sources() -> list[bytes]:
+    """Programs, their kernels as text of several forms, and as bytecode."""
+    found: list[bytes] = []
+    for name in FILES:
+        module = pallasite.parse((DATA / name).read_bytes(), name=name)
+        found += [(DATA / name).read_bytes(), write_bytecode(serialize(module))]
+        found += [str(pallasite.lower(module, form)).encode() for form in ("mosaic", "dma", "vreg")]
+    return found
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """`data` with one to three bytes, words, numbers or lines changed, or cut off."""
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(data) or 1)
+        kind = rng.randrange(7)
+        numbers, words = list(NUMBER.finditer(data)), list(WORD.finditer(data))
+        if kind < 2 and numbers:
+            place = rng.choice(numbers).span()
+            data = data[: place[0]] + rng.choice(NUMBERS) + data[place[1] :]
+        elif kind < 4 and words:
+            place = rng.choice(words).span()
+            data = data[: place[0]] + rng.choice(words).group() + data[place[1] :]
+        elif kind == 4:
+            data = data[:at]
+        elif kind == 5:
+            data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+        else:
+            lines = data.split(b"\n")
+            del lines[rng.randrange(len(lines))]
+            data = b"\n".join(lines)
+    return data
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_files(seed: int) -> None:
+    rng, kept = random.Random(seed), sources()
+    for _ in range(COUNT // 4):
+        data = mutated(rng.choice(kept), rng)
+        form = rng.choice(("mosaic", "dma", "tiles", "vreg"))
+        begin = time.process_time()
+        try:
+            module = pallasite.parse(data)
+            lowered = pallasite.lower(module, form, rng.choice(("v4", "v5e", "v6e", "v7x")))
+            inputs = random_inputs(lowered)
+            pallasite.run(lowered, inputs, form=form, max_steps=100_000)
+        except Diagnostic as refusal:
+            assert refusal.code != "internal-error", f"{refusal}\n{data!r}"
+        assert time.process_time() - begin < SECONDS, data
