@@ -79,10 +79,11 @@ def maps_by_a_table() -> Any:
     return call(lambda table, x, o: scaled(x, o), jnp.asarray(BLOCKS), X, grid_spec=spec)
 
 
-def pipelined(body: Any, grid: Any = (2,)) -> Any:
+def pipelined(body: Any, grid: Any = (2,), buffers: int = 2) -> Any:
     def kernel(x: Any, o: Any) -> None:
         block = pl.BlockSpec((8, 128), lambda i: (i, 0))
-        pltpu.emit_pipeline(body, grid=grid, in_specs=[block], out_specs=[block])(x, o)
+        out = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(buffers))
+        pltpu.emit_pipeline(body, grid=grid, in_specs=[block], out_specs=[out])(x, o)
 
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     return call(kernel, X, in_specs=[anywhere], out_specs=anywhere)
@@ -236,6 +237,12 @@ FAULTS: dict[str, Fault] = {
         lambda: pipelined(scaled, 2),
         "grid=(n,)",
         lambda: pipelined(scaled, (2,)),
+        2 * X,
+    ),
+    "pipeline's buffers": (
+        lambda: pipelined(scaled, buffers=3),
+        "pl.Buffered(2)",
+        lambda: pipelined(scaled, buffers=2),
         2 * X,
     ),
     "scope": (

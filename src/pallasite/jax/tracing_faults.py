@@ -344,4 +344,10 @@ FAULTS = (
         "a pipeline knows the kinds of its axes by the names of Pallas",
         ("write pltpu.PARALLEL and pltpu.ARBITRARY, not strings",),
     ),
+    Fault(
+        NotImplementedError,
+        "Buffer count >2 not supported for output",
+        "an output of a pipeline has one buffer or two",
+        ("write pl.Buffered(2) in its spec",),
+    ),
 )
