@@ -5,11 +5,12 @@
   megabyte, and far more where page faults are slow. It concerns the whole process, so its owner
   decides.
 * Matrix products are cut into small groups (`pallasite.interpreter.ops.matmul`). On a busy machine
-  two BLAS threads that wait for each other take up to 20 times as long as one.
+  two BLAS threads that wait for each other take up to 20 times as long as one, and they may add up
+  in another order.
 * XLA has its threads, on which it calls kernels, take denormal numbers for zero. A kernel must not
   give other numbers there, nor in the forms in which fewer of its operations are left.
 
-Without the first two, or where they do not apply, results are the same.
+Without the first, or where it does not apply, results are the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -50,25 +51,46 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_LIMITING = Lock()
-"""Held by the Python thread that limits those of BLAS."""
+class _OneThread:
+    """BLAS on one thread from when the first Python thread enters until the last one leaves.
 
-
-@contextmanager
-def one_blas_thread() -> Generator[None]:
-    """NumPy's matrix products run on one thread within, and on as many as before afterwards.
-
-    Of several Python threads at once the first one decides: a limit set within another one's would
-    take that for what the process had, and leave it behind.
+    Each by itself would take the limit of the one before it for what the process had.
     """
-    if not _LIMITING.acquire(blocking=False):
-        yield
-        return
-    try:
-        with _libraries().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _LIMITING.release()
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._restore: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                limited = _libraries().limit(limits=1, user_api="blas")
+                self._restore = limited.restore_original_limits
+                _disown()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._restore()
+                _disown()
+
+
+def _disown() -> None:
+    # To threadpoolctl 3.8 the thread that sets a limit owns it, until a context of its own ends.
+    with _libraries().limit():
+        pass
+
+
+_ONE_THREAD = _OneThread()
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """NumPy's matrix products run on one thread within, and on as many as before once no Python
+    thread is within any more: on several they add up in another order."""
+    return _ONE_THREAD
 
 
 @cache

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -105,7 +105,7 @@ def unsigned_dtype(bits: int) -> Any:
     return _UNSIGNED[max(bits, 8)]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def carrier(type: Attribute) -> np.dtype[Any]:
     """The NumPy dtype that carries elements of `type` (an element, vector or memref type)."""
     element = element_type(type)
@@ -123,7 +123,7 @@ def carrier(type: Attribute) -> np.dtype[Any]:
     raise _no_carrier(element)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def storage_float(type: Attribute) -> Any:
     """The ml_dtypes (or float16) scalar type of a float narrower than f32, else None."""
     element = element_type(type)
@@ -156,7 +156,7 @@ def wrap(value: int, bits: int) -> int:
     return low | -(low & (1 << (bits - 1)))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def rounder(type: Attribute) -> Callable[[Any], Any]:
     """The function that rounds float32 arrays or scalars to `type`; the identity for f32.
 
@@ -177,7 +177,7 @@ def round_to(type: Attribute, array: Any) -> Any:
     return rounder(type)(array)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def bits_of(type: Attribute) -> Callable[[Any], Array]:
     """The function from carriers of `type` to unsigned integers that hold the bit patterns.
 
@@ -202,7 +202,7 @@ def bits_of(type: Attribute) -> Callable[[Any], Array]:
     return lambda a: np.asarray(a).view(unsigned)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def values_of(type: Attribute) -> Callable[[Array], Array]:
     """The inverse of `bits_of(type)`; bits above the element's width are ignored."""
     element = element_type(type)

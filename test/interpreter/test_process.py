@@ -59,6 +59,7 @@ def test_threads_that_overlap_leave_the_number_of_blas_threads_as_it_was():
         other.submit(lambda: second.enter_context(one_blas_thread())).result()
         assert threads() == {1}
         one.submit(first.close).result()
+        assert threads() == {1}, "the other one still runs a kernel"
         other.submit(second.close).result()
         left = threads()
         one.submit(limits.unregister).result()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .cases import BF16, DMA, F32, I1, I32, SC, SCALAR, SEM, case, mem, sizes
 
-I8 = "vector<32x128xi8>"
 NEWER = "is older"
 TOWARDS_ZERO = "rounding_mode = #tpu.rounding_mode<towards_zero>"
 FORMAT = "pack_format = #tpu.pack_format<compressed>"
