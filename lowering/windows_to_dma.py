@@ -311,6 +311,7 @@ class _Lowering:
             semaphores=_semaphores(build, buffers, operand.hint("sems")),
             generation=self.generation,
             location=operand.location,
+            in_parts=True,
         )
         if window.fetched and window.overruns:
             buffer.attributes[UNSPECIFIED] = UnitAttr()

@@ -7,7 +7,7 @@ the buffer keeps what it held before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -21,8 +21,9 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from pallasite.dialects import scf
 from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import block_location
 from pallasite.dialects.tpu import (
@@ -32,12 +33,13 @@ from pallasite.dialects.tpu import (
     MemrefSqueezeOp,
     WaitDma2Op,
 )
-from pallasite.dialects.types import bit_width, memref_of
+from pallasite.dialects.types import bit_width, memory_space, memref_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
 from pallasite.passes.ranges import Range
+from pallasite.passes.reference_tiles import tile_rows
 
 Index = tuple[Scalar, ...]
 """The results of an index map: one i32 per dimension of the block."""
@@ -50,6 +52,14 @@ class Box:
     start: tuple[Scalar, ...]
     inner: tuple[Scalar, ...]
     sizes: tuple[Scalar, ...]
+
+    def rows(self, build: ScalarBuilder, first: Scalar, count: int) -> Box:
+        """`count` of the rows, from row `first` of the box."""
+        start, inner = (
+            (*starts[:-2], build.add(starts[-2], first), starts[-1])
+            for starts in (self.start, self.inner)
+        )
+        return Box(start, inner, (*self.sizes[:-2], count, self.sizes[-1]))
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,8 @@ class Pipelined:
     location: LocationAttr
     bounded: tuple[bool, ...] = ()
     """The dimensions for which the index map gives two values, start and size, if there are any."""
+    in_parts: bool = False
+    """Blocks that cut the tiles that the TPU compiler gives their array are copied in parts."""
 
     @property
     def overruns(self) -> bool:
@@ -148,29 +160,74 @@ class Pipelined:
     # Transfers of one block.
 
     def fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        source, target = self._ends(build, index, slot)
-        started = start_copy(build, source, target, self.semaphore(build, slot))
+        semaphore = self.semaphore(build, slot)
+        started: list[Operation] = []
+        self._copied(
+            build, index, slot,
+            lambda array, buffer: started.append(start_copy(build, array, buffer, semaphore)),
+        )  # fmt: skip
         if self.overruns:
-            started.attributes[SLOTS] = IntegerAttr(self.buffers, i64)
+            # Whatever follows belongs to the same block.
+            started[0].attributes[SLOTS] = IntegerAttr(self.buffers, i64)
 
     def wait_fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        source, target = self._ends(build, index, slot)
-        wait_copy(build, source, target, self.semaphore(build, slot))
+        semaphore = self.semaphore(build, slot)
+        self._copied(
+            build, index, slot, lambda array, buffer: wait_copy(build, array, buffer, semaphore)
+        )
 
     def store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        target, source = self._ends(build, index, slot)
         semaphore = self.semaphore(build, slot)
-        start_copy(build, source, target, semaphore)
+        self._copied(
+            build, index, slot, lambda array, buffer: start_copy(build, buffer, array, semaphore)
+        )
         if self.buffers == 1:
-            wait_copy(build, source, target, semaphore)
+            self.wait_store(build, index, slot)
 
     def wait_store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        target, source = self._ends(build, index, slot)
-        wait_copy(build, source, target, self.semaphore(build, slot))
+        semaphore = self.semaphore(build, slot)
+        self._copied(
+            build, index, slot, lambda array, buffer: wait_copy(build, buffer, array, semaphore)
+        )
 
-    def _ends(self, build: ScalarBuilder, index: Index, slot: Scalar) -> tuple[SSAValue, SSAValue]:
-        box = self.box(build, index)
-        return self.in_array(build, box), self.in_buffer(build, slot, box)
+    def _copied(
+        self,
+        build: ScalarBuilder,
+        index: Index,
+        slot: Scalar,
+        write: Callable[[SSAValue, SSAValue], object],
+    ) -> None:
+        """Writes something for the block at `index` in its array and in its buffer, or for each
+        part of it, the first one in place."""
+
+        def write_for(box: Box) -> None:
+            write(self.in_array(build, box), self.in_buffer(build, slot, box))
+
+        box, rows = self.box(build, index), self._part_rows
+        if rows is None:
+            write_for(box)
+            return
+        write_for(box.rows(build, 0, rows))
+        count = build.value(build.divide(box.sizes[-2], rows))
+        each = Block(arg_types=[i32])
+        with build.within(each):
+            write_for(box.rows(build, build.mul(each.args[0], rows), rows))
+            build.emit(made(scf.YieldOp, (), ()))
+        one = build.value(1)
+        build.emit(scf.ForOp(one, count, one, (), each))
+
+    @cached_property
+    def _part_rows(self) -> int | None:
+        """The rows of a part: as many as lie in one tile wherever they start. None if blocks are
+        copied at once, as they are where the array has a single column of tiles."""
+        array = memref_type(self.array)
+        shape, bits = array.get_shape(), bit_width(array)
+        if not self.in_parts or self.low is not None or len(shape) < 2 or shape[-1] <= LANES:
+            return None
+        rows = self.block[-2]
+        part = rows & -rows
+        cut = part < rows < shape[-2] and part < tile_rows(shape[-2], bits)
+        return part if cut and memory_space(memref_type(self.argument)) != "smem" else None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Parts of arrays of narrow types that cut tiles of 8 rows, and blocks of less than a register.
 
-The TPU compiler's verdict is asked of the program as it is and of our registers.
+The TPU compiler's verdict is asked of the program as it is, of our transfers and registers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def agrees(call: Any, arguments: list[Any], expected: Any, target: str, compiler
     for form in ("pallas", "mosaic", "tiles", "vreg"):
         (result,) = pallasite.run(module, list(arguments), form=form, target=target)
         np.testing.assert_array_equal(result, expected)
-    for form in ("mosaic", "vreg"):
+    for form in ("mosaic", "dma", "vreg"):
         verdict = compile_ahead_of_time(
             pallasite.lower(module, form, target),
             topology=get_target(target).topology,
-            layout_passes=form == "mosaic",
+            layout_passes=form != "vreg",
             compiler=compiler,
         )
         assert verdict.accepted, (form, verdict.message)
@@ -102,3 +102,32 @@ def test_blocks_of_less_than_a_register_at_the_edge(
         out_specs=spec,
     )
     agrees(call, [x], x, "v5e", compiler)
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize(
+    ("shape", "rows", "element"),
+    [
+        ((96, 256), 48, np.int8), ((64, 200), 40, np.uint8), ((128, 384), 24, ml_dtypes.int4),
+        ((2, 160, 256), 24, ml_dtypes.float8_e5m2),
+    ],
+)  # fmt: skip
+def test_blocks_that_cut_registers(
+    shape: tuple[int, ...], rows: int, element: Any, target: str, compiler: Any
+) -> None:
+    """The compiler tiles these arrays by whole registers; blocks are copied in parts of tiles."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    x = numbers(shape, element)
+    outer = shape[:-2]
+    spec = pl.BlockSpec((*[1] * len(outer), rows, 128), lambda *step: step)
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(shape, element),
+        grid=(*outer, pl.cdiv(shape[-2], rows), pl.cdiv(shape[-1], 128)),
+        in_specs=[spec],
+        out_specs=spec,
+    )
+    agrees(call, [x], x, target, compiler)
