@@ -54,6 +54,7 @@ from pallasite.passes.check_vectors import (
     Rule,
     check_element,
     check_size,
+    half_as_wide,
     refusal,
 )
 from pallasite.passes.check_windows import check_windows
@@ -73,7 +74,6 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         return
     check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
     check_index_maps(module)
-    _check_operands(func)
     # Later forms hold register operations, which their own verifiers check.
     logical = form_of(module) in ("mosaic", "dma")
     as_reference = logical and not allow_beyond_reference
@@ -93,6 +93,8 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         for table in rules:
             for rule in table.get(type(op), ()):
                 rule(op, target)
+    # Of what is loaded, the vectors say more.
+    _check_operands(func)
     if as_reference:
         # What an operation cannot do anywhere says more than where its operand lies.
         check_columns(func, target)
@@ -108,7 +110,7 @@ def _check_operands(func: FuncOp) -> None:
         if isinstance(element, ComplexType):
             instead = "keep real and imaginary parts in arrays of their own"
         else:
-            instead = f"use 32 bits, {WITHOUT_X64}"
+            instead = half_as_wide(element)
         raise refusal(
             first, "element-type", f"kernels cannot hold elements of type {element}",
             "memory holds elements of 2, 4, 8, 16 or 32 bits", instead,

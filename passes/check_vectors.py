@@ -73,8 +73,13 @@ def check_element(op: Operation, element: Attribute) -> None:
         raise refusal(
             op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
             "a register holds 32-bit words; use a 32-bit type",
-            f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}",
+            half_as_wide(element),
         )  # fmt: skip
+
+
+def half_as_wide(element: Attribute) -> str:
+    """What to write instead of elements of 64 bits."""
+    return f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}"
 
 
 _WORDS = frozenset({32})
