@@ -38,7 +38,7 @@ def output_of_a_process(example: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.filterwarnings("default::pallasite.diagnostics.KernelWarning")
+@pytest.mark.filterwarnings("ignore::pallasite.diagnostics.KernelWarning")
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(
     example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
