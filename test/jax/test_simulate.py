@@ -12,13 +12,8 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
-from xdsl.dialects.builtin import ModuleOp  # noqa: E402
 
-from pallasite.dialects import verification  # noqa: E402
-from pallasite.dialects.kernel import form_of  # noqa: E402
-from pallasite.dialects.verification import verify  # noqa: E402
-from pallasite.interpreter.run import prepare  # noqa: E402
-from pallasite.jax import calls, simulate  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -83,53 +78,6 @@ def test_reentrant() -> None:
             equal(add(x, x), 2 * x)
         assert pltpu.get_tpu_info().generation == 5
         equal(add(x, x), 2 * x)
-
-
-def test_compiled_programs_serve_equal_simulations() -> None:
-    traces: list[int] = []
-
-    @jax.jit
-    def f(x: Any) -> Any:
-        traces.append(1)
-        return add(x, x)
-
-    for _ in range(3):
-        with simulate():
-            f(ramp(8, 128))
-    assert len(traces) == 1
-    with simulate(target="v6e"):
-        f(ramp(8, 128))
-    assert len(traces) == 2
-
-
-def test_equal_calls_share_what_was_lowered_and_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared: list[Any] = []
-
-    def counted(*args: Any, **options: Any) -> Any:
-        prepared.append(prepare(*args, **options))
-        return prepared[-1]
-
-    monkeypatch.setattr(calls, "prepare", counted)
-    x = ramp(8, 128)
-    with simulate():
-        for factor in (1, 2, 3):
-            # JAX traces and lowers the kernel of each call anew.
-            equal(add(factor * x, x), (factor + 1) * x)
-    assert len(prepared) == 1
-
-
-def test_traced_kernels_are_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    verified: list[str] = []
-
-    def noted(module: ModuleOp) -> None:
-        verified.append(form_of(module))
-        verify(module)
-
-    monkeypatch.setattr(verification, "verify", noted)
-    x = ramp(8, 128)
-    with simulate(form="pallas"):
-        equal(add(x, x), 2 * x)
-    assert verified.count("pallas") == 1
 
 
 def test_interpreted_calls_stay_interpreted() -> None:

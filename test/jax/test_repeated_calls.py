@@ -1,0 +1,81 @@
+"""What calls of one kernel share: programs, lowered modules, what was prepared to run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from xdsl.dialects.builtin import ModuleOp  # noqa: E402
+
+from pallasite.dialects import verification  # noqa: E402
+from pallasite.dialects.kernel import form_of  # noqa: E402
+from pallasite.dialects.verification import verify  # noqa: E402
+from pallasite.interpreter.run import prepare  # noqa: E402
+from pallasite.jax import calls, simulate  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+
+def body(x: Any, y: Any, o: Any) -> None:
+    o[...] = x[...] + y[...]
+
+
+def add(x: Any, y: Any) -> Any:
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, y)
+
+
+def ramp(*shape: int) -> Any:
+    return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
+
+
+def test_compiled_programs_serve_equal_simulations() -> None:
+    traces: list[int] = []
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        traces.append(1)
+        return add(x, x)
+
+    for _ in range(3):
+        with simulate():
+            f(ramp(8, 128))
+    assert len(traces) == 1
+    with simulate(target="v6e"):
+        f(ramp(8, 128))
+    assert len(traces) == 2
+
+
+def test_equal_calls_share_what_was_lowered_and_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared: list[Any] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        prepared.append(prepare(*args, **options))
+        return prepared[-1]
+
+    monkeypatch.setattr(calls, "prepare", counted)
+    x = ramp(8, 128)
+    with simulate():
+        for factor in (1, 2, 3):
+            # JAX traces and lowers the kernel of each call anew.
+            np.testing.assert_array_equal(add(factor * x, x), (factor + 1) * x)
+    assert len(prepared) == 1
+
+
+def test_traced_kernels_are_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[str] = []
+
+    def noted(module: ModuleOp) -> None:
+        verified.append(form_of(module))
+        verify(module)
+
+    monkeypatch.setattr(verification, "verify", noted)
+    x = ramp(8, 128)
+    with simulate(form="pallas"):
+        np.testing.assert_array_equal(add(x, x), 2 * x)
+    assert verified.count("pallas") == 1
