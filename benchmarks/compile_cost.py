@@ -26,7 +26,7 @@ from pallasite.collection import paused
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of, set_form
-from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.planner.planner import Costs, plan
 from pallasite.lowering.pipelines import steps
 from pallasite.targets import get_target
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pallasite.diagnostics import UsageError
-from pallasite.layouts.planner_lines import Line, Lines
+from pallasite.layouts.planner.lines import Line, Lines
 from pallasite.layouts.vector_layout import VectorLayout
 
 Shape = tuple[int, ...]

@@ -16,8 +16,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from pallasite.layouts.planner_fields import Field, Mask
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner.fields import Field, Mask
+from pallasite.layouts.planner.lines import Array
 
 Shape = tuple[int, ...]
 Format = Literal["compressed", "interleaved"]

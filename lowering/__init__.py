@@ -1,7 +1,7 @@
 """The steps from one form of a kernel to the next (docs/internals.md, "Lowering").
 
-`pipelines` puts them together. In order: `pallas_to_mosaic/`, `windows_to_dma` with its
-`windows_to_dma_*`, `absorb_moves/` (before memory is tiled), `vectors_to_tiles/`, and
+`pipelines` puts them together. In order: `pallas_to_mosaic/`, `windows_to_dma/`,
+`absorb_moves/` (before memory is tiled), `vectors_to_tiles/`, and
 `tiles_to_vregs/`; what runs between them stays within a form and is in `passes`. `creation` makes
 operations for those that make thousands of them, `boxes` keeps what registers are part of.
 """

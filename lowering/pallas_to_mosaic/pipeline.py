@@ -8,7 +8,7 @@ becomes
       <prologue>; scf.for %step = ... { <fetch, wait, body, store, wait> }; <epilogue>
     })
 
-The order of events is `lowering/windows_to_dma_schedule.py`'s (spec/pallas_semantics.md section
+The order of events is `lowering/windows_to_dma/schedule.py`'s (spec/pallas_semantics.md section
 2.3); `lookahead`, which may fetch a block still earlier, is not used. A ref that is already where
 the block should be is not copied: the body sees a part of it.
 """
@@ -31,11 +31,11 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
 from pallasite.lowering.pallas_to_mosaic.scope import allocation
 from pallasite.lowering.pallas_to_mosaic.windows import WHOLE_SPACES
-from pallasite.lowering.windows_to_dma_maps import evaluate
-from pallasite.lowering.windows_to_dma_operands import Operand, Role
-from pallasite.lowering.windows_to_dma_scalars import Scalar, ScalarBuilder, known
-from pallasite.lowering.windows_to_dma_schedule import Grid, Indices, Pipeline
-from pallasite.lowering.windows_to_dma_transfers import (
+from pallasite.lowering.windows_to_dma.maps import evaluate
+from pallasite.lowering.windows_to_dma.operands import Operand, Role
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma.transfers import (
     Pipelined,
     copy,
     slice_of,

@@ -13,7 +13,7 @@ from pallasite.dialects import arith, func, pallas
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import DimKind
 from pallasite.lowering.pallas_to_mosaic.maps import affine_values
-from pallasite.lowering.windows_to_dma_maps import ranges
+from pallasite.lowering.windows_to_dma.maps import ranges
 from pallasite.passes.ranges import Range
 
 

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free

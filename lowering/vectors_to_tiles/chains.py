@@ -18,9 +18,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import IndexStep, Laid, Move
 from pallasite.layouts.plan import Plan
-from pallasite.layouts.planner import plan
-from pallasite.layouts.planner_distinct import distinct_cost
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner.distinct import distinct_cost
+from pallasite.layouts.planner.lines import Array
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.relabel import Renaming

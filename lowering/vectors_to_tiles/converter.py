@@ -36,7 +36,7 @@ from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, element_of, is_vector
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import Costs, plan
+from pallasite.layouts.planner.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller

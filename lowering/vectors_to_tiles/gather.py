@@ -14,7 +14,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
-from pallasite.passes.check_vectors import gather_form, gather_unit
+from pallasite.passes.check_kernel.vectors import gather_form, gather_unit
 
 
 def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAValue:

@@ -51,7 +51,7 @@ from pallasite.layouts.plan import (
     Value,
     Words,
 )
-from pallasite.layouts.planner_fields import FULL, Affine, Box, Field, Mask
+from pallasite.layouts.planner.fields import FULL, Affine, Box, Field, Mask
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.passes.scalar_folds import wrap
 

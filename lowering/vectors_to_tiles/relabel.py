@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pallasite.layouts.move import groups
-from pallasite.layouts.planner_lines import Array
+from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.vector_layout import VectorLayout
 

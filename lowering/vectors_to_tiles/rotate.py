@@ -18,7 +18,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.gather import gather
 from pallasite.lowering.vectors_to_tiles.masks import everywhere
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
-from pallasite.passes.check_rotations import rotation_along_lanes
+from pallasite.passes.check_kernel.rotations import rotation_along_lanes
 from pallasite.passes.divisibility import constant_of
 
 

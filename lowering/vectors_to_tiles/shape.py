@@ -13,7 +13,7 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import element_of, vector_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
-from pallasite.layouts.planner import plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.chains import (
@@ -36,7 +36,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
     is_one_value,
     shape_of,
 )
-from pallasite.passes.check_vectors import scalar_rule
+from pallasite.passes.check_kernel.vectors import scalar_rule
 from pallasite.passes.equal_values import equal_values
 
 Laid = tuple[VectorLayout, tuple[int, ...]]

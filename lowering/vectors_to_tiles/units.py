@@ -1,6 +1,6 @@
 """Matrix units that the kernel feeds by hand: the same operations on grids of native tiles.
 
-`check-kernel` has seen to it that matrices fill whole registers (`passes/check_units.py`).
+`check-kernel` has seen to it that matrices fill whole registers (`passes/check_kernel/units.py`).
 """
 
 from __future__ import annotations

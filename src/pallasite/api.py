@@ -178,10 +178,10 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
     either.
     """
     from pallasite.dialects.kernel import call_of, describe_kernel, kernel_function
-    from pallasite.passes.check_aliases import alias_advice
-    from pallasite.passes.check_bounds import bounds_advice
-    from pallasite.passes.check_grid import grid_advice
     from pallasite.passes.check_kernel import check_kernel
+    from pallasite.passes.check_kernel.aliases import alias_advice
+    from pallasite.passes.check_kernel.bounds import bounds_advice
+    from pallasite.passes.check_kernel.grid import grid_advice
     from pallasite.passes.fold_kernel import fold_kernel
 
     func = kernel_function(module)

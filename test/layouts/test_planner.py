@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_execute import execute
+from pallasite.layouts.planner.execute import execute
+from pallasite.layouts.planner.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

@@ -8,13 +8,13 @@ import pytest
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Select, SublaneShuffle, Value
-from pallasite.layouts.planner import plan
-from pallasite.layouts.planner_budget import Budget, TooDear
-from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_fields import Mask
-from pallasite.layouts.planner_lines import progressions
-from pallasite.layouts.planner_program import Program
-from pallasite.layouts.strategies_rows import move_rows
+from pallasite.layouts.planner.budget import Budget, TooDear
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.fields import Mask
+from pallasite.layouts.planner.lines import progressions
+from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.strategies.rows import move_rows
 from pallasite.layouts.vector_layout import VectorLayout
 
 STARTS = np.zeros(1, np.int64)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_batch import batch
-from pallasite.layouts.planner_check import expected_elements, source_elements
-from pallasite.layouts.planner_execute import UNDEFINED, execute
-from pallasite.layouts.planner_split import by_axes, regrouped
+from pallasite.layouts.planner.batch import batch
+from pallasite.layouts.planner.check import expected_elements, source_elements
+from pallasite.layouts.planner.execute import UNDEFINED, execute
+from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.split import by_axes, regrouped
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

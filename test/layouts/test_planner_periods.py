@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_check import corners, expected_elements, performs, source_elements
-from pallasite.layouts.planner_demand import demand
-from pallasite.layouts.planner_execute import UNDEFINED, execute, execute_part
-from pallasite.layouts.planner_periods import Periods, periods
-from pallasite.layouts.planner_trace import trace
+from pallasite.layouts.planner.check import corners, expected_elements, performs, source_elements
+from pallasite.layouts.planner.demand import demand
+from pallasite.layouts.planner.execute import UNDEFINED, execute, execute_part
+from pallasite.layouts.planner.periods import Periods, periods
+from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.trace import trace
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

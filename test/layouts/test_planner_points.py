@@ -27,10 +27,10 @@ from pallasite.layouts.plan import (
     Unpack,
     Value,
 )
-from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_check import corner_elements, performs, performs_at
-from pallasite.layouts.planner_demand import ALL_LANES, origins, origins_of
-from pallasite.layouts.planner_fields import Field, Mask
+from pallasite.layouts.planner.check import corner_elements, performs, performs_at
+from pallasite.layouts.planner.demand import ALL_LANES, origins, origins_of
+from pallasite.layouts.planner.fields import Field, Mask
+from pallasite.layouts.planner.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pallasite.layouts import planner_ways as ways
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Value
-from pallasite.layouts.planner import plan
-from pallasite.layouts.planner_costs import Costs
-from pallasite.layouts.planner_program import Program
-from pallasite.layouts.planner_solve import cheapest
-from pallasite.layouts.planner_trace import trace
-from pallasite.layouts.planner_words import WordMove, whole_words
+from pallasite.layouts.planner import ways
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.solve import cheapest
+from pallasite.layouts.planner.trace import trace
+from pallasite.layouts.planner.words import WordMove, whole_words
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

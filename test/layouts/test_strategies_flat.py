@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner import Costs, plan
-from pallasite.layouts.planner_check import performs, performs_at
-from pallasite.layouts.planner_demand import ALL_LANES
-from pallasite.layouts.planner_program import Program
-from pallasite.layouts.strategies_flat import by_chunks, elements_to_check, usual_cost
+from pallasite.layouts.planner.check import performs, performs_at
+from pallasite.layouts.planner.demand import ALL_LANES
+from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.strategies.flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 
@@ -152,10 +152,10 @@ def test_a_search_may_end_at_any_step(steps: int, monkeypatch: pytest.MonkeyPatc
         count = layout.register_count(shape)
         return program.rotate_lanes(program.take(x, np.zeros(count, np.int64)), 1)
 
-    for module in ("planner_judge", "planner_search"):
-        monkeypatch.setattr(f"pallasite.layouts.{module}.usual_cost", lambda *_: 0.0)
-    monkeypatch.setattr("pallasite.layouts.planner_search.solve", turned)
-    monkeypatch.setattr("pallasite.layouts.planner_search._STEPS", steps)
+    for module in ("judge", "search"):
+        monkeypatch.setattr(f"pallasite.layouts.planner.{module}.usual_cost", lambda *_: 0.0)
+    monkeypatch.setattr("pallasite.layouts.planner.search.solve", turned)
+    monkeypatch.setattr("pallasite.layouts.planner.search._STEPS", steps)
     plan.cache_clear()
     assert plan(move, V5E).how == "chunks"
     plan.cache_clear()

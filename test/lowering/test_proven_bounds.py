@@ -15,7 +15,7 @@ import pallasite
 from pallasite import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.frontend.aot import compile_ahead_of_time
-from pallasite.lowering.windows_to_dma_scalars import ScalarBuilder
+from pallasite.lowering.windows_to_dma.scalars import ScalarBuilder
 from pallasite.passes.ranges import Range, range_of
 from pallasite.targets import get_target
 

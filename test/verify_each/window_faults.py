@@ -8,13 +8,9 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from pallasite.dialects import arith
-from pallasite.lowering import (
-    windows_to_dma_scalars,
-    windows_to_dma_schedule,
-    windows_to_dma_transfers,
-)
-from pallasite.passes import infer_memref_layout
+from pallasite.lowering.windows_to_dma import scalars, schedule, transfers
 from pallasite.passes.fill_registers import islands
+from pallasite.passes.infer_memref_layout import driver as infer_memref_layout
 
 from .faults import fault, never
 from .kernels import argument, kernel
@@ -60,7 +56,7 @@ REUSED = kernel(
     """,
     grid=(2, 2),
 )
-Pipeline = windows_to_dma_schedule.Pipeline
+Pipeline = schedule.Pipeline
 
 
 @fault("windows-to-dma", PIPELINED)
@@ -96,7 +92,7 @@ def rows_of_the_grid_do_not_wrap(patch: MonkeyPatch) -> None:
     def after(self: Any, build: Any, point: Any) -> Any:
         return (*point[:-1], build.add(point[-1], 1))
 
-    patch.setattr(windows_to_dma_schedule.Grid, "after", after)
+    patch.setattr(schedule.Grid, "after", after)
 
 
 @fault("windows-to-dma", EDGE)
@@ -104,12 +100,12 @@ def edge_block_is_a_tile_short(patch: MonkeyPatch) -> None:
     def round_up(self: Any, size: int) -> int:
         return size // self.tile * self.tile or 1
 
-    patch.setattr(windows_to_dma_transfers._Extent, "_round_up", round_up)
+    patch.setattr(transfers._Extent, "_round_up", round_up)
 
 
 @fault("windows-to-dma", PIPELINED)
 def scalar_difference_folds_to_a_sum(patch: MonkeyPatch) -> None:
-    patch.setitem(windows_to_dma_scalars.FOLDS, arith.SubiOp, lambda a, b: a + b)
+    patch.setitem(scalars.FOLDS, arith.SubiOp, lambda a, b: a + b)
 
 
 # infer-memref-layout

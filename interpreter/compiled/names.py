@@ -1,0 +1,111 @@
+"""The lines of one function of generated code, and what values are called in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects.func import FuncOp
+from pallasite.interpreter.limits import user_at_home
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.compiled.compiled import Program
+
+
+class Names:
+    """What `writer` writes with.
+
+    Names: `v3` values, `p3[5]` registers of a pack, `k3` hoisted constants and what follows from
+    them (`fold`), `f3` meanings, `o3` ops for error messages, `r3` regions moved out. The
+    name of a vector or a pack is used again once it is dead, which also frees its array.
+    """
+
+    def __init__(self, program: Program, func: FuncOp):
+        self.program = program
+        self.func = func
+        self.python_name = program_name(func.sym_name.data)
+        self.lines: list[str] = []
+        self.line_ops: list[Operation | None] = []
+        """The op that each line comes from."""
+        self._depth = 0
+        self._op: Operation | None = func
+        self._names: dict[SSAValue, str] = {}
+        self._known: dict[SSAValue, Any] = {}
+        """Values that are the same whenever the function runs: literals and hoisted constants."""
+        self._free: list[str] = []
+        self._free_packs: list[str] = []
+        self._members: dict[str, int] = {}
+        """How many registers of each pack will still be used."""
+        self._pinned: set[str] = set()
+        self._dying = _last_uses(func)
+        self._mortal = {value for values in self._dying.values() for value in values}
+        self._count = 0
+
+    # Text
+
+    def _line(self, text: str) -> None:
+        self.lines.append(" " * self._depth + text)
+        self.line_ops.append(self._op)
+
+    def _fresh(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        """A global of the generated code that holds `value`."""
+        name = f"{self._fresh(prefix)}_{self.python_name}"
+        self.program.globals[name] = value
+        return name
+
+    # Names of values
+
+    def _define(self, value: SSAValue) -> str:
+        bulky = isinstance(value.type, VectorType)
+        name = self._free.pop() if bulky and self._free else self._fresh("v")
+        self._names[value] = name
+        return name
+
+    def _uses(self, op: Operation) -> list[str]:
+        return [self._names[operand] for operand in op.operands]
+
+    def _bury(self, op: Operation) -> None:
+        """Makes the names of vectors that nothing uses after `op` available."""
+        for value in self._dying.get(op, ()):
+            name, _, place = self._names[value].partition("[")
+            if place:
+                self._members[name] -= 1
+                if not self._members[name]:
+                    self._free_packs.append(name)
+            elif name.startswith("v") and name not in self._pinned:
+                self._free.append(name)
+
+    def _define_pack(self, values: Sequence[SSAValue]) -> str:
+        """The name of an array whose elements are the registers `values`."""
+        name = self._free_packs.pop() if self._free_packs else self._fresh("p")
+        self._members[name] = sum(value in self._mortal for value in values)
+        for place, value in enumerate(values):
+            self._names[value] = f"{name}[{place}]"
+        if not self._members[name]:
+            self._free_packs.append(name)
+        return name
+
+
+def program_name(symbol: str) -> str:
+    """The Python name of the function `symbol`, one-to-one (symbols may hold any character)."""
+    return "fn_" + "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in symbol)
+
+
+def _last_uses(func: FuncOp) -> dict[Operation, list[SSAValue]]:
+    """For each op the vectors that no later op of the block that defines them uses."""
+    last: dict[SSAValue, Operation] = {}
+    for op in func.walk():
+        for value in op.operands:
+            if isinstance(value.type, VectorType):
+                last[value] = user_at_home(value, op)
+    dying: dict[Operation, list[SSAValue]] = {}
+    for value, op in last.items():
+        dying.setdefault(op, []).append(value)
+    return dying

@@ -1,0 +1,212 @@
+"""Writes what is done to many registers alike as one line; see `packs`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import tpu
+from pallasite.interpreter.compiled.names import Names
+from pallasite.interpreter.compiled.packs import (
+    ACCESSES,
+    LEAST,
+    Pack,
+    meaning_of_pack,
+    packs,
+    spread,
+)
+from pallasite.interpreter.effects.register_packs import load_pack, store_pack
+from pallasite.interpreter.ops.movement import rolled, unrolled
+
+_Part = tuple[str, int | None]
+"""A register: the name of its pack and its place there, or its own name."""
+
+
+class PackWriter(Names, ABC):
+    """The part of a function's writer that knows packs."""
+
+    @abstractmethod
+    def _operation(self, op: Operation) -> None:
+        """Writes one operation."""
+
+    def _run(self, run: Sequence[Operation]) -> None:
+        """Writes a run of `packs`: as packs as far as that is possible."""
+        if len(run) == 1:
+            if not self._group(run[0]):
+                self._operation(run[0])
+            return
+        rest: list[Operation] = []
+        for op in run:
+            # What is known beforehand is not worth a pack.
+            if type(op) not in ACCESSES and all(operand in self._known for operand in op.operands):
+                self._operation(op)
+            else:
+                rest.append(op)
+        found = packs(rest, self._known) if rest else []
+        # Where operations change places, what dies in one may still be used by the next.
+        in_order = [op for pack in found for op in pack] == rest
+        for pack in found:
+            self._pack(pack, in_order)
+        if not in_order:
+            for op in rest:
+                self._bury(op)
+
+    def _pack(self, pack: Pack, bury: bool) -> None:
+        """Writes `pack`, after which nobody uses what dies in it if `bury`."""
+        outer, self._op = self._op, pack[0]
+        written = len(pack) >= LEAST and self._write_pack(pack, bury)
+        self._op = outer
+        if written:
+            return
+        dying = self._dying
+        if not bury:
+            self._dying = {}
+        for op in pack:
+            self._operation(op)
+        self._dying = dying
+
+    def _write_pack(self, ops: Pack, bury: bool) -> bool:
+        first, count = ops[0], len(ops)
+        fn: Callable[..., Any] | None
+        if isinstance(first, tpu.LoadOp):
+            fn = load_pack(cast("Sequence[tpu.LoadOp]", ops), self._known, self.program.facts)
+            names = ["core", *self._uses(first)]
+        elif isinstance(first, tpu.StoreOp):
+            fn = store_pack(cast("Sequence[tpu.StoreOp]", ops), self._known, self.program.facts)
+            value = self._array([op.operands[0] for op in ops])
+            if value is None:
+                return False
+            names = ["core", value, *self._uses(first)[1:]]
+        else:
+            ops = self._aligned(ops)
+            arrays = [self._array(column) for column in _columns(ops)]
+            if any(array is None for array in arrays):
+                return False
+            fn = meaning_of_pack(first, count, self.program.facts)
+            names = [] if fn is None else [self._held(str(a), n) for n, a in enumerate(arrays)]
+        if fn is None:
+            return False
+        if bury:
+            for op in ops:
+                self._bury(op)
+        call = f"{self._bind('f', fn)}({', '.join(names)})"
+        if first.results:
+            call = f"{self._define_pack([op.results[0] for op in ops])} = {call}"
+        self._line(call)
+        return True
+
+    def _aligned(self, ops: Pack) -> Pack:
+        """`ops`, or the same in the order of their first operands if that takes fewer pieces."""
+
+        def pieces(ops: Pack) -> int:
+            return sum(len(_pieces([self._part(v) for v in column])) for column in _columns(ops))
+
+        def place(op: Operation) -> list[tuple[str, int]]:
+            parts = [self._part(operand) for operand in op.operands]
+            return [(name, -1 if place is None else place) for name, place in parts]
+
+        return min(ops, tuple(sorted(ops, key=place)), key=pieces)
+
+    def _group(self, op: Operation) -> bool:
+        """Writes the making or taking apart of a matrix of many registers."""
+        if isinstance(op, tpu.RollVectorsOp) and len(op.operands) >= LEAST:
+            array = self._array(op.operands)
+            if array is None:
+                return False
+            outer, self._op = self._op, op
+            fn = self._bind("f", rolled(op))
+            self._bury(op)
+            self._line(f"{self._define(op.results[0])} = {fn}({array})")
+        elif isinstance(op, tpu.UnrollVectorsOp) and len(op.results) >= LEAST:
+            outer, self._op = self._op, op
+            fn, (matrix,) = self._bind("f", unrolled(op)), self._uses(op)
+            self._bury(op)
+            self._line(f"{self._define_pack(op.results)} = {fn}({matrix})")
+        else:
+            return False
+        self._op = outer
+        return True
+
+    # Registers as one array
+
+    def _array(self, values: Sequence[SSAValue]) -> str | None:
+        """`values` as an expression for one array; None if it takes as long as they do singly."""
+        first, count = values[0], len(values)
+        if not isinstance(first.type, VectorType):
+            return self._names[first]
+        if all(value is first for value in values):
+            if first in self._known:
+                return self._bind("k", spread(self._known[first], count))
+            return f"spread({self._names[first]}, {count})"
+        parts = [self._part(value) for value in values]
+        pieces = _pieces(parts)
+        if len(pieces) > max(2, count // LEAST):
+            return self._taken(parts)
+        texts = [self._text(piece) for piece in pieces]
+        return texts[0] if len(texts) == 1 else f"joined({', '.join(texts)})"
+
+    def _held(self, array: str, number: int) -> str:
+        """`array` under a name. NumPy writes a sum into an operand that nobody names, and where
+        that is the second one adds them the other way round, which NaNs show."""
+        if not array.endswith(")"):
+            return array
+        self._line(f"a{number} = {array}")
+        return f"a{number}"
+
+    def _taken(self, parts: Sequence[_Part]) -> str | None:
+        """Registers of a few packs in any order."""
+        wanted: dict[str, list[int]] = {}
+        for name, place in parts:
+            if place is None:
+                return None
+            wanted.setdefault(name, []).append(place)
+        if len(wanted) > max(1, len(parts) // LEAST):
+            return None
+        texts: list[str] = []
+        begins: dict[str, int] = {}
+        size = 0
+        for name, places in wanted.items():
+            low, high = min(places), max(places)
+            begins[name] = size - low
+            size += high + 1 - low
+            texts.append(f"{name}[{low}:{high + 1}]")
+        index = self._bind("k", np.array([begins[name] + cast(int, at) for name, at in parts]))
+        whole = texts[0] if len(texts) == 1 else f"joined({', '.join(texts)})"
+        return f"{whole}.take({index}, 0)"
+
+    def _part(self, value: SSAValue) -> _Part:
+        name, _, place = self._names[value].partition("[")
+        return (name, int(place[:-1])) if place else (name, None)
+
+    def _text(self, piece: Sequence[_Part]) -> str:
+        name, first = piece[0]
+        if first is None:
+            return f"{name}[None]"
+        if len(piece) == 1:
+            return f"{name}[{first}:{first + 1}]"
+        step = cast(int, piece[1][1]) - first
+        return f"{name}[{first}:{first + step * (len(piece) - 1) + 1}:{step}]"
+
+
+def _columns(ops: Pack) -> list[tuple[SSAValue, ...]]:
+    """The first operands of all of `ops`, the second ones, and so on."""
+    return list(zip(*(op.operands for op in ops), strict=True))
+
+
+def _pieces(parts: Sequence[_Part]) -> list[list[_Part]]:
+    """`parts` cut into registers that a slice takes from one pack, and single ones."""
+    pieces: list[list[_Part]] = []
+    for name, place in parts:
+        piece = pieces[-1] if pieces else []
+        if piece and place is not None and piece[-1][0] == name and piece[-1][1] is not None:
+            step = place - piece[-1][1]
+            if step > 0 and (len(piece) == 1 or step == piece[-1][1] - cast(int, piece[-2][1])):
+                piece.append((name, place))
+                continue
+        pieces.append([(name, place)])
+    return pieces

@@ -1,0 +1,310 @@
+"""Writes the Python source of one function; see `pallasite.interpreter.compiled.compiled`.
+
+Python nests at most 20 loops, so a block below `_DEEPEST` levels becomes a function of its own that
+takes the values it uses. `names` says what values are called; `pack_writer`
+writes what is done to many registers alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from pallasite.dialects.arith import ConstantOp
+from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
+from pallasite.dialects.scf import (
+    ConditionOp,
+    ExecuteRegionOp,
+    ForOp,
+    IfOp,
+    IndexSwitchOp,
+    WhileOp,
+    YieldOp,
+)
+from pallasite.dialects.tpu import EnqueueDmaOp, RegionOp, SemSignalOp, TraceOp
+from pallasite.dialects.tpu import YieldOp as TpuYieldOp
+from pallasite.interpreter import driver
+from pallasite.interpreter.compiled.inline import expression
+from pallasite.interpreter.compiled.names import program_name
+from pallasite.interpreter.compiled.pack_writer import PackWriter
+from pallasite.interpreter.compiled.packs import runs
+from pallasite.interpreter.costs import FREE, cost_of
+from pallasite.interpreter.effects.views import key_of_view
+from pallasite.interpreter.meanings import lookup
+from pallasite.interpreter.values import width
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.compiled.compiled import Program
+
+_DEEPEST = 12
+
+
+class FunctionWriter(PackWriter):
+    """Turns `func` into lines of Python; `line_ops[i]` is the op that line i comes from."""
+
+    def __init__(self, program: Program, func: FuncOp):
+        super().__init__(program, func)
+        self._moved: list[tuple[list[str], list[Operation | None]]] = []
+        self._work = FREE
+        """Of the operations written since the clock was told last."""
+        self._structure: dict[type[Operation], Callable[[Any], None]] = {
+            CallOp: self._call,
+            ExecuteRegionOp: self._inline_region,
+            ForOp: self._for,
+            IfOp: self._if,
+            IndexSwitchOp: self._switch,
+            RegionOp: self._scope,
+            TraceOp: self._inline_region,
+            WhileOp: self._while,
+        }
+
+    def write(self) -> None:
+        """Fills `lines` and `line_ops`."""
+        block = self.func.body.blocks[0]
+        names = [self._define(argument) for argument in block.args]
+        self._line(f"def {self.python_name}({', '.join(['core', *names])}):")
+        self._depth += 1
+        self._line(f"return {_tuple(self._scoped(block))}")
+        self._depth -= 1
+        for lines, ops in self._moved:
+            self.lines += lines
+            self.line_ops += ops
+
+    # Blocks
+
+    def _body(self, block: Block | None) -> list[str]:
+        """Writes the ops of `block` here, or calls it moved out; the names of what it yields."""
+        if block is None:
+            return []
+        if self._depth >= _DEEPEST:
+            return self._move_out(block)
+        self._charge(block)
+        for run in runs(block):
+            op = run[0]
+            if isinstance(op, YieldOp | TpuYieldOp | ReturnOp | ConditionOp):
+                self._keep_time()
+                names = self._uses(op)
+                self._bury(op)
+                return names
+            for op in run:
+                self._work_on(op)
+            self._run(run)
+        self._keep_time()
+        return []
+
+    def _work_on(self, op: Operation) -> None:
+        """Adds `op` to the work that the clock is told of. What comes before a transfer, a
+        semaphore or a branch is done before it."""
+        facts = self.program.facts
+        if not facts.profile:
+            return
+        if op.regions or isinstance(op, CallOp | EnqueueDmaOp | SemSignalOp):
+            self._keep_time()
+        elif (entry := lookup(op)) is not None and entry.blocking:
+            self._keep_time()
+        else:
+            self._work += cost_of(op, facts.target)
+
+    def _keep_time(self) -> None:
+        if self._work != FREE:
+            self._line(f"core.clock.spend(core, {self._bind('w', self._work)})")
+            self._work = FREE
+
+    def _charge(self, block: Block) -> None:
+        steps = driver.steps_of(block)
+        owner = self._op
+        if steps and owner is not None:
+            self._line(f"budget.left -= {steps}")
+            self._line(f"if budget.left < 0: budget.exhausted({self._bind('o', owner)})")
+
+    def _scoped(self, block: Block | None) -> list[str]:
+        """`_body` inside a scope of memory, if the block allocates any."""
+        if block is None or not driver.allocates(block):
+            return self._body(block)
+        token = self._fresh("t")
+        self._line(f"{token} = core.mark()")
+        names = self._body(block)
+        self._line(f"core.release({token})")
+        return names
+
+    def _move_out(self, block: Block) -> list[str]:
+        # Literals and hoisted constants are visible everywhere; only locals are handed over.
+        used = dict.fromkeys(self._names[value].partition("[")[0] for value in _captures(block))
+        captured = [name for name in used if name.startswith(("v", "p"))]
+        name = f"{self._fresh('r')}_{self.python_name}"
+        blocking = self._blocks(block)
+        results = [self._fresh("v") for _ in block.last_op.operands] if block.last_op else []
+        call = f"{name}({', '.join(['core', *captured])})"
+        prefix = f"{_targets(results)} = " if results else ""
+        self._line(f"{prefix}{'yield from ' if blocking else ''}{call}")
+        outside = self.lines, self.line_ops, self._depth, self._free, self._free_packs
+        self.lines, self.line_ops, self._depth, self._free, self._free_packs = [], [], 0, [], []
+        self._line(f"def {name}({', '.join(['core', *captured])}):")
+        self._depth += 1
+        self._line(f"return {_tuple(self._body(block))}")
+        self._depth -= 1
+        self._moved.append((self.lines, self.line_ops))
+        self.lines, self.line_ops, self._depth, self._free, self._free_packs = outside
+        return results
+
+    def _blocks(self, block: Block) -> bool:
+        return any(driver.is_blocking(op, self.program.blocking) for op in block.ops)
+
+    def _assign(self, targets: Sequence[str], sources: Sequence[str]) -> None:
+        pairs = [(t, s) for t, s in zip(targets, sources, strict=True) if t != s]
+        if pairs:
+            left, right = zip(*pairs, strict=True)
+            self._line(f"{', '.join(left)} = {', '.join(right)}")
+
+    # Operations
+
+    def _operation(self, op: Operation) -> None:
+        outer, self._op = self._op, op
+        structure = self._structure.get(type(op))
+        if structure is not None:
+            structure(op)
+            self._bury(op)
+        else:
+            self._meaning(op)
+        self._op = outer
+
+    def _meaning(self, op: Operation) -> None:
+        names = self._uses(op)
+        inline = expression(op, names)
+        if inline is not None:
+            if isinstance(op, ConstantOp):  # a literal, used in place
+                self._names[op.results[0]] = inline
+                self._known[op.results[0]] = driver.meaning_of(op, self.program.facts)[0]()
+                return
+            self._bury(op)
+            self._line(f"{self._define(op.results[0])} = {inline}")
+            return
+        fn, effect, blocking = driver.meaning_of(op, self.program.facts)
+        known = None if effect else self.program.folder.fold(op, fn, self._known)
+        if known is not None or isinstance(op, ConstantOp):
+            known = fn() if known is None else known
+            self._names[op.results[0]] = self._bind("k", known)
+            self._known[op.results[0]] = known
+            return
+        self._bury(op)
+        arguments = ", ".join((["core"] if effect else []) + names)
+        call = f"{'yield from ' if blocking else ''}{self._bind('f', fn)}({arguments})"
+        key = key_of_view(op, names, lambda value: self._bind("k", value))
+        if key is not None:
+            call = f"{names[0]}.views.get({key}) or {call}"
+        match len(op.results):
+            case 0:
+                self._line(call)
+            case 1:
+                self._line(f"{self._define(op.results[0])} = {call}")
+            case _:
+                self._line(f"{', '.join(self._define(r) for r in op.results)} = {call}")
+
+    def _call(self, op: CallOp) -> None:
+        callee = op.callee.root_reference.data
+        self.program.compile(callee, op)
+        blocking = callee in self.program.blocking
+        call = f"{program_name(callee)}({', '.join(['core', *self._uses(op)])})"
+        results = [self._define(result) for result in op.results]
+        prefix = f"{_targets(results)} = " if results else ""
+        self._line(f"{prefix}{'yield from ' if blocking else ''}{call}")
+
+    def _inline_region(self, op: Operation) -> None:
+        names = self._body(driver.single_block(op, 0))
+        self._assign([self._define(result) for result in op.results], names)
+
+    def _scope(self, op: RegionOp) -> None:
+        names = self._scoped(driver.single_block(op, 0))
+        self._assign([self._define(result) for result in op.results], names)
+
+    def _for(self, op: ForOp) -> None:
+        block = op.body.block
+        low, high, step, *initial = self._uses(op)
+        carried = self._carried(block.args[1:], op.results)
+        self._assign(carried, initial)
+        index = self._define(block.args[0])
+        if op.unsigned_cmp is None:
+            self._line(f"for {index} in loop_range({low}, {high}, {step}):")
+        else:
+            bits = width(op.lb.type)
+            self._line(f"for {index} in unsigned_range({low}, {high}, {step}, {bits}):")
+        self._depth += 1
+        self._assign(carried, self._scoped(block))
+        self._line("pass")
+        self._depth -= 1
+
+    def _carried(self, arguments: Sequence[SSAValue], results: Sequence[SSAValue]) -> list[str]:
+        """One name for each loop-carried value: the block argument's and the result's at once.
+
+        The argument dies inside the body, but its name lives as long as the loop: it is pinned.
+        """
+        names = [self._fresh("v") for _ in arguments]
+        self._names.update(zip(arguments, names, strict=True))
+        self._names.update(zip(results, names, strict=True))
+        self._pinned.update(names)
+        return names
+
+    def _while(self, op: WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        carried = self._carried(before.args, before.args)
+        results = self._carried(after.args, op.results)
+        self._assign(carried, self._uses(op))
+        self._line("while True:")
+        self._depth += 1
+        condition, *forwarded = self._body(before)
+        self._assign(results, forwarded)
+        self._line(f"if not {condition}: break")
+        self._assign(carried, self._scoped(after))
+        self._depth -= 1
+
+    def _if(self, op: IfOp) -> None:
+        results = [self._define(result) for result in op.results]
+        (condition,) = self._uses(op)
+        self._line(f"if {condition}:")
+        self._branch(driver.single_block(op, 0), results)
+        other = driver.single_block(op, 1)
+        if other is not None and (results or driver.steps_of(other)):
+            self._line("else:")
+            self._branch(other, results)
+
+    def _branch(self, block: Block | None, results: Sequence[str]) -> None:
+        self._depth += 1
+        names = self._body(block)
+        self._assign(results, names)
+        self._line("pass")
+        self._depth -= 1
+
+    def _switch(self, op: IndexSwitchOp) -> None:
+        results = [self._define(result) for result in op.results]
+        (flag,) = self._uses(op)
+        self._line(f"match {flag}:")
+        self._depth += 1
+        for index, value in enumerate(cast("Sequence[int]", op.cases.get_values())):
+            self._line(f"case {value}:")
+            self._branch(driver.single_block(op, index + 1), results)
+        self._line("case _:")
+        self._branch(driver.single_block(op, 0), results)
+        self._depth -= 1
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"
+
+
+def _targets(names: Sequence[str]) -> str:
+    return "".join(f"{name}, " for name in names).rstrip()
+
+
+def _captures(block: Block) -> list[SSAValue]:
+    """The values that `block` uses and does not define, its own arguments among them."""
+    defined: set[SSAValue] = set()
+    used: list[SSAValue] = []
+    for op in block.walk():
+        used += [operand for operand in op.operands if operand not in defined]
+        defined.update(op.results)
+        for region in op.regions:
+            for inner in region.blocks:
+                defined.update(inner.args)
+    return used

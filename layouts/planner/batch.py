@@ -1,0 +1,396 @@
+"""Movements that are the same for many blocks of registers are planned for one block.
+
+A dimension of the destination that keeps its number in every source, and its role in the registers,
+numbers independent copies of a smaller movement: whole for a leading dimension, by blocks of rows
+or columns for those on the sublanes and lanes. The plan of one copy serves all, its grids extended
+by a leading dimension that counts the copies. So the time to plan a large block is that of a small
+one (design note "Form 4", section 0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pallasite.layouts.move import (
+    Broadcast,
+    IndexStep,
+    Laid,
+    Move,
+    Repeat,
+    Reshape,
+    Roll,
+    Shape,
+    Slice,
+    Transpose,
+    groups,
+)
+from pallasite.layouts.plan import (
+    GatherLanes,
+    GatherSublanes,
+    GridBroadcast,
+    GridConcat,
+    GridReshape,
+    GridSlice,
+    GridTake,
+    GridTranspose,
+    KeepElements,
+    Plan,
+    Select,
+    Step,
+    Value,
+)
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.fields import Field
+from pallasite.layouts.planner.lines import Array, distinct_values
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.vector_layout import VectorLayout
+
+_LARGE = 1024
+"""Movements of more registers are taken apart into blocks that are not all whole."""
+_MANY_COPIES, _WASTE = 4, 20
+"""If there are so many, and the last one lacks at most one part in so many."""
+
+Kept = dict[int, tuple[int, int]]
+"""Per destination dimension, the dimension that it is further up, and how far its index is off."""
+
+
+def kept_dims(step: IndexStep, dims: Kept) -> Kept:
+    """The operand dimensions of those at `dims` of a step's result.
+
+    Only those stay whose index the step passes on, perhaps moved, and uses nowhere else.
+    """
+    rank = len(step.shape)
+    match step:
+        case Transpose():
+            there = dict(enumerate(step.permutation))
+        case Slice():
+            there = {at: at for at in range(rank) if step.strides[at] == 1}
+            dims = {d: (at, off + step.offsets[at]) for d, (at, off) in dims.items()}
+        case Roll():
+            there = {at: at for at in range(rank) if at != step.dim}
+        case Repeat():
+            there = {at: at for at in range(rank) if step.source_shape[at] == step.shape[at]}
+        case Broadcast():
+            new = rank - len(step.source_shape)
+            there = {
+                at + new: at
+                for at, extent in enumerate(step.source_shape)
+                if step.shape[at + new] == extent
+            }
+        case Reshape():
+            given = step.source_shape
+            pairs = [
+                ([d for d in inner if step.shape[d] > 1], [d for d in outer if given[d] > 1])
+                for outer, inner in groups(given, step.shape)
+            ]
+            there = {mine[0]: its[0] for mine, its in pairs if len(mine) == len(its) == 1}
+        case _:
+            return {}
+    return {d: (there[at], off) for d, (at, off) in dims.items() if at in there}
+
+
+def _shrunk(shape: Shape, extents: dict[int, int]) -> Shape:
+    return tuple(extents.get(d, n) for d, n in enumerate(shape))
+
+
+def _step_on(step: IndexStep, result: dict[int, int], operand: dict[int, int]) -> IndexStep:
+    """`step` with other extents of some dimensions of its result and of its operand."""
+    shape = _shrunk(step.shape, result)
+    if isinstance(step, Reshape | Broadcast | Repeat):
+        return replace(step, shape=shape, source_shape=_shrunk(step.source_shape, operand))
+    if isinstance(step, Slice):
+        offsets = tuple(0 if d in result else offset for d, offset in enumerate(step.offsets))
+        return replace(step, shape=shape, offsets=offsets)
+    if isinstance(step, Transpose | Roll):
+        return replace(step, shape=shape)
+    raise TypeError(f"no smaller form of {type(step).__name__}")
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A destination dimension that numbers copies: how many, and its extent within one copy."""
+
+    dim: int
+    copies: int
+    extent: int
+    first: int
+    """Blocks of the sources before the first copy."""
+    places: tuple[int, int] = (1, 1)
+    """Places of the destination's grid that one copy takes, and of the sources' grids."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A movement as `copies` of a smaller one."""
+
+    move: Move
+    core: Move
+    axes: tuple[_Axis, ...]
+    sources: tuple[dict[int, int], ...]
+    """Per source, which of its dimensions each of the axes is."""
+
+    @property
+    def copies(self) -> int:
+        return math.prod(axis.copies for axis in self.axes)
+
+    def sample(self) -> Array:
+        """The registers of the first, second and last copies of the destination along every axis.
+
+        All copies are moved by the same instructions, and which registers a copy has is an affine
+        function of its number: copies that are not among these differ in nothing.
+        """
+        layout, shape = self.move.destination
+        grid = layout.grid_shape(shape)
+        kept = [np.arange(n) for n in grid]
+        for axis in self.axes:
+            place = _place(layout, len(shape), axis.dim)
+            copies = np.array([[0], [1], [axis.copies - 1]])
+            numbers = (copies * axis.places[0] + np.arange(axis.places[0])).reshape(-1)
+            kept[place] = distinct_values(np.minimum(numbers, grid[place] - 1))
+        return np.arange(math.prod(grid)).reshape(grid)[np.ix_(*kept)].reshape(-1)
+
+    def widen(self, plan: Plan, costs: Costs) -> Plan | None:
+        """The plan of all copies from that of one; None if its index registers are too many."""
+        if not all(f.is_repeatable for step in plan.steps for f in _fields(step)):
+            return None
+        laid = self.move.sources
+        grids = [layout.grid_shape(shape) for layout, shape in laid]
+        program = Program(
+            [Value(g, la.packing) for g, (la, _) in zip(grids, laid, strict=True)],
+            self.move.bits, costs,
+        )  # fmt: skip
+        values = [self._gathered(program, number) for number in range(len(laid))]
+        for number, step in enumerate(plan.steps, plan.sources):
+            value = plan.values[number]
+            operands = tuple(values[o] for o in step.operands)
+            first = plan.values[step.operands[0]]
+            wide = replace(value, grid=(self.copies, *value.grid))
+            values.append(program.add(_widened(step, operands, first, self.copies), wide))
+        result = self._scattered(program, values[plan.result])
+        return program.plan(result, plan.how)
+
+    def _gathered(self, program: Program, number: int) -> int:
+        """A source with its copies first: (copies, grid of one copy)."""
+        layout, shape = self.move.sources[number]
+        places = [_place(layout, len(shape), self.sources[number][a.dim]) for a in self.axes]
+        value, grid = number, layout.grid_shape(shape)
+        if self._in_blocks:
+            counts = {p: (a.places[1], a.first) for p, a in zip(places, self.axes, strict=True)}
+            table, _ = self._table(grid, places, counts)
+            value = program.take(program.flat(value), table.reshape(-1))
+            core = self.core.sources[number]
+            return program.reshape(value, (self.copies, *core[0].grid_shape(core[1])))
+        sizes, offsets = list(grid), [0] * len(grid)
+        for axis, place in zip(self.axes, places, strict=True):
+            sizes[place], offsets[place] = axis.copies, axis.first
+        if tuple(sizes) != grid:
+            box = GridSlice((value,), tuple(offsets), tuple(sizes), (1,) * len(sizes))
+            value = program.add(box, replace(program.values[value], grid=tuple(sizes)))
+        order = [*places, *(d for d in range(len(sizes)) if d not in places)]
+        value = _transposed(program, value, order)
+        core = self.core.sources[number]
+        return program.reshape(value, (self.copies, *core[0].grid_shape(core[1])))
+
+    def _scattered(self, program: Program, value: int) -> int:
+        """The destination from (copies, grid of one copy)."""
+        layout, shape = self.move.destination
+        grid = layout.grid_shape(shape)
+        places = [_place(layout, len(shape), a.dim) for a in self.axes]
+        if self._in_blocks:
+            counts = {p: (a.places[0], 0) for p, a in zip(places, self.axes, strict=True)}
+            table, count = self._table(grid, places, counts)
+            back = np.full(count, -1)
+            back[table[table >= 0]] = np.nonzero(table.reshape(-1) >= 0)[0]
+            return program.reshape(program.take(program.flat(value), back), grid)
+        order = [*places, *(d for d in range(len(grid)) if d not in places)]
+        value = program.reshape(value, [grid[d] for d in order])
+        return _transposed(program, value, np.argsort(order).tolist())
+
+    @property
+    def _in_blocks(self) -> bool:
+        """Whether one copy takes several places of a grid, of which the last may lack some."""
+        return any(axis.places != (1, 1) for axis in self.axes)
+
+    def _table(
+        self, grid: Shape, places: Sequence[int], counts: dict[int, tuple[int, int]]
+    ) -> tuple[Array, int]:
+        """The registers of `grid` by copy and then by place within it, -1 where there is none.
+
+        `counts` tells of the dimensions `places`, in the order of the axes, how many places a copy
+        takes and how many there are before the first. Also the number of registers.
+        """
+        numbers = np.arange(math.prod(grid)).reshape(grid)
+        split: list[int] = []
+        outer: list[int] = []
+        for d in range(len(grid)):
+            if d not in counts:
+                split.append(numbers.shape[d])
+                continue
+            each, first = counts[d]
+            copies = self.axes[places.index(d)].copies
+            numbers = numbers.take(range(first, min(first + copies * each, grid[d])), d)
+            lacking = [(0, 0)] * len(grid)
+            lacking[d] = (0, copies * each - numbers.shape[d])
+            numbers = np.pad(numbers, lacking, constant_values=-1)
+            outer.append(len(split))
+            split += [copies, each]
+        by_place = dict(zip(sorted(places), outer, strict=True))
+        order = [by_place[p] for p in places]
+        order += [d for d in range(len(split)) if d not in order]
+        return numbers.reshape(split).transpose(order), math.prod(grid)
+
+
+def _fields(step: Step) -> tuple[Field, ...]:
+    match step:
+        case GatherLanes() | GatherSublanes():
+            return (step.index,)
+        case KeepElements():
+            return (step.mask,)
+        case Select():
+            return () if step.mask.field is None else (step.mask.field,)
+        case _:
+            return ()
+
+
+def _transposed(program: Program, value: int, order: Sequence[int]) -> int:
+    if list(order) == sorted(order):
+        return value
+    grid = program.values[value].grid
+    shape = tuple(grid[d] for d in order)
+    step = GridTranspose((value,), tuple(order))
+    return program.add(step, replace(program.values[value], grid=shape))
+
+
+def _place(layout: VectorLayout, rank: int, dim: int) -> int:
+    """Which dimension of the grid numbers the blocks of logical dimension `dim`."""
+    leading = layout.leading_dims(rank)
+    if dim in leading:
+        return leading.index(dim)
+    return len(leading) + (dim == layout.lane_dim)
+
+
+def _widened(step: Step, operands: tuple[int, ...], first: Value, copies: int) -> Step:
+    """`step` on grids with one more leading dimension."""
+    match step:
+        case GridReshape() | GridBroadcast():
+            return replace(step, operands=operands, shape=(copies, *step.shape))
+        case GridSlice():
+            return GridSlice(
+                operands, (0, *step.offsets), (copies, *step.sizes), (1, *step.strides)
+            )
+        case GridTranspose():
+            return GridTranspose(operands, (0, *(d + 1 for d in step.permutation)))
+        case GridConcat():
+            return GridConcat(operands, step.dim + 1)
+        case GridTake():
+            table = step.numbers()
+            every = table + np.arange(copies)[:, None] * first.registers
+            numbers = np.where(table < 0, -1, every)
+            return GridTake.of(operands[0], numbers, (copies, *step.shape))
+        case GatherLanes() | GatherSublanes():
+            return replace(step, operands=operands, index=step.index.repeated(copies))
+        case Select() if step.mask.field is not None:
+            mask = replace(step.mask, field=step.mask.field.repeated(copies))
+            return replace(step, operands=operands, mask=mask)
+        case _:
+            return step.on(operands)
+
+
+def batch(move: Move) -> Batch | None:
+    """`move` as copies of a smaller movement, if there are several."""
+    _, shape = move.destination
+    kept = [{d: (d, 0) for d in range(len(shape))}]
+    for step in reversed(move.steps):
+        kept.append(kept_dims(step, kept[-1]))
+    found = kept[-1]
+    if len(move.sources) > 1:
+        found = {d: (s, off) for d, (s, off) in found.items() if s != move.concat_dim}
+    tried = (_axis(move, d, source, offset) for d, (source, offset) in found.items())
+    axes = tuple(axis for axis in tried if axis is not None and axis.copies > 1)
+    layout, shape = move.destination
+    if layout.register_count(shape) > _LARGE * math.prod(a.copies for a in axes):
+        known = {axis.dim for axis in axes}
+        others = (_in_blocks(move, d, *found[d]) for d in found if d not in known)
+        axes += tuple(axis for axis in others if axis is not None)
+    if not axes:
+        return None
+    levels = [{a.dim: level[a.dim][0] for a in axes} for level in kept]
+    extents = [{level[a.dim]: a.extent for a in axes} for level in levels]
+    steps: list[IndexStep] = []
+    for number, step in enumerate(reversed(move.steps)):
+        steps.insert(0, _step_on(step, extents[number], extents[number + 1]))
+    sources = tuple(_core(laid, levels[-1], axes) for laid in move.sources)
+    target = _core(move.destination, levels[0], axes)
+    core = Move(sources, target, tuple(steps), move.concat_dim)
+    return Batch(move, core, axes, (levels[-1],) * len(sources))
+
+
+def _axis(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
+    """Dimension `dim` as copies, which is `source` of every source, `offset` further on."""
+    layout, shape = move.destination
+    if dim in layout.leading_dims(len(shape)):
+        if all(source in la.leading_dims(len(s)) for la, s in move.sources):
+            return _Axis(dim, shape[dim], 1, offset)
+        return None
+    rows = dim == layout.sublane_dim
+    place, size = (layout.row, layout.tile_rows) if rows else (layout.column, layout.block[1])
+    if place is None:
+        return None
+    start = -1
+    for other, _ in move.sources:
+        mine = other.sublane_dim if rows else other.lane_dim
+        begin, block = (other.row, other.tile_rows) if rows else (other.column, other.block[1])
+        if mine != source or block != size or begin is None:
+            return None
+        start, rest = divmod(begin + offset, size)
+        if rest != place or (len(move.sources) > 1 and start):
+            return None
+    return _Axis(dim, layout.grid_shape(shape)[-2 if rows else -1], size, start)
+
+
+def _in_blocks(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
+    """Dimension `dim` as copies of blocks that are whole in all grids, whatever its place there.
+
+    The last copy may lack a few; what is done for them is wasted.
+    """
+    roles: list[tuple[int, int]] = []
+    for (layout, shape), d in ((move.destination, dim), *((laid, source) for laid in move.sources)):
+        if d in layout.leading_dims(len(shape)):
+            roles.append((1, 0))
+        elif d == layout.sublane_dim and layout.row is not None:
+            roles.append((layout.tile_rows, layout.row))
+        elif d == layout.lane_dim and layout.column is not None:
+            roles.append((layout.block[1], layout.column))
+        else:
+            return None
+    if roles[0][1] or len({*roles[1:]}) != 1:
+        return None
+    (size, _), (other, begin) = roles[:2]
+    extent = math.lcm(size, other)
+    total = move.destination[1][dim]
+    copies = -(-total // extent)
+    first, rest = divmod(begin + offset, other)
+    wasted = copies * extent - total
+    if (
+        rest
+        or copies < _MANY_COPIES
+        or wasted * _WASTE > total
+        or (len(move.sources) > 1 and first)
+    ):
+        return None
+    return _Axis(dim, copies, extent, first, (extent // size, extent // other))
+
+
+def _core(laid: Laid, dims: dict[int, int], axes: Sequence[_Axis]) -> Laid:
+    """A value within one copy: dimensions that number copies are one block large."""
+    layout, shape = laid
+    extents = {dims[a.dim]: a.extent for a in axes}
+    if layout.sublane_dim in extents:
+        layout = layout.with_offsets(0, layout.column)
+    if layout.lane_dim in extents:
+        layout = layout.with_offsets(layout.row, 0)
+    return layout, _shrunk(shape, extents)

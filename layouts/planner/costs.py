@@ -1,0 +1,124 @@
+"""What instructions cost on a target, as far as the choice between plans needs it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pallasite.layouts.plan import (
+    RENAMING,
+    GatherLanes,
+    GatherSublanes,
+    KeepElements,
+    RotateLanes,
+    Select,
+    Step,
+    TransposeBlocks,
+    Value,
+    instructions,
+)
+from pallasite.layouts.planner.fields import Field
+from pallasite.layouts.planner.lines import distinct_values
+from pallasite.layouts.planner.patterns import moves, one_shuffle, quarters_of, stacked_rows
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.targets.target import Target
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Weights of instructions, 1 for one issue of the vector unit, and what is available.
+
+    Lane rotates and gathers go through the cross-lane unit, which takes one register every few
+    cycles with a long latency (spec/vreg_lowering.md section 6.5).
+    """
+
+    any_shuffle: bool = False
+    """A shuffle of two registers may have any pattern. No compiler takes that so far: each half of
+    the result must come from one quarter of the two registers (docs/internals.md)."""
+    sublane_gather: bool = True
+    interleaved_bits: int = 16
+    """Narrowest element that interleaved pack and unpack take; 32 means none."""
+    transpose_bits: frozenset[int] = frozenset({8, 16, 32})
+    cross_lane: float = 3.0
+    grid_instruction: float = 0.5
+    copies: int = 1
+    """How often the movement is performed by the same grid instructions, on further registers."""
+    most: float = math.inf
+    """Plans that cost more are of no use: a better one is known."""
+
+    def below(self, most: float) -> Costs:
+        """The same where no plan is wanted that costs more than `most`."""
+        return replace(self, most=min(self.most, most))
+
+    @classmethod
+    @lru_cache
+    def of(cls, target: Target) -> Costs:
+        """The costs on `target`."""
+        return cls(
+            sublane_gather=target.sublane_gather,
+            interleaved_bits=target.interleaved_pack_bits,
+            transpose_bits=target.transpose_bits,
+        )
+
+    def merge(self, pattern: Sequence[int]) -> int:
+        """Instructions that `Program.merge` of two registers takes."""
+        return 1 if self.any_shuffle else _merge(tuple(pattern))
+
+    def gather(self, lanes: bool) -> float:
+        """The cost of one gather along the lanes or along the sublanes."""
+        return self.cross_lane if lanes else 1.0
+
+    def transpose_block(self, packing: int) -> float:
+        """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.
+
+        The registers of the block go through the cross-lane unit, as for rotations: so grows the
+        compiler's code.
+        """
+        return self.cross_lane * LANES / (SUBLANES * packing)
+
+    def step(self, step: Step, value: Value) -> float:
+        """The cost of all registers of `step`, which defines `value`."""
+        # By the very type: this is asked of every step that is tried.
+        kind = type(step)
+        if kind in _FREE:
+            return 0.0
+        weight = 1.0
+        if kind is RotateLanes or kind is GatherLanes:
+            weight = self.cross_lane
+        elif kind is TransposeBlocks:
+            weight = self.transpose_block(value.elements)
+        price = self.copies * weight * instructions(step, value) + self.grid_instruction
+        return price + _preparation(step) if kind in _PREPARED else price
+
+
+_FREE = frozenset(RENAMING)
+_PREPARED = frozenset({Select, GatherLanes, GatherSublanes, KeepElements})
+
+
+@lru_cache(maxsize=4096)
+def _merge(pattern: tuple[int, ...]) -> int:
+    if one_shuffle(pattern):
+        return 1
+    left, right = (moves(rows) for rows in stacked_rows(pattern))
+    return min(1 + left + right, 2 if quarters_of(pattern) else 3)
+
+
+def _preparation(step: Step) -> float:
+    """Making masks and index registers: once per step, whatever the size of the grid."""
+    if isinstance(step, Select):
+        return 0.5 * len(step.mask.boxes) + _different(step.mask.field)
+    if isinstance(step, GatherLanes | GatherSublanes):
+        return 1.0 * len(step.index.overlays) + _different(step.index)
+    if isinstance(step, KeepElements):
+        return 1.0 * len(step.mask.overlays)
+    return 0.0
+
+
+def _different(field: Field | None) -> float:
+    """Index registers that are made, if there are several."""
+    if field is None or field.registers == 1:
+        return 0.0
+    numbers = field.numbers()
+    return 1.0 * (field.registers if numbers is None else distinct_values(numbers).size)

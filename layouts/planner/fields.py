@@ -1,0 +1,307 @@
+"""Masks and index registers that need no stored constants.
+
+The register form has no constants but splats, so whatever varies within a register is described by
+boxes (`tpu.create_mask`) and by affine functions of the sublane, the lane and the position in the
+grid (`tpu.iota`), with pieces overlaid on one another (design note "Form 4", section 7).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pallasite.layouts.planner.lines import Array, any_along
+from pallasite.layouts.registers import LANES, SUBLANES
+
+Box = tuple[int, int, int, int]
+"""First sublane, end sublane, first lane, end lane."""
+FULL: Box = (0, SUBLANES, 0, LANES)
+_MOST_NUMBERED = 1 << 16
+"""Index registers that the numbers of a table tell apart."""
+Affine = tuple[int, int, int, int]
+"""Constant, and factors of the grid position, the sublane and the lane."""
+
+
+@dataclass(frozen=True)
+class Mask:
+    """True in the union of boxes, or where a bit of a field is set.
+
+    Or, if there is a number for `first`, in the lanes from `first` plus the field on.
+    """
+
+    boxes: tuple[Box, ...]
+    field: Field | None = None
+    bit: int = 0
+    first: int | None = None
+
+    def array(self) -> Array:
+        """[8, 128], or [registers, 8, 128] of a field."""
+        if self.field is not None and self.first is not None:
+            return np.arange(LANES) >= self.field.array() + self.first
+        if self.field is not None:
+            return (self.field.array() >> self.bit & 1).astype(np.bool_)
+        result = np.zeros((SUBLANES, LANES), np.bool_)
+        for s0, s1, l0, l1 in self.boxes:
+            result[s0:s1, l0:l1] = True
+        return result
+
+    def at(self, register: Array, sublane: Array, lane: Array) -> Array:
+        """At places of a grid."""
+        if self.field is None:
+            return self.array()[sublane, lane]
+        value = self.field.at(register, sublane, lane)
+        return (value >> self.bit & 1) > 0 if self.first is None else lane >= value + self.first
+
+    @classmethod
+    def of(cls, wanted: Array, allowed: Array | None = None) -> Mask:
+        """Covers `wanted` without leaving `allowed` (default: `wanted`), in few boxes."""
+        allowed = wanted if allowed is None else allowed
+        left = wanted.copy()
+        boxes: list[Box] = []
+        while left.any():
+            sublane, lane = divmod(int(left.argmax()), left.shape[1])
+            box = _grow(sublane, lane, allowed)
+            left[box[0] : box[1], box[2] : box[3]] = False
+            boxes.append(box)
+        return cls(tuple(boxes))
+
+
+def _grow(sublane: int, lane: int, allowed: Array) -> Box:
+    """The larger of the two maximal boxes that grow from a point, lanes first or sublanes first."""
+
+    def run(line: Array, at: int) -> tuple[int, int]:
+        # Truth values are bytes: finding one of these is many times as fast as `argmin`.
+        held = line.tobytes()
+        end = held.find(b"\0", at)
+        return held.rfind(b"\0", 0, at) + 1, len(held) if end < 0 else end
+
+    l0, l1 = run(allowed[sublane], lane)
+    s0, s1 = run(np.all(allowed[:, l0:l1], axis=1, keepdims=True), sublane)
+    t0, t1 = run(allowed[:, lane], sublane)
+    m0, m1 = run(np.all(allowed[t0:t1], axis=0, keepdims=True), lane)
+    if (s1 - s0) * (l1 - l0) >= (t1 - t0) * (m1 - m0):
+        return (s0, s1, l0, l1)
+    return (t0, t1, m0, m1)
+
+
+@dataclass(frozen=True)
+class Field:
+    """Integers in registers: `base` everywhere, then each overlay within its box.
+
+    With `modulus` m > 0 the value is taken modulo m, a power of two. `registers` is the extent of
+    the grid if an affine part uses the grid position, else 1. With a `table` it is the number of
+    different index registers, and the table says which of them every register of the grid has.
+    """
+
+    base: Affine
+    overlays: tuple[tuple[Box, Affine], ...] = ()
+    modulus: int = 0
+    registers: int = 1
+    table: bytes = b""
+    """Numbers of two bytes: there may be one for each of very many registers."""
+
+    @classmethod
+    def by_table(cls, base: Affine, modulus: int, table: Array) -> Field:
+        """Index registers that repeat, as `table` [registers] says.
+
+        They are affine in the numbers of the table.
+        """
+        if not base[1] or not table.any():
+            return cls((base[0], 0, *base[2:]), (), modulus)
+        return cls(base, (), modulus, int(table.max()) + 1, table.astype(np.uint16).tobytes())
+
+    def numbers(self) -> Array | None:
+        """Which index register every register of the grid has; None without a table."""
+        return np.frombuffer(self.table, np.uint16).astype(np.int64) if self.table else None
+
+    def at(self, register: Array, sublane: Array, lane: Array) -> Array:
+        """At places of a grid."""
+        numbers = self.numbers()
+        place = register if numbers is None else numbers[register]
+        if self.overlays:
+            return self.array()[place if self.registers > 1 else 0, sublane, lane]
+        constant, grid, across, along = self.base
+        result = constant + grid * place + across * sublane + along * lane
+        return result & (self.modulus - 1) if self.modulus else result
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether `repeated` can number the index registers."""
+        return self.registers <= _MOST_NUMBERED
+
+    def repeated(self, times: int) -> Field:
+        """The same for a grid that is so many times after itself."""
+        table = self.table
+        if self.registers > 1 and not table:
+            table = np.arange(self.registers).astype(np.uint16).tobytes()
+        return replace(self, table=table * times)
+
+    def array(self) -> Array:
+        """[registers, 8, 128]."""
+        result = np.empty((self.registers, SUBLANES, LANES), np.int64)
+        for (s0, s1, l0, l1), (constant, grid, sublane, lane) in (
+            (FULL, self.base),
+            *self.overlays,
+        ):
+            along = constant + lane * np.arange(l0, l1) + sublane * np.arange(s0, s1)[:, None]
+            result[:, s0:s1, l0:l1] = along + grid * np.arange(self.registers)[:, None, None]
+        return result & (self.modulus - 1) if self.modulus else result
+
+    @staticmethod
+    def is_affine(values: Array, modulus: int) -> bool:
+        """Whether one affine function gives the `values` [8, 128] of a register."""
+        return _fit(values[None], modulus) is not None
+
+    @classmethod
+    def of(cls, values: Array, modulus: int = 0) -> Field | None:
+        """Describes `values` [registers, 8, 128], negative where they do not matter.
+
+        More than one register succeeds only if one affine function serves them all. Without a
+        modulus the values are bit patterns: they are constant in every piece.
+        """
+        whole = _fit(values, modulus)
+        if whole is not None and modulus and whole[1]:
+            period = modulus // math.gcd(whole[1], modulus)
+            if period < len(values):
+                return cls.by_table(whole, modulus, np.arange(len(values)) % period)
+        if whole is not None:
+            return cls(whole, (), modulus, len(values) if whole[1] else 1)
+        if len(values) > 1:
+            return None
+        overlays = tuple(_pieces(values[0], modulus))
+        return cls(overlays[0][1], overlays[1:], modulus)
+
+
+def _fit(values: Array, modulus: int) -> Affine | None:
+    """An affine function that gives `values` wherever they are not negative."""
+    wanted = values >= 0
+    place = int(wanted.argmax())
+    if not wanted.reshape(-1)[place]:
+        return (0, 0, 0, 0)
+    register, rest = divmod(place, SUBLANES * LANES)
+    sublane, lane = divmod(rest, LANES)
+    at_first = int(values[register, sublane, lane])
+    if not modulus:
+        constant = ((values == at_first) | ~wanted).all()
+        return (at_first, 0, 0, 0) if constant else None
+    factors: list[int] = []
+    # No value lies before the first one on any line through it.
+    for line, start in (
+        (values[:, sublane, lane], register),
+        (values[register, :, lane], sublane),
+        (values[register, sublane], lane),
+    ):
+        later = np.nonzero(line[start + 1 :] >= 0)[0]
+        if not later.size:
+            # No second point straight along this axis: let the other two explain the rest.
+            factors.append(0)
+            continue
+        step = int(later[0]) + 1
+        factor = _rise(int(line[start + step]) - at_first, step, modulus)
+        if factor is None:
+            return None
+        factors.append(factor)
+    grid, across, along = factors
+    constant = (at_first - grid * register - across * sublane - along * lane) % modulus
+    plane = constant + across * np.arange(SUBLANES)[:, None] + along * np.arange(LANES)
+    for part in (slice(register, register + 1), slice(register, None)):
+        # Most that do not fit do not fit in the first register.
+        numbers = np.arange(part.start, part.stop or len(values))[:, None, None]
+        off = (values[part] - plane - grid * numbers) % modulus
+        if (off.astype(np.bool_) & wanted[part]).any():
+            return None
+    return (constant, grid, across, along)
+
+
+def _pieces(values: Array, modulus: int) -> list[tuple[Box, Affine]]:
+    """Boxes with an affine function each; later ones lie over earlier ones."""
+    pieces: list[tuple[Box, Affine]] = []
+    left = values >= 0
+    # Every box begins at the first place that none has covered yet.
+    while left.any():
+        sublane, lane = divmod(int(left.argmax()), LANES)
+        end, along = _run(values[sublane, lane:], modulus)
+        window = values[sublane:, lane : lane + end]
+        rows, across = _rows(window, along, modulus)
+        constant = int(window[0, 0])
+        if modulus:
+            constant = (constant - across * sublane - along * lane) % modulus
+        box = (sublane, sublane + rows, lane, lane + end)
+        pieces.append((box, (constant, 0, across, along)))
+        left[box[0] : box[1], box[2] : box[3]] = False
+    return pieces
+
+
+def _rise(difference: int, distance: int, modulus: int) -> int | None:
+    """The step that makes `difference` over `distance`, if it is an integer; the shorter way."""
+    if not modulus:
+        return None if difference else 0
+    difference = (difference + modulus // 2) % modulus - modulus // 2
+    return None if difference % distance else difference // distance
+
+
+def _run(line: Array, modulus: int) -> tuple[int, int]:
+    """How far one affine function explains `line`, which begins with a value, and its step.
+
+    Longer stretches begin with the same two values: whatever fits one fits all shorter ones.
+    """
+    places = np.nonzero(line >= 0)[0]
+    if places.size < 2:
+        return line.size, 0
+    first, second = int(places[0]), int(places[1])
+    step = _rise(int(line[second]) - int(line[first]), second - first, modulus)
+    if step is None:
+        return second, 0
+    off = line[places] - line[first] - step * places
+    wrong = np.nonzero(off % modulus if modulus else off)[0]
+    end = int(places[wrong[0]]) if wrong.size else line.size
+    return end, step if end > second else 0
+
+
+def _fits(off: Array, modulus: int) -> list[bool]:
+    """Per row, whether nothing is off."""
+    return (~any_along(off % modulus if modulus else off, 1)).tolist()
+
+
+def _rows(window: Array, along: int, modulus: int) -> tuple[int, int]:
+    """How many rows of `window`, whose first row steps by `along`, one function explains.
+
+    And its step from row to row. More rows may tell the step that fewer leave open, so the number
+    is found by trying as many as there are, and by halving steps from there.
+    """
+    count = len(window)
+    if count == 1:
+        return 1, 0
+    wanted = window >= 0
+    # In which row the step across rows becomes known, and what it is from there on.
+    below = np.nonzero(wanted[1:, 0])[0]
+    known, across = (int(below[0]) + 1, None) if below.size else (count, None)
+    if below.size:
+        across = _rise(int(window[known, 0]) - int(window[0, 0]), known, modulus)
+    flat = np.where(wanted, window - window[0, 0] - along * np.arange(window.shape[1]), 0)
+
+    # Whether each row fits without a step and with it.
+    still = _fits(flat, modulus)
+    stepped = still
+    if across:
+        down = np.where(wanted, across * np.arange(count)[:, None], 0)
+        stepped = _fits(flat - down, modulus)
+    elif across is None:
+        stepped = still[:known]
+
+    def explained(rows: int) -> int | None:
+        if rows <= known:
+            return 0 if all(still[:rows]) else None
+        return across if len(stepped) >= rows and all(stepped[:rows]) else None
+
+    rows, found, step = 1, 0, SUBLANES
+    while step:
+        tried = min(count, rows + step)
+        fitting = explained(tried) if tried > rows else None
+        if fitting is None:
+            step //= 2
+        else:
+            rows, found = tried, fitting
+    return rows, found

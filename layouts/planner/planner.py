@@ -1,0 +1,354 @@
+"""`plan`: from a movement to the cheapest list of grid instructions that performs it.
+
+Every strategy proposes a plan, the cheapest on the target wins, and no plan is accepted before it
+has moved the numbers of the elements correctly (design note "Form 4", section 2).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.layouts.move import Move
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.batch import batch
+from pallasite.layouts.planner.check import corner_elements, corners, performs, performs_at
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.extend import extend
+from pallasite.layouts.planner.judge import (
+    FINE,
+    MANY_SOURCES,
+    cuts_rows_anew,
+    enough,
+    is_cut_finely,
+    is_widened,
+    registers,
+    source_registers,
+    splits_rows,
+)
+from pallasite.layouts.planner.lines import Array, distinct_values
+from pallasite.layouts.planner.periods import periods
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.search import FEW_REGISTERS, HUGE, LARGE, Search
+from pallasite.layouts.planner.split import by_axes, regrouped
+from pallasite.layouts.planner.trace import TooFine, Trace, check_replication, trace
+from pallasite.layouts.planner.words import whole_words
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies.change_rows import by_changing_rows
+from pallasite.layouts.strategies.flat import by_chunks, elements_to_check
+from pallasite.layouts.strategies.packed import scattered
+from pallasite.layouts.strategies.pairs import is_paired
+from pallasite.layouts.strategies.small_blocks import Stacking
+from pallasite.layouts.strategies.transpose import (
+    append,
+    by_aligning,
+    by_transposing,
+    by_widening,
+)
+
+__all__ = ["Costs", "plan"]
+
+_SLACK = 1.1
+"""How much dearer a plan of few registers may be that turns out to be cheapest for all."""
+_MANY = 128
+"""Destinations of more registers are planned for those that repeat."""
+_SMALL = 32
+"""Destinations of so few registers are not taken apart into copies."""
+
+_SOME_STARTS = np.arange(0, LANES, 8)
+"""Lanes at which plans are checked that are put together of checked ones."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=4096)
+def plan(move: Move, costs: Costs) -> Plan:
+    """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
+    check_replication(move)
+    made = _by_copies(move, costs) or _by_axes(move, costs)
+    if made is None:
+        made = _as_one(move, costs)
+    elif not _is_stacked_alike(move, costs) and (stacking := Stacking.of(move, costs)) is not None:
+        made = _composed(move, stacking.better(plan, made)) or made
+    if made.cost > costs.most:
+        raise _no_plan(move)
+    return made
+
+
+def _is_stacked_alike(move: Move, costs: Costs) -> bool:
+    """Whether one of many copies, which was planned, may be stacked as well as all of them."""
+    found = batch(move) if registers(move) > _SMALL else None
+    if found is None:
+        return False
+    stackings = (Stacking.of(m, costs) for m in (move, found.core))
+    mine, its = (dict[int, int]() if s is None else dict(s.others()) for s in stackings)
+    return all(times <= its.get(other, 0) for other, times in mine.items())
+
+
+def _as_one(move: Move, costs: Costs) -> Plan:
+    """The plan of a movement that is not put together of copies."""
+    stacking, stacked = Stacking.of(move, costs), None
+    if stacking is not None and stacking.is_promising():
+        stacked = _composed(move, stacking.best(plan, costs.most))
+    try:
+        rest = costs
+        if stacking is not None and stacked is not None:
+            rest = costs.below(stacking.worth(stacked.cost))
+        made = _as_words_or(move, rest)
+        made = _composed(move, by_changing_rows(move, rest, plan, made.cost)) or made
+    except Unsupported:
+        if stacked is None:
+            raise
+        return stacked
+    if stacking is None:
+        return made
+    if stacked is not None:
+        return stacked if stacking.is_better(stacked, made) else made
+    return _composed(move, stacking.better(plan, made)) or made
+
+
+def _as_words_or(move: Move, costs: Costs) -> Plan:
+    """The plan of `move` as a whole, or as words if these hold parts of rows that are cut anew.
+
+    The latter takes less time, and says what the other may cost.
+    """
+    wide = None
+    if move.bits < 32 and splits_rows(move) and cuts_rows_anew(move):
+        wide = _widened(move, costs)
+    if wide is None:
+        return _plan(move, costs)
+    try:
+        made = _plan(move, costs.below(wide.cost))
+    except Unsupported:
+        return wide
+    return made if made.cost < wide.cost else wide
+
+
+def _widened(move: Move, costs: Costs) -> Plan | None:
+    """The plan by unpacked elements, if it moves a few of them as it should."""
+    made = by_widening(move, costs, plan)
+    if made is None or made.cost > costs.most:
+        return None
+    return made if performs_at(made, move, corner_elements(move)) else None
+
+
+def _no_plan(move: Move) -> Unsupported:
+    return Unsupported(
+        "movement",
+        f"no instruction sequence known for {move}",
+        None,
+        [Note("write the movement in two steps, or through a buffer in VMEM")],
+    )
+
+
+def _composed(move: Move, made: Plan | None) -> Plan | None:
+    """A plan that is put together of checked ones, if it moves a few elements as it should."""
+    if made is None:
+        return None
+    layout, shape = move.destination
+    if performs(made, move, _SOME_STARTS, corners(layout.grid_shape(shape))):
+        return made
+    _LOG.debug("strategy '%s' planned wrongly: %s", made.how, move)
+    return None
+
+
+def _plan(move: Move, costs: Costs) -> Plan:
+    """The plan of `move` as a whole."""
+    if is_widened(move, costs):
+        # Whatever else is tried costs many times as long, and finds little that is better.
+        made = _widened(move, costs)
+        if made is not None:
+            return made
+    anew = cuts_rows_anew(move) and (
+        registers(move) > _SMALL or source_registers(move) > MANY_SOURCES
+    )
+    straight = by_chunks(move, costs) if anew else None
+    if straight is not None and straight.cost <= enough(move, costs):
+        if _is_straight(straight, move):
+            return straight
+        straight = None
+    try:
+        found = trace(move, math.inf if straight is None else HUGE)
+    except TooFine:
+        if straight is not None and _is_straight(straight, move):
+            return straight
+        straight, found = None, trace(move)
+    return _by_trace(move, found, costs, straight)
+
+
+def _is_straight(plan: Plan, move: Move) -> bool:
+    """Whether a plan by chunks, made in a regular way, moves a few elements as it should."""
+    if performs_at(plan, move, elements_to_check(move)):
+        return True
+    _LOG.debug("strategy '%s' planned wrongly: %s", plan.how, move)
+    return False
+
+
+def _by_trace(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan:
+    """The plan of what was `found`; one `straight` through it may be known."""
+    if straight is None and cuts_rows_anew(move) and found.register.size > FINE:
+        straight = by_chunks(move, costs)
+    # Words that are the same in all lanes are in the right one anyway, and can be selected.
+    spread = (
+        all(source.column is None for source, _ in move.sources)
+        and whole_words(found, move.destination[0].packing) is not None
+    )
+    turned = by_aligning(move, costs, plan)
+    if turned is None and not spread:
+        turned = by_transposing(move, found, costs, plan)
+    made = None if turned is not None else _by_parts(move, found, costs, straight)
+    if made is not None:
+        return made
+    made = _searched(move, found, costs, turned, straight)
+    if spread:
+        made = _turned(move, found, costs, made) or made
+    if made is None:
+        raise _no_plan(move)
+    return made
+
+
+def _by_parts(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan | None:
+    """The plan of elements as words, or of registers that others repeat, if one is to be made."""
+    many = registers(move) * costs.copies > _MANY
+    parted = many and scattered(move, found) and not is_paired(move, found)
+    if parted or is_cut_finely(move, found):
+        made = _widened(move, costs)
+        if made is not None:
+            return made
+    made = _by_periods(move, found, costs, straight)
+    if made is None or (straight is not None and made.cost > straight.cost):
+        return None
+    return made
+
+
+def _searched(
+    move: Move, found: Trace, costs: Costs, turned: Plan | None, straight: Plan | None
+) -> Plan | None:
+    """The cheapest plan that any strategy makes, or one of the two that are known."""
+    layout, shape = move.destination
+    for slack in (1.0, math.inf):
+        plans = Search(move, found, costs, slack, turned, straight).run()
+        for best in sorted(plans, key=lambda p: (p.cost, p.grid_instructions)):
+            if best is straight:
+                good = _is_straight(best, move)
+            else:
+                # Transposes are put together of plans that were checked.
+                checked = corners(layout.grid_shape(shape)) if best is turned else None
+                good = performs(best, move, found.starts, checked)
+            if good:
+                return best
+            # A bug of a strategy, which costs instructions but no correctness: look for plans
+            # that this one stopped.
+            _LOG.debug("strategy '%s' planned wrongly: %s", best.how, move)
+        if not plans:
+            break
+    return None
+
+
+def _turned(move: Move, found: Trace, costs: Costs, known: Plan | None = None) -> Plan | None:
+    """The plan through transposed sources, if it is cheaper than one that is known."""
+    most = math.inf if known is None else known.cost
+    if most <= costs.copies * costs.transpose_block(move.destination[0].packing):
+        return None
+    turned = by_transposing(move, found, costs, plan)
+    layout, shape = move.destination
+    checked = corners(layout.grid_shape(shape))
+    if turned is None or turned.cost >= most or not performs(turned, move, found.starts, checked):
+        return None
+    return turned
+
+
+def _by_copies(move: Move, costs: Costs) -> Plan | None:
+    """The plan of one of many copies, for all of them."""
+    other = regrouped(move)
+    if other is not None and registers(other) > _SMALL:
+        return _as_other(move, other, costs)
+    found = batch(move) if registers(move) > _SMALL else None
+    if found is None:
+        return None
+    try:
+        one = plan(found.core, replace(costs, copies=costs.copies * found.copies))
+    except Unsupported:
+        return None
+    wide = found.widen(one, costs)
+    if wide is not None and (
+        is_widened(found.core, costs) or registers(found.core) > FEW_REGISTERS
+    ):
+        # Put together of what was checked; to check all of some copies would take longer.
+        good = performs_at(wide, move, corner_elements(move))
+    else:
+        good = wide is not None and performs(wide, move, trace(found.core).starts, found.sample())
+    if not good:
+        _LOG.debug("no plan of %s copies: %s", found.copies, move)
+        return None
+    return wide
+
+
+def _by_periods(move: Move, found: Trace, costs: Costs, straight: Plan | None) -> Plan | None:
+    """The plan of few registers, for all that repeat them; one that is as cheap as `straight`."""
+    if len(found.register) <= _MANY:
+        return None
+    layout, shape = move.destination
+    grid = layout.grid_shape(shape)
+    few = periods(found, grid, [la.register_count(extents) for la, extents in move.sources])
+    if few is None:
+        return None
+    times = round(len(found.register) / few.chosen.size)
+    weighed = replace(costs, copies=costs.copies * times)
+    search = Search(move, few.found, weighed, _SLACK, None, straight)
+    plans = [p for p in search.run() if p is not straight]
+    if not plans and straight is None and costs.most < math.inf:
+        # To look for plans of all of them would take longer, and find what is dearer.
+        raise _no_plan(move)
+    # How much neighbours share is seen only where all of them are there.
+    most = min((p.cost for p in plans), default=0.0) * _SLACK
+    wide = (extend(p, few, grid, costs) for p in plans if p.cost <= most)
+    made = [p for p in wide if p is not None]
+    for best in sorted(made, key=lambda p: (p.cost, p.grid_instructions)):
+        if performs(best, move, found.starts, few.sample()):
+            return best
+        _LOG.debug("strategy '%s' cannot be repeated: %s", best.how, move)
+    return None
+
+
+def _as_other(move: Move, other: Move, costs: Costs) -> Plan | None:
+    """The plan of `other`, which has the same registers in grids of other shapes."""
+    try:
+        made = plan(other, costs)
+    except Unsupported:
+        return None
+    layout, shape = move.sources[0]
+    program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
+    value = append(program, made, [program.reshape(0, made.values[0].grid)])
+    target, shape = move.destination
+    return program.plan(program.reshape(value, target.grid_shape(shape)), made.how)
+
+
+def _by_axes(move: Move, costs: Costs) -> Plan | None:
+    """Along the rows and along the lanes one after the other, if the block is large."""
+    if registers(move) <= LARGE:
+        return None
+    plans: list[tuple[Plan, Array]] = []
+    layout, shape = move.sources[0]
+    for pair in by_axes(move):
+        program = Program([Value(layout.grid_shape(shape), layout.packing)], move.bits, costs)
+        value, hows, starts = 0, list[str](), np.zeros(1, np.int64)
+        try:
+            for half, found in pair:
+                made = plan(half, costs)
+                value = append(program, made, [value])
+                hows.append(made.how)
+                starts = distinct_values([starts, trace(found.core).starts])
+        except Unsupported:
+            continue
+        plans.append((program.plan(value, ", ".join(hows)), starts))
+    best = min(plans, key=lambda p: p[0].cost, default=None)
+    target, shape = move.destination
+    if best is None or not performs(best[0], move, best[1], corners(target.grid_shape(shape))):
+        return None
+    return best[0]

@@ -1,0 +1,196 @@
+"""Where single words of a plan's result come from: the check of plans too large to execute.
+
+`execute.py` carries whole registers forward. Here every word that is checked is followed
+back to the sources, whatever the size of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pallasite.layouts.plan import (
+    GatherLanes,
+    GatherSublanes,
+    KeepElements,
+    Or,
+    Pack,
+    Plan,
+    RotateLanes,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Step,
+    SublaneShuffle,
+    TransposeBlocks,
+    Unpack,
+    Value,
+)
+from pallasite.layouts.planner.demand import origins_of
+from pallasite.layouts.planner.lines import Array
+from pallasite.layouts.registers import LANES, SUBLANES
+
+
+@dataclass(frozen=True)
+class Points:
+    """Elements in the registers of one value; all are moved together."""
+
+    fields: Array
+    """[5, points]: number, register, sublane, lane, and element within the word.
+
+    The number says which of the points that were asked for each one leads to.
+    """
+
+    @classmethod
+    def of(cls, register: Array, sublane: Array, lane: Array, element: Array) -> Points:
+        """Points with consecutive numbers."""
+        return cls(np.stack([np.arange(register.size), register, sublane, lane, element]))
+
+    @classmethod
+    def together(cls, points: Sequence[Points]) -> Points:
+        if len(points) == 1:
+            return points[0]
+        return cls(np.concatenate([p.fields for p in points], 1))
+
+    @property
+    def number(self) -> Array:
+        return self.fields[0]
+
+    @property
+    def place(self) -> tuple[Array, Array, Array]:
+        """Register, sublane, lane."""
+        return self.fields[1], self.fields[2], self.fields[3]
+
+    @property
+    def element(self) -> Array:
+        return self.fields[4]
+
+    def only(self, which: Array) -> Points:
+        return self if which.all() else Points(self.fields.compress(which, 1))
+
+    def moved(
+        self,
+        register: Array | None = None,
+        sublane: Array | None = None,
+        lane: Array | None = None,
+        element: Array | int | None = None,
+    ) -> Points:
+        fields = self.fields.copy()
+        for row, new in enumerate((register, sublane, lane, element), 1):
+            if new is not None:
+                fields[row] = new
+        return Points(fields)
+
+
+def came_from(plan: Plan, asked: Points) -> Iterator[tuple[int, Points]]:
+    """Of every source the elements that the points of the result of `plan` come from.
+
+    A point may come from several elements that are or-ed, of which none is lost; nothing comes of
+    bits that are cleared, and of undefined registers points of source -1.
+    """
+    waiting: dict[int, list[Points]] = {plan.result: [asked]}
+    for number in range(len(plan.steps) - 1, -1, -1):
+        made = plan.sources + number
+        step = plan.steps[number]
+        if made not in waiting:
+            continue
+        points = Points.together(waiting.pop(made))
+        for operand, before in _back(step, plan, plan.values[made], points):
+            if before.number.size:
+                waiting.setdefault(operand, []).append(before)
+    for source, found in waiting.items():
+        yield source, Points.together(found)
+
+
+def _back(step: Step, plan: Plan, value: Value, points: Points) -> Iterator[tuple[int, Points]]:
+    """The points of the operands, by value, that points of `value` come from; -1 is no value."""
+    operands = [plan.values[o] for o in step.operands]
+    renamed = origins_of(step, operands, value, points.place[0])
+    if renamed is not None:
+        return _renamed(step, renamed, points)
+    if isinstance(step, Unpack | Pack | ShiftLeft | ShiftRight | KeepElements):
+        return _within_words(step, points, operands[0].elements)
+    if isinstance(step, TransposeBlocks):
+        return iter([(step.operands[0], _transposed(operands[0], value, points))])
+    return _by_words(step, points)
+
+
+def _renamed(step: Step, renamed: Sequence[Array], points: Points) -> Iterator[tuple[int, Points]]:
+    """Points of operands, in registers of other numbers; -1 is an undefined one."""
+    missing = np.ones(points.number.size, np.bool_)
+    for operand, register in zip(step.operands, renamed, strict=True):
+        there = register >= 0
+        missing &= ~there
+        yield operand, points.moved(register=register).only(there)
+    if missing.any():
+        yield -1, points.only(missing)
+
+
+def _by_words(step: Step, points: Points) -> Iterator[tuple[int, Points]]:
+    """Words that stay as they are, wherever they move within registers."""
+    first, *_ = step.operands
+    place = _, sublane, lane = points.place
+    match step:
+        case SublaneShuffle():
+            which, row = np.divmod(np.array(step.pattern)[sublane], SUBLANES)
+            for number, operand in enumerate(step.operands):
+                yield operand, points.moved(sublane=row).only(which == number)
+        case RotateLanes():
+            yield first, points.moved(lane=(lane - step.amount) % LANES)
+        case Select():
+            mask = step.mask.at(*place)
+            yield first, points.only(mask)
+            yield step.operands[1], points.only(~mask)
+        case GatherLanes():
+            yield first, points.moved(lane=step.index.at(*place))
+        case GatherSublanes():
+            yield first, points.moved(sublane=step.index.at(*place))
+        case Or():
+            yield first, points
+            yield step.operands[1], points
+        case _:
+            yield first, points
+
+
+def _within_words(
+    step: Unpack | Pack | ShiftLeft | ShiftRight | KeepElements, points: Points, packing: int
+) -> Iterator[tuple[int, Points]]:
+    """Elements that change their words, or their places in these; operands hold `packing`."""
+    first, *_ = step.operands
+    _, sublane, _ = points.place
+    match step:
+        case ShiftLeft() | ShiftRight():
+            amount = step.amount if isinstance(step, ShiftLeft) else -step.amount
+            element = points.element - amount
+            there = (element >= 0) & (element < packing)
+            yield first, points.moved(element=element).only(there)
+        case KeepElements():
+            kept = step.mask.at(*points.place) >> points.element * step.bits & 1
+            yield first, points.only(kept > 0)
+        case Unpack() if step.format == "interleaved":
+            yield first, points.moved(element=step.index)
+        case Unpack():
+            sublane, element = np.divmod(step.index * SUBLANES + sublane, packing)
+            yield first, points.moved(sublane=sublane, element=element)
+        case Pack():
+            part = points.element
+            if step.format == "compressed":
+                part, sublane = np.divmod(sublane * step.elements + part, SUBLANES)
+            alone = points.moved(sublane=sublane, element=0)
+            for number, operand in enumerate(step.operands):
+                yield operand, alone.only(part == number)
+
+
+def _transposed(operand: Value, value: Value, points: Points) -> Points:
+    """Rows and columns of the matrix of native tiles change roles."""
+    height = SUBLANES * value.elements
+    register, sublane, lane = points.place
+    rest, across = np.divmod(register, value.grid[-1])
+    matrix, down = np.divmod(rest, value.grid[-2])
+    column = down * height + sublane * value.elements + points.element
+    tile, row = np.divmod(across * LANES + lane, height)
+    sublane, element = np.divmod(row, operand.elements)
+    register = (matrix * operand.grid[-2] + tile) * operand.grid[-1] + column // LANES
+    return points.moved(register, sublane, column % LANES, element)

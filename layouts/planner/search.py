@@ -1,0 +1,169 @@
+"""The strategies asked in turn for plans of one movement, each for one that is cheaper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+from pallasite.layouts.move import Move
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.budget import TooDear
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.solve import solve
+from pallasite.layouts.planner.trace import Trace
+from pallasite.layouts.planner.words import whole_words
+from pallasite.layouts.strategies.flat import usual_cost
+from pallasite.layouts.strategies.packed import (
+    by_shifts,
+    by_unpacking,
+    floors,
+    formats_of,
+    scattered,
+)
+from pallasite.layouts.strategies.pairs import by_packing, by_pairing, pairs_of, parts_of
+from pallasite.layouts.strategies.transpose import turns_lanes
+
+FEW_REGISTERS = 64
+"""Destinations for which gathers are tried although transposes would do."""
+
+_DEAR = 6
+"""Unless a transpose costs more than so much for each of them: a gather, and what goes with it."""
+
+_FINE = 1 << 14
+"""But not if more stretches of rows, or elements of them, would have to be looked at."""
+_SHARED = 1.5
+"""Nor if a step for each register that each of them needs would cost so many times as much."""
+
+LARGE = 512
+"""Destinations of more registers are taken apart into rows and lanes."""
+
+_STEPS, _MORE_STEPS = 250, 600
+"""Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
+the longer each of them takes; after more of them if much is to be gained."""
+_MUCH = 1.5
+"""How much dearer a plan is then than what is judged to be usual."""
+HUGE = 1 << 18
+"""And if it would have to look at more stretches of rows, there is none."""
+
+SHORT = 16
+"""Elements of rows of which a register holds no more than 128."""
+
+Build = Callable[[Program, int], int | None]
+
+
+class Search:
+    """Asks the strategies for plans; none may cost more than `slack` times the best before it."""
+
+    def __init__(
+        self,
+        move: Move,
+        found: Trace,
+        costs: Costs,
+        slack: float,
+        turned: Plan | None,
+        straight: Plan | None = None,
+    ) -> None:
+        self._move, self._found, self._costs, self._slack = move, found, costs, slack
+        self._turned = turned
+        self._plans = [p for p in (turned, straight) if p is not None]
+        share = min(1.0, 2 * LARGE / len(found.register))
+        most = _STEPS
+        if straight is not None and move.sources[0][1][-1] > SHORT:
+            most = _MORE_STEPS if straight.cost > _MUCH * usual_cost(move, costs) else _STEPS
+        self._more = most * share
+        """Steps that all searches for a cheaper plan may take."""
+
+    def run(self) -> list[Plan]:
+        found, costs = self._found, self._costs
+        packing = self._move.destination[0].packing
+        # What a transpose can do is seldom worth dozens of gathers: search less if there is one,
+        # or would be for what is known to be too much.
+        least = math.inf if self._turned is None else self._turned.cost
+        if self._turned is None and turns_lanes(self._move, found):
+            least = costs.most
+        thorough = least == math.inf
+        if not thorough and not self._may_gather(least):
+            return self._plans
+        if self._plans and found.register.size > HUGE:
+            return self._plans
+        words = whole_words(found, packing)
+        if words is not None:
+            self._try("words", lambda p, x: solve(p, x, words, costs, thorough))
+        elif thorough or found.aligned:
+            self._packed(packing)
+        return self._plans
+
+    def _may_gather(self, cost: float) -> bool:
+        """Whether gathers may be cheaper than a transpose of that cost."""
+        found, copies = self._found, self._costs.copies
+        if len(found.register) <= FEW_REGISTERS:
+            return True
+        if cost <= _DEAR * copies * len(found.register):
+            return False
+        # Stretches that advance through rows or registers are looked at lane by lane.
+        wanted = found.register >= 0
+        lanes = np.where(wanted, found.lengths, 0).sum(2)
+        if (lanes.sum() if any(found.slopes[:2]) else wanted.size) > _FINE:
+            return False
+        if found.slopes[0]:
+            needed = lanes.max(1).sum()
+        else:
+            rows = np.sort(found.register.reshape(len(wanted), -1), axis=1)
+            needed = np.count_nonzero(rows[:, 0] >= 0)
+            needed += np.count_nonzero((rows[:, 1:] != rows[:, :-1]) & (rows[:, 1:] >= 0))
+        return bool(copies * needed <= _SHARED * cost)
+
+    def _packed(self, packing: int) -> None:
+        """Elements that move within words; what promises to be cheapest is tried first."""
+        found, costs = self._found, self._costs
+        formats = formats_of(self._move.bits, costs)
+        shifts, amounts, unpacking = floors(found, packing, formats)
+        ways: list[tuple[int, str, Build]] = []
+        for unpack, pack in product(formats, formats):
+            build = by_unpacking(found, packing, costs, unpack, pack)
+            ways.append((unpacking[unpack], f"unpack {unpack}, pack {pack}", build))
+        # Words move once for every amount, which costs more than shifting them.
+        likely = {how: floor for floor, how, _ in ways} | {"shifts": shifts * max(amounts // 2, 1)}
+        ways.append((shifts, "shifts", lambda p, x: by_shifts(p, x, found, costs)))
+        # Elements of a word are packed together before or after they move.
+        pairs = pairs_of(found, packing)
+        if pairs is not None:
+            floor = costs.copies * len(pairs.registers)
+            self._try("pairs", lambda p, x: by_pairing(p, x, pairs, costs), floor)
+        if parts_of(found, packing) is not None:
+            self._try("pack", lambda p, x: by_packing(p, x, found, packing, costs))
+        unshifted = pairs is not None and not pairs.shifted
+        if unshifted and self._plans and scattered(self._move, found):
+            # Whatever else there is moves elements one by one.
+            return
+        for floor, how, build in sorted(ways, key=lambda way: likely[way[1]]):
+            self._try(how, build, floor * costs.copies)
+
+    def _try(self, how: str, build: Build, floor: float = 0.0) -> None:
+        """Runs a strategy, which costs at least `floor`, on the registers of all sources."""
+        move, costs = self._move, self._costs
+        limit = min(min((p.cost for p in self._plans), default=math.inf) * self._slack, costs.most)
+        if floor > limit:
+            return
+        sources = [Value(la.grid_shape(shape), la.packing) for la, shape in move.sources]
+        most = self._more if self._plans else math.inf
+        program = Program(sources, move.bits, costs, limit, most)
+        layout, shape = move.destination
+        try:
+            x = program.concat([program.flat(i) for i in range(len(sources))])
+            made = build(program, x)
+            if made is None:
+                return
+            result = program.elements(made)
+            if program.size(result) == layout.register_count(shape):
+                result = program.reshape(result, layout.grid_shape(shape))
+        except TooDear:
+            return
+        finally:
+            if most < math.inf:
+                self._more = program.left
+        self._plans.append(program.plan(result, how))

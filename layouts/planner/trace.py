@@ -1,0 +1,243 @@
+"""Where every row segment of a destination comes from.
+
+The first step of planning: the index map and both layouts are evaluated in closed form on
+(register x row x lane segment) of the destination.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.planner.lines import Array, Line, Lines
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.vector_layout import VectorLayout
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Source positions of a destination, arrays [registers, rows, segments]; -1 is padding.
+
+    Registers of all sources are numbered consecutively. Within a segment of lanes, `register`,
+    `row` and `lane` advance by their slopes per lane.
+    """
+
+    starts: Array
+    register: Array
+    row: Array
+    lane: Array
+    slopes: tuple[int, int, int]
+    walked: tuple[int, ...]
+    """How the source's logical index advances per lane, per dimension."""
+
+    @property
+    def lengths(self) -> Array:
+        return np.diff(np.append(self.starts, LANES))
+
+    @property
+    def aligned(self) -> bool:
+        """Rows move whole along each segment: only their lane may be displaced, as one."""
+        return self.slopes == (0, 0, 1)
+
+    def words(self) -> Trace:
+        """The same with one segment per lane."""
+        if len(self.starts) == LANES:
+            return replace(self, slopes=(0, 0, 1))
+        segment = np.searchsorted(self.starts, np.arange(LANES), side="right") - 1
+        along = np.arange(LANES) - self.starts[segment]
+        data = self.register[..., segment] >= 0
+        fields = (self.register, self.row, self.lane)
+        register, row, lane = (
+            np.where(data, field[..., segment] + slope * along, -1)
+            for field, slope in zip(fields, self.slopes, strict=True)
+        )
+        return Trace(np.arange(LANES), register, row, lane, (0, 0, 1), self.walked)
+
+
+class TooFine(Exception):
+    """A movement has more stretches of rows than whoever asked wants to look at."""
+
+
+@lru_cache(maxsize=4)
+def trace(move: Move, most: float = math.inf) -> Trace:
+    """Evaluates `move`, cutting the lanes until every step is affine on every segment.
+
+    Raises `TooFine` as soon as there are more than `most` stretches of rows.
+    """
+    layout, shape = move.destination
+    integer = _integer(move)
+    starts = np.zeros(1, integer)
+    registers = np.arange(layout.register_count(shape), dtype=integer)[:, None, None]
+    live = layout.live_rows(shape)
+    rows = live.astype(integer)[None, :, None]
+    while True:
+        index, valid, lines = _destination_index(layout, shape, registers, rows, starts)
+        if not lines.cuts.any():
+            # The borders of the data come first: beyond them nothing has to be looked at.
+            for step in reversed(move.steps):
+                index = step.pull(lines, index)
+            register, row, lane, slopes = _locate_in_sources(move, lines, index, rows)
+            if not lines.cuts.any():
+                break
+        lines.cuts[starts] = True
+        starts = np.nonzero(lines.cuts)[0].astype(integer)
+        if registers.size * rows.size * starts.size > most:
+            raise TooFine
+    full = (registers.size, rows.size, starts.size)
+    valid = np.broadcast_to(valid, full)
+    register, row, lane = (
+        np.where(valid, np.broadcast_to(a, full), -1) for a in (register, row, lane)
+    )
+    walked = tuple(line.slope for line in index)
+    longer = np.diff(np.append(starts, LANES)) > 1
+    if not (register[..., longer] >= 0).any():
+        slopes = (0, 0, 1)  # Single lanes advance in no way; a displacement serves them best.
+    found = _merged(Trace(starts, register, row, lane, slopes, walked))
+    fields = (found.register, found.row, found.lane)
+    register, row, lane = (_with_rows(field, live, layout.native_rows) for field in fields)
+    return Trace(found.starts.astype(np.int64), register, row, lane, slopes, walked)
+
+
+def _integer(move: Move) -> type[np.integer[Any]]:
+    """The smaller of two types, which is twice as fast, if it holds every number of an element."""
+    laid = (*move.sources, move.destination)
+    shapes = [*(step.shape for step in move.steps), *(shape for _, shape in laid)]
+    places = [layout.register_count(shape) * layout.native_rows * LANES for layout, shape in laid]
+    # Sums of two numbers, and those of what lies before or behind the data.
+    largest = 4 * (sum(places) + sum(math.prod(shape) for shape in shapes))
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def _with_rows(field: Array, live: Array, count: int) -> Array:
+    """`field` [registers, rows, segments] of the rows `live`, with -1 in all others."""
+    if live.size == count:
+        return field.astype(np.int64)
+    full = np.full((len(field), count, field.shape[2]), -1)
+    full[:, live] = field
+    return full
+
+
+def _destination_index(
+    layout: VectorLayout, shape: tuple[int, ...], registers: Array, rows: Array, starts: Array
+) -> tuple[list[Line], Array, Lines]:
+    index, valid = layout.elements(shape, registers, rows, starts[None, None, :])
+    active = np.broadcast_to(valid, np.broadcast_shapes(valid.shape, (1, 1, starts.size)))
+    # Cuts at the borders of the data must be found where the segment starts in padding, too.
+    lines = Lines(starts, np.ones_like(active))
+    result = [Line(np.asarray(a).reshape((1,) * (3 - np.ndim(a)) + np.shape(a)), 0) for a in index]
+    if layout.column is not None:
+        tile = registers % layout.grid_shape(shape)[-1] * layout.block[1]
+        column = tile + rows // layout.tile_rows * LANES + starts - layout.column
+        line = Line(column, 1)
+        lines.classify(line, np.array([0, layout.extents(shape)[1]]))
+        if layout.lane_dim is not None:
+            result[layout.lane_dim] = line
+    lines.active = active
+    return result, active, lines
+
+
+def _locate_in_sources(
+    move: Move, lines: Lines, index: list[Line], rows: Array
+) -> tuple[Array, Array, Array, tuple[int, int, int]]:
+    if len(move.sources) == 1:
+        register, row, lane = _locate(move.sources[0], lines, index, rows)
+        return register.base, row.base, lane.base, (register.slope, row.slope, lane.slope)
+    dim = move.concat_dim
+    bounds = np.cumsum([0, *(shape[dim] for _, shape in move.sources)])
+    which = lines.classify(index[dim], bounds)
+    first, result = 0, list[Array]()
+    slopes = (0, 0, 0)
+    for number, source in enumerate(move.sources):
+        local = list(index)
+        local[dim] = index[dim].scaled(1, -int(bounds[number]))
+        here = which == number
+        active, lines.active = lines.active, lines.active & here
+        found = _locate(source, lines, local, rows)
+        lines.active = active
+        bases = [found[0].base + first, found[1].base, found[2].base]
+        first += source[0].register_count(source[1])
+        advance = (found[0].slope, found[1].slope, found[2].slope)
+        if not number:
+            result, slopes = bases, advance
+            continue
+        result = [np.where(here, new, old) for new, old in zip(bases, result, strict=True)]
+        if slopes != advance:
+            # Sources that advance differently: look at every lane by itself.
+            lines.cuts[:] = lines.starts.size < LANES
+    return result[0], result[1], result[2], slopes
+
+
+def _locate(source: Laid, lines: Lines, index: list[Line], rows: Array) -> tuple[Line, Line, Line]:
+    """`VectorLayout.locate` on lines; along a replicated axis, the destination's own place."""
+    layout, shape = source
+    strides = layout.strides(shape)
+    register = lines.constant(0)
+    for dim, stride in zip(layout.leading_dims(len(shape)), strides, strict=False):
+        register = register.plus(index[dim].scaled(stride, 0))
+    row, lane = lines.constant(0), Line(lines.starts[None, None, :], 1)
+    if layout.row is not None:
+        position = lines.constant(0) if layout.sublane_dim is None else index[layout.sublane_dim]
+        block, row = lines.divide(position.scaled(1, layout.row), layout.block[0])
+        register = register.plus(block.scaled(strides[-2], 0))
+    else:
+        row = Line(rows % layout.tile_rows, 0)
+    if layout.column is not None:
+        position = lines.constant(0) if layout.lane_dim is None else index[layout.lane_dim]
+        block, rest = lines.divide(position.scaled(1, layout.column), layout.block[1])
+        tile, lane = lines.divide(rest, LANES)
+        register = register.plus(block.scaled(strides[-1], 0))
+        row = row.plus(tile.scaled(layout.tile_rows, 0))
+    elif layout.row is None:
+        row = Line(rows, 0)
+    return register, row, lane
+
+
+def _merged(found: Trace) -> Trace:
+    """Removes cuts that turned out to change nothing."""
+    if len(found.starts) < 2:
+        return found
+    steps = np.diff(found.starts)
+    data = (found.register[..., 1:] >= 0) == (found.register[..., :-1] >= 0)
+    same = data
+    for field, slope in zip((found.register, found.row, found.lane), found.slopes, strict=True):
+        moved = field[..., :-1] + slope * steps
+        same = same & ((field[..., 1:] == moved) | (field[..., 1:] < 0))
+    keep = np.append(True, ~same.all((0, 1)))
+    return replace(
+        found,
+        starts=found.starts[keep],
+        register=found.register[..., keep],
+        row=found.row[..., keep],
+        lane=found.lane[..., keep],
+    )
+
+
+def check_replication(move: Move) -> None:
+    """Refuses a destination that is replicated along a dimension in which its data differ.
+
+    The last element of such a dimension must come from where the first one does
+    (spec/vreg_lowering.md section 6.2, precondition).
+    """
+    layout, shape = move.destination
+    for dim, offset in ((layout.sublane_dim, layout.row), (layout.lane_dim, layout.column)):
+        if dim is None or offset is not None or shape[dim] == 1:
+            continue
+        lines = Lines(np.zeros(1, np.int64), np.ones((1, 1, 1), np.bool_))
+        places: list[tuple[int, ...]] = []
+        for number in (0, 1, shape[dim] - 1):
+            index = [lines.constant(number if d == dim else 0) for d in range(len(shape))]
+            for step in reversed(move.steps):
+                index = step.pull(lines, index)
+            found = _locate_in_sources(move, lines, index, np.zeros((1, 1, 1), np.int64))
+            places.append(tuple(int(a.reshape(-1)[0]) for a in found[:3]))
+        if len(set(places)) > 1:
+            raise Unsupported(
+                "movement-replication",
+                f"cannot replicate dimension {dim} whose elements differ: {move}",
+            )

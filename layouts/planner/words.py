@@ -1,0 +1,176 @@
+"""Moves of whole 32-bit words, the problem that most strategies solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from pallasite.layouts.planner.lines import Array, first_places
+from pallasite.layouts.planner.trace import Trace
+from pallasite.layouts.registers import LANES, SUBLANES
+
+
+@dataclass(frozen=True)
+class WordMove:
+    """Where the words of every destination register come from: arrays [registers, 8, segments].
+
+    -1 marks words that do not matter. Within a segment of lanes the source word stays in its
+    register and sublane, and its lane advances by `slope`; slope 1 displaces the segment as a
+    whole, slope 0 repeats one word.
+    """
+
+    starts: Array
+    register: Array
+    sublane: Array
+    lane: Array
+    slope: int
+
+    @property
+    def lengths(self) -> Array:
+        return np.diff(np.append(self.starts, LANES))
+
+    @property
+    def wanted(self) -> Array:
+        """True where a word matters."""
+        return self.register >= 0
+
+    @property
+    def displacement(self) -> Array:
+        """Lanes by which each segment moves up, in [0, 128); -1 where nothing matters."""
+        return np.where(self.wanted, (self.starts - self.lane) % LANES, -1)
+
+    @property
+    def displaced(self) -> Array:
+        """True where a word that matters changes its lane, at the start of its segment or later."""
+        moves = self.lane != self.starts
+        if self.slope != 1:
+            moves = moves | (self.lengths > 1)
+        return self.wanted & moves
+
+    def only(self, members: Array) -> WordMove:
+        """The move of some of the destination registers."""
+        fields = (self.register[members], self.sublane[members], self.lane[members])
+        return WordMove(self.starts, *fields, self.slope)
+
+    def where(self, mask: Array) -> WordMove:
+        """The move of some of the words."""
+        register, sublane, lane = (
+            np.where(mask, f, -1) for f in (self.register, self.sublane, self.lane)
+        )
+        return WordMove(self.starts, register, sublane, lane, self.slope)
+
+    def distinct(self) -> tuple[WordMove, Array]:
+        """The different destination registers, and which of them each register is."""
+        n = len(self.register)
+        stacked = np.concatenate(
+            [f.reshape(n, -1) for f in (self.register, self.sublane, self.lane)], axis=1
+        )
+        _, first, inverse = unique_rows(stacked)
+        return self.only(first), inverse
+
+    def merged(self) -> WordMove:
+        """The same with neighbouring segments joined where no word tells them apart."""
+        if len(self.starts) < 2:
+            return self
+        steps = np.diff(self.starts)
+        wanted, before = self.wanted[..., 1:], self.wanted[..., :-1]
+        same = wanted == before
+        for field, slope in ((self.register, 0), (self.sublane, 0), (self.lane, self.slope)):
+            same &= ~wanted | (field[..., 1:] == field[..., :-1] + slope * steps)
+        keep = np.append(True, ~same.all((0, 1)))
+        return replace(
+            self,
+            starts=self.starts[keep],
+            register=self.register[..., keep],
+            sublane=self.sublane[..., keep],
+            lane=self.lane[..., keep],
+        )
+
+    def words(self) -> WordMove:
+        """The same with one segment per lane."""
+        if self.starts.size == LANES:
+            return replace(self, slope=1)
+        segment = np.repeat(np.arange(self.starts.size), self.lengths)
+        along = self.slope * (np.arange(LANES) - self.starts[segment])
+        lane = np.where(self.wanted[..., segment], self.lane[..., segment] + along, -1)
+        return WordMove(
+            np.arange(LANES), self.register[..., segment], self.sublane[..., segment], lane, 1
+        )
+
+    def lane_patterns(self) -> tuple[Array, Array]:
+        """The source lanes of every word, -1 don't care: patterns [different, 8, 128], and which
+        one each destination register has."""
+        n = len(self.register)
+        _, first, inverse = unique_rows(np.where(self.wanted, self.lane, -1).reshape(n, -1))
+        segment = np.repeat(np.arange(self.starts.size), self.lengths)
+        along = self.slope * (np.arange(LANES) - self.starts[segment])
+        wanted = self.register[first][..., segment] >= 0
+        return np.where(wanted, self.lane[first][..., segment] + along, -1), inverse
+
+
+def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
+    """`np.unique` of the rows of a matrix, in order of first appearance: rows, first, inverse.
+
+    Rows are told apart by 64-bit hashes, many times faster than by sorting them. Should two ever
+    collide, the plan fails its check.
+    """
+    if len(rows) < 2:
+        return rows, np.arange(len(rows)), np.arange(len(rows))
+    hashes = rows.astype(np.int64, copy=False) @ _hash_weights(rows.shape[1])
+    first, inverse = first_places(hashes)
+    order = first.argsort()
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    first = first[order]
+    return rows[first], first, rank[inverse]
+
+
+@lru_cache(maxsize=64)
+def _hash_weights(count: int) -> Array:
+    # SplitMix64 (Steele et al., 2014) of the position; `np.random` takes longer to load.
+    mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64) | 1
+
+
+def whole_words(found: Trace, packing: int) -> WordMove | None:
+    """The move of words that a trace describes, if all elements of every word stay together."""
+    along = found.slopes[:2] != (0, 0)
+    if along and found.slopes[1] % packing:
+        found = found.words()
+    if packing > 1:
+        joined = _joined(found, packing)
+        if joined is None:
+            return None
+        found = joined
+    if along:
+        found = found.words()
+    return WordMove(found.starts, found.register, found.row, found.lane, found.slopes[2])
+
+
+def _joined(found: Trace, packing: int) -> Trace | None:
+    """Of words what `found` says of their elements, which advance alike along every segment."""
+    n, rows, k = found.register.shape
+    shape = (n, rows // packing, packing, k)
+    register, row, lane = (f.reshape(shape) for f in (found.register, found.row, found.lane))
+    wanted = register >= 0
+    element = np.arange(packing)[None, None, :, None]
+    if (wanted & (row % packing != element)).any():
+        return None
+    chosen = wanted.argmax(2)[:, :, None]
+    fields: list[Array] = []
+    for field in (register, row // packing, lane):
+        one = np.take_along_axis(field, chosen, 2)
+        if (wanted & (field != one)).any():
+            return None
+        fields.append(np.where(wanted.any(2), one[:, :, 0], -1))
+    slopes = (found.slopes[0], found.slopes[1] // packing, found.slopes[2])
+    return Trace(found.starts, fields[0], fields[1], fields[2], slopes, found.walked)
+
+
+def rows_of(move: WordMove) -> Array:
+    """The source row number (register * 8 + sublane) of every word, -1 where none matters."""
+    return np.where(move.wanted, move.register * SUBLANES + move.sublane, -1)

@@ -1,0 +1,215 @@
+"""Rows cut anew, whatever their lengths: through the order of the elements without rows.
+
+Reshapes between rows of different lengths repeat late or never, so that plans by patterns of
+registers grow with the block. This one does not. Number the elements of all rows consecutively and
+call 128 of them, from a multiple of 128 on, a chunk. Row r of length C begins in lane `r * C % 128`
+of a chunk; eight rows of a register are turned into the lanes of their chunks by one gather, whose
+index is affine in sublane and lane and depends on the register by 128 numbers at most. Then whole
+chunks move, row by row (`flat_moves.py`). The rows of the destination are made of their chunks in
+the same way backwards.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pallasite.layouts.move import Move, Reshape
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.lines import Array, any_along, distinct_values
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.strategies.flat_moves import move_rows
+from pallasite.layouts.strategies.flat_rows import SUBLANE, Pieces, Rows
+from pallasite.layouts.strategies.short_rows import packed, unpacked
+
+_SHORT = LANES // SUBLANES
+"""The rows of a register that are not longer fit into one chunk."""
+
+_CHECKED = 4096
+"""Elements that are checked beside those that stand for others."""
+_JUDGED = 64
+"""Blocks of rows by which the cost of other plans is judged."""
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_FEW_AMOUNTS = 16
+"""If rows move by so few numbers of lanes, registers that were rotated serve several others."""
+_SHARED = 0.55
+"""What is left then of the cost: half of it and more, or less."""
+
+
+def by_chunks(move: Move, costs: Costs) -> Plan | None:
+    """The plan of a reshape of 32-bit elements through chunks; None if it is something else."""
+    (laid, *others), steps = move.sources, [type(step) for step in move.steps]
+    if move.bits != 32 or others or steps != [Reshape]:
+        return None
+    source, target = Rows.of(laid), Rows.of(move.destination)
+    if source is None or target is None or source.length == 1:
+        return None  # Columns become rows by a transpose.
+    layout, shape = laid
+    program = Program([Value(layout.grid_shape(shape), 1)], 32, costs)
+    if source.length <= _SHORT:
+        chunks = packed(program, program.flat(0), source)
+        if chunks is None:
+            return None
+    else:
+        chunks = _merged(program, _chunked(program, program.flat(0), source), source)
+
+    def find(number: Array) -> tuple[Array, Array]:
+        """The register and the sublane of a chunk."""
+        if source.length <= _SHORT:
+            return np.divmod(number, SUBLANES)
+        # The row in which a chunk begins holds all of it.
+        row = number * LANES // source.length
+        return source.register(row, number - row * source.length // LANES), source.sublane[row]
+
+    if target.length <= _SHORT:
+        made = unpacked(program, chunks, target, find)
+    else:
+        number = target.chunk[:, None, :] + np.arange(target.blocks + 1)[None, :, None]
+        wanted = (number <= target.last[:, None, :]) & target.valid[:, None, :]
+        register, sublane = find(np.where(wanted, number, 0))
+        register = np.where(wanted, register, -1).reshape(-1, SUBLANES)
+        moved = move_rows(program, chunks, register, sublane.reshape(-1, SUBLANES))
+        made = _unchunked(program, moved, target)
+    layout, shape = move.destination
+    result = program.reshape(made, layout.grid_shape(shape))
+    return program.plan(result, "chunks")
+
+
+def elements_to_check(move: Move) -> Array:
+    """Elements of the destination, by number, that stand for all.
+
+    Of blocks of rows in every place of a chunk, of the source and of the destination, the ends of
+    rows and of some of their chunks; and some of all others.
+    """
+    step = move.steps[0]
+    assert isinstance(step, Reshape), "not a movement through chunks"
+    total = math.prod(step.shape)
+    found = [(np.arange(_CHECKED) * _GOLDEN % 1 * total).astype(np.int64)]
+    for shape in (step.source_shape, step.shape):
+        height, length = (1, *shape)[-2:]
+        blocks = -(-height // SUBLANES)
+        first = np.arange(total // (height * length))[:, None] * height
+        first = (first + SUBLANES * np.arange(blocks)).reshape(-1)
+        place = first * length % LANES
+        _, one = np.unique(place, return_index=True)
+        _, other = np.unique(place[::-1], return_index=True)
+        some = distinct_values([one, first.size - 1 - other])
+        number = first[some, None] + SUBLANE
+        within = number < (first[some, None] // height + 1) * height
+        begin = number[within] * length
+        end = begin + length
+        middle = (begin + length // 2) // LANES * LANES
+        chunks = [-(-begin // LANES) * LANES, middle, (end - 1) // LANES * LANES]
+        for border in (begin, end, *chunks):
+            inside = np.clip(border, begin, end - 1)
+            found += [inside, np.clip(border - 1, begin, end - 1)]
+    return distinct_values(found)
+
+
+def usual_cost(move: Move, costs: Costs) -> float:
+    """About what a plan by patterns of registers costs, judged by some registers.
+
+    In each there are layers: the pieces that a row is made of. Each takes a gather and, after the
+    first, a select; and its registers are shuffled and selected one by one.
+    """
+    source, target = Rows.of(move.sources[0]), Rows.of(move.destination)
+    assert source is not None and target is not None, "not a movement of rows"
+    # Evenly spread, but not at even distances: these may be those of a pattern.
+    spread = np.arange(_JUDGED) * _GOLDEN % 1 * len(target.first)
+    blocks = distinct_values(spread.astype(np.int64))
+    columns = distinct_values(np.linspace(0, target.blocks - 1, 4).astype(np.int64))
+    column = columns[None, :, None] * LANES
+    begin = target.number[blocks][:, None, :] * target.length + column
+    valid = np.broadcast_to(target.valid[blocks][:, None, :], begin.shape)
+    begin = np.where(valid, begin, begin[..., :1])
+    end = begin + np.minimum(target.length - column, LANES) - 1
+    rows = [place // source.length for place in (begin, end)]
+    amounts = distinct_values((begin - rows[0] * source.length - column) % LANES)
+    tiles = [(p - r * source.length) // LANES for p, r in zip((begin, end), rows, strict=True)]
+    layers = ((rows[1] - rows[0]) * source.blocks + tiles[1] - tiles[0] + 1).max(2)
+    registers = np.stack(
+        [source.block[r] * source.blocks + t for r, t in zip(rows, tiles, strict=True)]
+    )
+    ordered = np.sort(registers, -1)
+    different = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(-1)
+    moves = (2 * different[0] - 1) + (2 * different[1] - 1) * (layers - 1)
+    each = layers * (costs.gather(True) + 1) - 1 + moves
+    whole = costs.copies * float(each.mean()) * len(target.first) * target.blocks
+    return whole if amounts.size > _FEW_AMOUNTS else _SHARED * whole
+
+
+def _chunked(program: Program, x: int, rows: Rows) -> int:
+    """Per block the chunks of its rows, one more than registers; their ends hold anything."""
+    width, count = rows.blocks, len(rows.first)
+    value = x
+    if not rows.aligned:
+        value = program.gather_lanes(x, rows.turned(-1, np.repeat(np.arange(count), width)))
+    turned = np.arange(count * width).reshape(count, width)
+    made = Pieces(program, count * (width + 1))
+    numbers = np.arange(count * (width + 1)).reshape(count, width + 1)
+    made.add(program.take(value, turned[:, 0]), numbers[:, 0])
+    made.add(program.take(value, turned[:, -1]), numbers[:, -1])
+    if width > 1:
+        new, old = (program.take(value, t.reshape(-1)) for t in (turned[:, 1:], turned[:, :-1]))
+        if not rows.aligned:
+            blocks = np.repeat(np.arange(count), width - 1)
+            new = program.select(rows.lanes_from(blocks), new, old)
+        made.add(new, numbers[:, 1:-1])
+    return made.value()
+
+
+def _merged(program: Program, chunks: int, rows: Rows) -> int:
+    """`chunks` with those that end in later rows completed by them."""
+    width, count = rows.blocks, len(rows.block)
+    later = 1
+    value = chunks
+    while True:
+        number = np.minimum(rows.number + later, count - 1)
+        begins = (rows.number + later) * rows.length
+        there = rows.valid & (rows.number + later < count) & (begins % LANES > 0)
+        # Which chunk of a row the later one begins in, if that chunk begins with this row.
+        behind = begins // LANES - rows.chunk
+        there &= (behind <= rows.last - rows.chunk) & (
+            (behind > 0) | (rows.number * rows.length % LANES == 0)
+        )
+        if not there.any():
+            return value
+        register = np.where(there, rows.register(number, np.zeros_like(number)), -1)
+        moved = move_rows(program, chunks, register, rows.sublane[number])
+        for column in distinct_values(behind[there]).tolist():
+            members = np.nonzero(any_along(there & (behind == column), 1))[0]
+            made = Pieces(program, len(rows.first) * (width + 1))
+            made.add(value, np.arange(len(rows.first) * (width + 1)))
+            # Of rows of which the later one begins elsewhere, no lanes but some that nobody needs.
+            mask = rows.lanes_from(members, later * rows.length - LANES * column)
+            place = members * (width + 1) + column
+            new, old = program.take(moved, members), program.take(value, place)
+            made.add(program.select(mask, new, old), place)
+            value = made.value()
+        later += 1
+
+
+def _unchunked(program: Program, chunks: int, rows: Rows) -> int:
+    """The registers of rows from their chunks."""
+    width, count = rows.blocks, len(rows.first)
+    column = np.arange(width)
+    long = np.minimum(rows.length - column * LANES, LANES)
+    # Registers whose rows end in the chunk in which they begin need no other.
+    ends = np.where(rows.valid, rows.begin, 0)[:, None, :] + long[:, None]
+    two = any_along(ends > LANES, 2)
+    held = np.arange(count)[:, None] * (width + 1) + column
+    made = Pieces(program, count * width)
+    if not two.all():
+        made.add(program.take(chunks, held[~two]), np.nonzero(~two.reshape(-1))[0])
+    if two.any():
+        new, old = (program.take(chunks, held[two] + more) for more in (0, 1))
+        mask = rows.lanes_from(np.nonzero(two)[0])
+        made.add(program.select(mask, new, old), np.nonzero(two.reshape(-1))[0])
+    value = made.value()
+    if rows.aligned:
+        return value
+    return program.gather_lanes(value, rows.turned(1, np.repeat(np.arange(count), width)))

@@ -1,0 +1,123 @@
+"""Rows of a value whose elements are numbered on without rows, in chunks of 128."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pallasite.layouts.move import Laid
+from pallasite.layouts.planner.fields import Field, Mask
+from pallasite.layouts.planner.lines import Array
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.registers import LANES, SUBLANES
+
+SUBLANE = np.arange(SUBLANES)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a value: `first[g]` is the first one in block g of eight sublanes.
+
+    Blocks, one after the other, are so many registers wide.
+    """
+
+    length: int
+    blocks: int
+    first: Array
+    valid: Array
+    """[blocks, 8]: whether a sublane holds a row."""
+    block: Array
+    sublane: Array
+    """Per row, where it is."""
+
+    @classmethod
+    def of(cls, laid: Laid) -> Rows | None:
+        """None if the rows do not lie along the lanes from the first one on, or tiles are small."""
+        layout, shape = laid
+        rank = len(shape)
+        lies = layout.lane_dim == rank - 1 and layout.sublane_dim in (None, rank - 2)
+        if not lies or not layout.is_native or layout.column != 0 or layout.row != 0:
+            return None
+        height, length = layout.extents(shape)
+        *lead, high, wide = layout.grid_shape(shape)
+        within = np.minimum(height - SUBLANES * np.arange(high), SUBLANES)
+        valid = np.tile(SUBLANE < within[:, None], (math.prod(lead), 1))
+        first = np.arange(math.prod(lead))[:, None] * height + SUBLANES * np.arange(high)
+        block, sublane = np.nonzero(valid)
+        return cls(length, wide, first.reshape(-1), valid, block, sublane)
+
+    @property
+    def number(self) -> Array:
+        """[blocks, 8]: the row in every sublane, also of those that hold none."""
+        return self.first[:, None] + SUBLANE
+
+    @property
+    def chunk(self) -> Array:
+        """[blocks, 8]: the first chunk of every row."""
+        return self.number * self.length // LANES
+
+    @property
+    def last(self) -> Array:
+        """[blocks, 8]: the last chunk of every row."""
+        return ((self.number + 1) * self.length - 1) // LANES
+
+    def register(self, row: Array, chunk: Array) -> Array:
+        """The register of chunks that holds the one so much behind the first one of `row`."""
+        return self.block[row] * (self.blocks + 1) + chunk
+
+    @property
+    def phase(self) -> Array:
+        """[blocks]: in which lane of a chunk every block begins."""
+        return self.first * self.length % LANES
+
+    @property
+    def begin(self) -> Array:
+        """[blocks, 8]: in which lane of a chunk every row begins."""
+        return self.number * self.length % LANES
+
+    @property
+    def aligned(self) -> bool:
+        """Whether all rows begin in the first lane of a chunk."""
+        return self.length % LANES == 0
+
+    @property
+    def _unit(self) -> int:
+        """All blocks begin in multiples of so many lanes."""
+        return int(np.gcd.reduce(self.phase, initial=LANES))
+
+    def turned(self, direction: int, blocks: Array) -> Field:
+        """The index registers of a gather that turns rows into the lanes of chunks, or back.
+
+        For registers of the given blocks.
+        """
+        step = (direction * self.length + LANES // 2) % LANES - LANES // 2
+        unit = self._unit
+        affine = (0, direction * unit, step, 1)
+        return Field.by_table(affine, LANES, self.phase[blocks] // unit)
+
+    def lanes_from(self, blocks: Array, first: int = 0) -> Mask:
+        """The lanes from so many behind those in which rows begin, of registers of `blocks`."""
+        unit = self._unit
+        affine = (0, unit, self.length % LANES, 0)
+        return Mask((), Field.by_table(affine, LANES, self.phase[blocks] // unit), 0, first)
+
+
+class Pieces:
+    """A flat value that is made in pieces, of registers with given numbers."""
+
+    def __init__(self, program: Program, count: int) -> None:
+        self._program = program
+        self._place = np.full(count, -1)
+        self._pieces: list[int] = []
+        self._at = 0
+
+    def add(self, value: int, numbers: Array) -> None:
+        numbers = numbers.reshape(-1)
+        self._place[numbers] = self._at + np.arange(numbers.size)
+        self._at += numbers.size
+        self._pieces.append(value)
+
+    def value(self) -> int:
+        return self._program.take(self._program.concat(self._pieces), self._place)

@@ -1,0 +1,200 @@
+"""Transposes of many small matrices: several of them below one another in one block.
+
+    %b = transpose %a, [0, 2, 1] : 256x4x8 to 256x8x4            256 blocks
+becomes
+    %s = reshape %a : 256x4x8 to 8x128x8
+    %t = transpose %s, [0, 2, 1] : 8x128x8 to 8x8x128            8 blocks
+    %b = reshape, transpose %t                                   32 matrices side by side
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Move, Reshape, Transpose
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.registers import LANES
+from pallasite.layouts.strategies.change_rows import rows_exchanged
+from pallasite.layouts.strategies.transpose import Planner, append, transpose_value
+from pallasite.layouts.vector_layout import VectorLayout
+
+_LEAST = 4
+"""Matrices that one block takes, for which it is worth the trouble."""
+_MOVED = 4
+"""What a register of the result costs at least, besides the transposes."""
+_WORTH = 0.68
+"""What the plan may cost, of that of a transpose for each matrix."""
+
+
+@dataclass(frozen=True)
+class Stacking:
+    """How a movement that permutes dimensions, with another one on the lanes, may be stacked."""
+
+    move: Move
+    dim: int
+    """The dimension of the source that the lanes of the destination run along."""
+    costs: Costs
+
+    @classmethod
+    def of(cls, move: Move, costs: Costs) -> Stacking | None:
+        """None if the movement is no such transpose, or the target's unit does not take it."""
+        dim = _turned(move)
+        if dim is None or move.bits not in costs.transpose_bits:
+            return None
+        return cls(move, dim, costs)
+
+    def is_promising(self) -> bool:
+        """Whether stacked matrices are expected to cost less than a transpose for each."""
+        limit = _WORTH * self._usual()
+        return any(self._least(times) < limit for _, times in self.others())
+
+    def better(self, plan: Planner, known: Plan) -> Plan | None:
+        """A cheaper plan than the one that is `known`, if one is to be expected; else None."""
+        return self.best(plan, self._limit(known))
+
+    def is_better(self, made: Plan, known: Plan) -> bool:
+        """Whether the stacked plan `made` is to be preferred to the one that is `known`."""
+        return made.cost < self._limit(known)
+
+    def worth(self, cost: float) -> float:
+        """What a plan of a transpose for each matrix may cost to be preferred to one of `cost`."""
+        return cost / _WORTH + self.costs.copies * self._emptiness * self._blocks
+
+    def best(self, plan: Planner, most: float) -> Plan | None:
+        """The cheapest plan, if it costs less than `most`; else None."""
+        best: Plan | None = None
+        for other, times in self.others():
+            limit = most if best is None else best.cost
+            if self._least(times) < limit:
+                made = _stacked(self.move, self.dim, other, times, self.costs.below(limit), plan)
+                if made is not None and made.cost < limit:
+                    best = made
+        return best
+
+    def others(self) -> Iterator[tuple[int, int]]:
+        """Dimensions that are stacked, and how many matrices along each."""
+        layout, shape = self.move.sources[0]
+        for other, extent in enumerate(shape):
+            if other in (self.dim, layout.lane_dim):
+                continue
+            fitting = range(1, LANES // shape[self.dim] + 1)
+            times = max((k for k in fitting if extent % k == 0), default=1)
+            if times >= _LEAST:
+                yield other, times
+
+    @property
+    def _lanes(self) -> int:
+        layout, shape = self.move.sources[0]
+        assert layout.lane_dim is not None
+        return shape[layout.lane_dim]
+
+    @property
+    def _block(self) -> float:
+        """What it costs to transpose a block."""
+        return self.costs.transpose_block(self.move.destination[0].packing)
+
+    @property
+    def _blocks(self) -> int:
+        """Blocks that are transposed if each matrix has its own."""
+        _, shape = self.move.sources[0]
+        sides = shape[self.dim], self._lanes
+        return math.prod(shape) // math.prod(sides) * math.prod(-(-n // LANES) for n in sides)
+
+    @property
+    def _emptiness(self) -> float:
+        """By how much less a block is judged to cost that small matrices leave empty but for a
+        corner.
+
+        Then only the registers that go in and come out take time: as long as rotations.
+        """
+        layout, shape = self.move.sources[0]
+        used = sum(-(-n // layout.native_rows) for n in (shape[self.dim], self._lanes))
+        return max(0.0, self._block - self.costs.cross_lane * used)
+
+    def _limit(self, known: Plan) -> float:
+        """What a plan may cost to be preferred to the one that is `known`."""
+        blocks = known.count().get("TransposeBlocks", 0)
+        if 0 < blocks < self._blocks:
+            return known.cost  # Stacked as well, if less so.
+        return _WORTH * (known.cost - self.costs.copies * self._emptiness * blocks)
+
+    def _least(self, times: int) -> float:
+        """What it costs at least to stack so many."""
+        _, shape = self.move.sources[0]
+        target, result = self.move.destination
+        blocks = math.prod(shape) // (shape[self.dim] * times)
+        blocks = blocks // self._lanes * -(-self._lanes // LANES)
+        least = blocks * self._block + _MOVED * target.register_count(result)
+        return self.costs.copies * least
+
+    def _usual(self) -> float:
+        """What a transpose for each matrix is judged to cost, before a plan is known."""
+        (layout, shape), (target, result) = self.move.sources[0], self.move.destination
+        total = (self._block - self._emptiness) * self._blocks
+        if layout.sublane_dim != self.dim:
+            upright = VectorLayout(layout.bits, self.dim, layout.lane_dim)
+            total += rows_exchanged(self.move.sources[0], (upright, shape))
+        if _came_from(self.move, target.sublane_dim) != layout.lane_dim:
+            turned = VectorLayout(layout.bits, layout.lane_dim, self.dim)
+            total += rows_exchanged((turned, shape), (target, result))
+        return self.costs.copies * total
+
+
+def _turned(move: Move) -> int | None:
+    """The dimension of the source that the lanes of the destination run along.
+
+    None if these do so in the source, or if the movement does more than to permute dimensions.
+    """
+    (layout, _), (target, _) = move.sources[0], move.destination
+    if len(move.sources) > 1:
+        return None
+    dim = _came_from(move, target.lane_dim)
+    return None if layout.lane_dim is None or dim == layout.lane_dim else dim
+
+
+def _came_from(move: Move, dim: int | None) -> int | None:
+    """Which dimension of the source that one is; None unless dimensions are only permuted."""
+    for step in reversed(move.steps):
+        if dim is None or not isinstance(step, Transpose):
+            return None
+        dim = step.permutation[dim]
+    return dim
+
+
+def _stacked(
+    move: Move, dim: int, other: int, times: int, costs: Costs, plan: Planner
+) -> Plan | None:
+    """`times` matrices along dimension `other` in one block, whose rows are dimension `dim`."""
+    (layout, shape), bits = move.sources[0], move.bits
+    assert layout.lane_dim is not None
+    split = (*shape[:other], shape[other] // times, times, *shape[other + 1 :])
+
+    def place(d: int) -> int:
+        return d + (d > other)
+
+    inside = (other + 1, place(dim), place(layout.lane_dim))
+    order = (*(d for d in range(len(split)) if d not in inside), *inside)
+    ordered = tuple([split[d] for d in order])
+    lanes = shape[layout.lane_dim]
+    stacked = (*ordered[:-3], times * shape[dim], lanes)
+    native = VectorLayout.native(len(stacked), bits)
+    there = (Reshape(shape, split), Transpose(ordered, order), Reshape(ordered, stacked))
+    back = tuple(int(d) for d in np.argsort(order))
+    again = (Reshape(stacked, ordered), Transpose(split, back), Reshape(split, shape))
+    program = Program([Value(layout.grid_shape(shape), layout.packing)], bits, costs)
+    try:
+        first = plan(Move(((layout, shape),), (native, stacked), there), costs)
+        value = append(program, first, [0])
+        value, turned = transpose_value(program, value, native, stacked)
+        rest = Move(((turned, stacked),), move.destination, (*again, *move.steps))
+        last = plan(rest, costs)
+    except Unsupported:
+        return None
+    return program.plan(append(program, last, [value]), f"stack, transpose, {last.how}")

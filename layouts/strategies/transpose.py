@@ -1,0 +1,250 @@
+"""Lanes that come from sublanes or registers: transposes of 128x128 blocks.
+
+Only the cross-lane unit exchanges lanes with rows. A move whose lanes run along another dimension
+of the source than the source's lanes do is split in three: bring that dimension onto the sublanes,
+transpose the matrix of native tiles, plan the rest from the transposed layout. Elements that the
+unit does not take are unpacked to 32 bits around the whole movement
+(spec/vreg_lowering.md sections 1.8, 7.10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from pallasite.diagnostics import Unsupported
+from pallasite.layouts.move import Laid, Move
+from pallasite.layouts.plan import Plan, Value
+from pallasite.layouts.planner.budget import TooDear
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.trace import Trace
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
+
+Planner = Callable[[Move, Costs], Plan]
+
+
+def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Plan | None:
+    """The cheapest plan through transposed sources; None if the lanes already run along lanes."""
+    dims = _walked(move, found)
+    if not dims:
+        return None
+    if move.bits not in costs.transpose_bits:
+        return by_widening(move, costs, plan)
+    plans = [p for d in dims if (p := _through(move, d, costs, plan)) is not None]
+    return min(plans, key=lambda p: p.cost, default=None)
+
+
+def by_aligning(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """A concatenation of sources that lie in different ways: each is turned by itself first, or
+    what is made of them all.
+
+    None if no source has its lanes along another dimension than the destination has.
+    """
+    layout, _ = move.destination
+    if len(move.sources) == 1 or move.steps or layout.lane_dim is None:
+        return None
+    if all(_lies_along(source, layout.lane_dim) for source in move.sources):
+        return None
+    wanted = VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim)
+    ways = [_turned_apart(move, wanted, costs, plan), _turned_together(move, costs, plan)]
+    if any(shape[layout.lane_dim] == 1 for _, shape in move.sources):
+        # Columns that are in all lanes need not be moved along these.
+        spread = wanted.with_offsets(wanted.row, None)
+        ways.append(_turned_apart(move, spread, costs, plan))
+    return min((p for p in ways if p is not None), key=lambda p: p.cost, default=None)
+
+
+def _turned_apart(move: Move, wanted: VectorLayout, costs: Costs, plan: Planner) -> Plan | None:
+    """Each source is brought to the layout `wanted`, but none of several columns into all lanes."""
+    layout, _ = move.destination
+    assert layout.lane_dim is not None
+    program = Program(_sources(move), move.bits, costs)
+    values: list[int] = []
+    turned: list[Laid] = []
+    try:
+        for number, (source, shape) in enumerate(move.sources):
+            value = number
+            if not _lies_along((source, shape), layout.lane_dim):
+                column = wanted.column if shape[layout.lane_dim] == 1 else 0
+                own = wanted.with_offsets(wanted.row, column)
+                first = plan(Move.relayout(source, shape, own), costs)
+                value, source = append(program, first, [value]), own
+            values.append(value)
+            turned.append((source, shape))
+        rest = plan(replace(move, sources=tuple(turned)), costs)
+    except Unsupported:
+        return None
+    return program.plan(append(program, rest, values), f"turn sources, {rest.how}")
+
+
+def _turned_together(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Sources are joined along the sublanes, and then turned; None if their lanes differ."""
+    layout, shape = move.destination
+    lanes = {source.lane_dim for source, _ in move.sources}
+    if len(lanes) > 1 or move.bits not in costs.transpose_bits or not layout.is_native:
+        return None
+    joined = VectorLayout(move.bits, layout.lane_dim, lanes.pop())
+    program = Program(_sources(move), move.bits, costs)
+    try:
+        first = plan(replace(move, destination=(joined, shape)), costs)
+        value = append(program, first, list(range(len(move.sources))))
+        value, turned = transpose_value(program, value, joined, shape)
+        last = plan(Move.relayout(turned, shape, layout), costs)
+    except Unsupported:
+        return None
+    return program.plan(append(program, last, [value]), f"{first.how}, turn, {last.how}")
+
+
+def _lies_along(source: Laid, dim: int) -> bool:
+    layout, shape = source
+    return layout.lane_dim == dim or (shape[dim] == 1 and layout.extents(shape)[1] == 1)
+
+
+def _walked(move: Move, found: Trace) -> list[int]:
+    """The source dimensions that the destination's lanes run along, if not those on lanes."""
+    walked = [d for d, slope in enumerate(found.walked) if slope]
+    lanes = {layout.lane_dim for layout, _ in move.sources}
+    return [] if lanes & set(walked) else walked
+
+
+def turns_lanes(move: Move, found: Trace) -> bool:
+    """Whether lanes come from rows or registers."""
+    return bool(_walked(move, found))
+
+
+def _sources(move: Move) -> list[Value]:
+    return [Value(layout.grid_shape(shape), layout.packing) for layout, shape in move.sources]
+
+
+def _through(move: Move, dim: int, costs: Costs, plan: Planner) -> Plan | None:
+    program = Program(_sources(move), move.bits, costs, costs.most)
+    turned: list[Laid] = []
+    values: list[int] = []
+    try:
+        for number, (layout, shape) in enumerate(move.sources):
+            value = number
+            if layout.sublane_dim != dim or not layout.is_native:
+                column = None if layout.column is None else layout.column % LANES
+                wanted = VectorLayout(layout.bits, dim, layout.lane_dim, 0, column)
+                first = plan(Move.relayout(layout, shape, wanted), _left(costs, program))
+                value, layout = append(program, first, [value]), wanted
+            value, layout = transpose_value(program, value, layout, shape)
+            values.append(value)
+            turned.append((layout, shape))
+        rest = plan(replace(move, sources=tuple(turned)), _left(costs, program))
+        result = append(program, rest, values)
+    except (Unsupported, TooDear):
+        return None
+    return program.plan(result, f"transpose, {rest.how}")
+
+
+def _left(costs: Costs, program: Program) -> Costs:
+    """What is left for the plan of a part of `program`."""
+    return costs.below(program.limit - program.spent)
+
+
+def append(program: Program, plan: Plan, operands: list[int]) -> int:
+    """Adds the steps of `plan`, its sources being the values `operands`."""
+    numbers = dict(enumerate(operands))
+    for number, step in enumerate(plan.steps, plan.sources):
+        moved = step.on(tuple([numbers[o] for o in step.operands]))
+        numbers[number] = program.add(moved, plan.values[number])
+    return numbers[plan.result]
+
+
+def transpose_value(
+    program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
+) -> tuple[int, VectorLayout]:
+    """Exchanges the roles of sublanes and lanes of a native layout."""
+    rows = layout.native_rows
+    side = LANES // rows
+    *lead, r, c = layout.grid_shape(shape)
+    padded = -(-r // side) * side
+    table = np.full((int(np.prod(lead)), padded, c), -1)
+    table[:, :r] = np.arange(table.shape[0] * r * c).reshape(table.shape[0], r, c)
+    flat = program.take(program.flat(value), table.reshape(-1))
+    made = program.transpose_blocks(program.reshape(flat, (*lead, padded, c)))
+    skipped, row = (0, None) if layout.column is None else divmod(layout.column, rows)
+    result = VectorLayout(layout.bits, layout.lane_dim, layout.sublane_dim, row, layout.row)
+    *_, r2, c2 = result.grid_shape(shape)
+    whole = np.arange(program.size(made)).reshape(table.shape[0], *program.values[made].grid[-2:])
+    kept = whole[:, skipped : skipped + r2, :c2].reshape(-1)
+    made = program.take(program.flat(made), kept)
+    return program.reshape(made, result.grid_shape(shape)), result
+
+
+def by_widening(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Unpacks all sources to 32 bits, plans the movement there, and packs the result.
+
+    None if there is no such plan, or if not all layouts are native.
+    """
+    layout, shape = move.destination
+    if not layout.is_native or not all(source.is_native for source, _ in move.sources):
+        return None
+    program = Program(_sources(move), move.bits, costs)
+    wide: list[Laid] = []
+    values: list[int] = []
+    for number, (source, extents) in enumerate(move.sources):
+        value, wider = _unpack(program, number, source, extents)
+        values.append(value)
+        wide.append((wider, extents))
+    target, skipped = _wide_layout(layout)
+    try:
+        inner = plan(replace(move, sources=tuple(wide), destination=(target, shape)), costs)
+    except Unsupported:
+        return None
+    # What the inner plan calls an element is a word of this one.
+    words = tuple(replace(v, kind="word") for v in inner.values)
+    made = append(program, replace(inner, values=words), values)
+    result = _pack(program, made, layout, target, skipped, shape)
+    return program.plan(result, f"unpack, {inner.how}, pack")
+
+
+def _wide_layout(layout: VectorLayout) -> tuple[VectorLayout, int]:
+    """The 32-bit layout of the unpacked registers, and how many row blocks it leaves out."""
+    skipped, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
+    return VectorLayout(32, layout.sublane_dim, layout.lane_dim, row, layout.column), skipped
+
+
+def _unpack(
+    program: Program, value: int, layout: VectorLayout, shape: tuple[int, ...]
+) -> tuple[int, VectorLayout]:
+    wide, skipped = _wide_layout(layout)
+    p = layout.packing
+    *_, r, c = layout.grid_shape(shape)
+    flat = program.flat(value)
+    parts = program.concat([program.unpack(flat, i, "compressed") for i in range(p)])
+    # Part i of row block b is row block b * p + i.
+    numbers = np.arange(program.size(parts)).reshape(p, -1, r, c)
+    blocks = numbers.transpose(1, 2, 0, 3).reshape(-1, r * p, c)
+    grid = wide.grid_shape(shape)
+    kept = blocks[:, skipped : skipped + grid[-2]].reshape(-1)
+    return program.reshape(program.take(parts, kept), grid), wide
+
+
+def _pack(
+    program: Program,
+    value: int,
+    layout: VectorLayout,
+    wide: VectorLayout,
+    skipped: int,
+    shape: tuple[int, ...],
+) -> int:
+    p = layout.packing
+    *lead, r, c = layout.grid_shape(shape)
+    *_, blocks, _ = wide.grid_shape(shape)
+    count = int(np.prod(lead))
+    table = np.full((count, r * p, c), -1)
+    numbers = np.arange(count * blocks * c).reshape(count, blocks, c)
+    if layout.row is None:
+        table[:] = numbers
+    else:
+        table[:, skipped : skipped + blocks] = numbers
+    flat = program.flat(value)
+    parts = table.reshape(count, r, p, c)
+    operands = [program.take(flat, parts[:, :, i].reshape(-1)) for i in range(p)]
+    return program.reshape(program.pack(operands, "compressed"), layout.grid_shape(shape))

@@ -1,0 +1,107 @@
+"""Index maps: evaluates a window's `transform_i` function where the schedule needs its block.
+
+A map takes the grid indices and the scalar-prefetch memrefs and returns one i32 per dimension of
+the block (spec/tpu_dialect.md section 4.2). It is evaluated for the previous, the current and the
+next step by copying its operations, folded where operands are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from pallasite.dialects import arith, cf, memref
+from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.passes.ranges import Range, range_of_operation
+from pallasite.passes.scalar_folds import fold_numbers
+
+_Known = dict[SSAValue, Scalar]
+_ACTS = (LogOp, LogBufferOp, cf.AssertOp)
+
+
+def acts(function: FuncOp) -> bool:
+    """Whether an index map does more than compute, read and allocate: it prints or asserts."""
+    inner = (op for block in function.body.blocks for op in block.walk())
+    return any(isinstance(op, _ACTS) for op in inner)
+
+
+def evaluate(
+    build: ScalarBuilder, function: FuncOp, arguments: Sequence[Scalar], bounds: Sequence[Scalar]
+) -> tuple[Scalar, ...]:
+    """The block index that `function` gives for `arguments`; `bounds` are the grid's sizes."""
+    block = function.body.block
+    scalars: _Known = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        if op.next_op is None:
+            return tuple(scalars[operand] for operand in op.operands)
+        if isinstance(op, IterationBoundOp):
+            scalars[op.results[0]] = bounds[op.dim.value.data]
+            continue
+        folded = _fold(op, scalars)
+        if folded is not None:
+            scalars[op.results[0]] = folded
+            continue
+        clone = op.clone(_mapping(build, op, scalars))
+        if len(op.results) == 1 and not op.regions and is_side_effect_free(op):
+            scalars[op.results[0]] = build.once(clone)
+        elif isinstance(op, memref.LoadOp):
+            # Kernels may write SMEM between two steps, so a load is shared within a step only.
+            scalars[op.results[0]] = build.once(clone, everywhere=False)
+        else:
+            build.keep(clone)
+            scalars.update(zip(op.results, clone.results, strict=True))
+    return ()
+
+
+def _mapping(build: ScalarBuilder, op: Operation, scalars: _Known) -> dict[SSAValue, SSAValue]:
+    # Operands of nested operations count too: a map may contain an scf.if.
+    return {
+        operand: build.value(scalars[operand], operand.type)
+        for nested in op.walk()
+        for operand in nested.operands
+        if operand in scalars
+    }
+
+
+def _fold(op: Operation, scalars: _Known) -> Scalar | None:
+    """The value of `op` if it is known now or is one of its operands, else None."""
+    if isinstance(op, arith.ConstantOp):
+        return known(op.result)
+    if op.regions or len(op.results) != 1 or not op.operands:
+        return None
+    values = [known(scalars.get(operand)) for operand in op.operands]
+    kind = type(op)
+    if isinstance(op, arith.SelectOp) and values[0] is not None:
+        return scalars[op.operands[1 if values[0] else 2]]
+    if kind is arith.AddiOp and 0 in values:
+        return scalars[op.operands[1 - values.index(0)]]
+    if kind is arith.MuliOp and 0 in values:
+        return 0
+    if any(value is None for value in values):
+        return None
+    return fold_numbers(op, cast("list[int]", values))
+
+
+def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
+    """What each result of index map `function` may be over a grid; a bound may be unknown."""
+    block = function.body.block
+    found: dict[SSAValue, Range] = {}
+    for argument, bound in zip(block.args, bounds, strict=False):
+        found[argument] = Range(0, None if bound is None else bound - 1)
+    for op in block.ops:
+        if op.next_op is None:
+            return tuple(found.get(operand, Range()) for operand in op.operands)
+        if len(op.results) == 1:
+            operands = [found.get(operand, Range()) for operand in op.operands]
+            found[op.results[0]] = _range_of(op, operands)
+    return ()
+
+
+def _range_of(op: Operation, operands: Sequence[Range]) -> Range:
+    value = known(op.results[0])
+    return Range(value, value) if value is not None else range_of_operation(op, operands)

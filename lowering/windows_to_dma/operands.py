@@ -1,0 +1,246 @@
+"""Operands of a windowed kernel: which are pipelined, which copied once, which left as they are.
+
+What the program keeps in VMEM is worked on there: a transfer into it may outlive the kernel.
+A window is trivial if its block is the whole array and its index is always zero
+(spec/pallas_semantics.md sections 1.4 and 2.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import cast
+
+from xdsl.dialects.builtin import LocationAttr, MemRefType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument
+
+from pallasite.diagnostics import Unsupported, UsageError, VerifyError
+from pallasite.dialects.kernel import DYNAMIC, Call, Kernel, Window
+from pallasite.dialects.locations import position_of, source_location
+from pallasite.dialects.tpu import MemorySpaceAttr
+from pallasite.dialects.types import bit_width, memory_space, memref_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.lowering.windows_to_dma.maps import ranges
+from pallasite.passes.ranges import Range
+
+_ANY = MemorySpaceAttr("any")
+_ZERO = Range(0, 0)
+_BUFFERED_SPACES = ("vmem", "smem", None)
+
+
+class Role(Enum):
+    """What becomes of an operand."""
+
+    WHOLE = auto()
+    """The body goes on using the array where it is."""
+    COPIED = auto()
+    """One buffer, filled before and emptied after all steps."""
+    PIPELINED = auto()
+    """Blocks are copied while the body works."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input or output of the kernel."""
+
+    argument: BlockArgument
+    window: Window
+    role: Role
+    output: bool
+    type: MemRefType[Attribute]
+    """The type of the whole array as an argument of the new function."""
+    location: LocationAttr
+    index_map_or_none: FuncOp | None = None
+    ranges: tuple[Range, ...] = ()
+    """What each result of the index map may be."""
+    shares: int | None = None
+    """Of an output held whole: the input held whole whose array, and so whose buffer, it shares."""
+    number: int | None = None
+    """Its place among the inputs of the call, or among its outputs."""
+
+    @property
+    def block_type(self) -> MemRefType[Attribute]:
+        return cast("MemRefType[Attribute]", self.argument.type)
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return self.window.bounds or self.block_type.get_shape()
+
+    @property
+    def index_map(self) -> FuncOp:
+        if self.index_map_or_none is None:
+            raise ValueError("operand has no index map")
+        return self.index_map_or_none
+
+    @property
+    def buffers(self) -> int:
+        return self.window.buffers or (1 if self.output and self.window.revisits else 2)
+
+    @property
+    def stride(self) -> int:
+        """Elements between blocks of rank 1: in VMEM, each starts with a whole register."""
+        if memory_space(self.block_type) == "smem":
+            return self.block[0]
+        register = SUBLANES * LANES * packing(bit_width(self.block_type))
+        return -(-self.block[0] // register) * register
+
+    def buffer_type(self, buffers: int) -> MemRefType[Attribute]:
+        """A window buffer of `buffers` blocks; blocks of rank 1 lie behind each other."""
+        shape = self.block
+        if buffers > 1:
+            shape = (buffers * self.stride,) if len(shape) == 1 else (buffers, *shape)
+        type = self.block_type
+        return memref_of(type.element_type, shape, type.memory_space)
+
+    def hint(self, what: str) -> str:
+        """The name of something of this operand, which diagnostics use as well."""
+        role = "output" if self.output else "input"
+        number = "" if self.number is None else self.number
+        return f"{self.argument.name_hint or f'{role}{number}'}_{what}"
+
+
+def classify(
+    kernel: Kernel, call: Call | None, functions: Mapping[str, FuncOp]
+) -> tuple[Operand, ...]:
+    """The operands of `kernel`; raises if the call is needed and missing, or does not fit."""
+    count = len(kernel.operands)
+    inputs = count
+    dynamic = sum(bound == DYNAMIC for bound in kernel.grid or ())
+    if call is not None:
+        inputs = count - len(call.results)
+        expected = dynamic + len(kernel.prefetch) + inputs
+        if inputs < 0 or len(call.operands) != expected:
+            raise UsageError(
+                "call-mismatch",
+                f"kernel has {count} inputs and outputs, {len(kernel.prefetch)} scalar-prefetch "
+                f"operands and {dynamic} dynamic bounds, but the call has "
+                f"{len(call.operands)} operands and {len(call.results)} results",
+                source_location(kernel.func),
+            )
+    first = dynamic + len(kernel.prefetch)
+    held: set[int] = set()
+    if call is not None:
+        shared = {inputs + output: n - first for n, output in call.aliases}
+        held = {inputs + output for output in call.results_in_vmem}
+        held |= {shared[output] for output in held if output in shared}
+    result: list[Operand] = []
+    for n, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
+        shape = None
+        if call is not None:
+            tensor = call.operands[first + n] if n < inputs else call.results[n - inputs]
+            shape = tensor.get_shape()
+        number = first + n if n < inputs else n - inputs
+        operand = _classify(kernel, functions, argument, window, n >= inputs, shape, n in held)
+        result.append(replace(operand, number=number))
+    return tuple(_sharing(result, call, first, inputs))
+
+
+def _sharing(
+    operands: Sequence[Operand], call: Call | None, first: int, inputs: int
+) -> Iterator[Operand]:
+    """`operands`; outputs without window share the buffer of the input that they alias."""
+    aliases = {inputs + output: n - first for n, output in (call.aliases if call else ())}
+    for n, operand in enumerate(operands):
+        source = aliases.get(n)
+        if source is not None and 0 <= source < inputs and not operand.window.windowed:
+            other = operands[source]
+            if operand.role is other.role is Role.COPIED and not other.window.windowed:
+                operand = replace(operand, shares=source)
+        yield operand
+
+
+def _classify(
+    kernel: Kernel,
+    functions: Mapping[str, FuncOp],
+    argument: BlockArgument,
+    window: Window,
+    output: bool,
+    shape: tuple[int, ...] | None,
+    held: bool,
+) -> Operand:
+    location = _location(kernel.func, argument)
+    if not isinstance(argument.type, MemRefType):
+        raise VerifyError(
+            "kernel-signature",
+            f"expected inputs and outputs to be memrefs, got {argument.type}",
+            position_of(location),
+        )
+    type = cast("MemRefType[Attribute]", argument.type)
+    space = memory_space(type)
+    if not window.windowed and (held or space not in ("vmem", None)):
+        return Operand(argument, window, Role.WHOLE, output, type, location)
+    if shape is None:
+        raise UsageError(
+            "missing-call",
+            "the shapes of the arrays are needed, but the module does not record its call "
+            "(tpu.call); read the StableHLO module that contains the call, or name it with --like",
+            position_of(location),
+        )
+    array = memref_of(type.element_type, shape, _ANY)
+    if not window.windowed:
+        if type.get_shape() != shape:
+            raise UsageError(
+                "call-mismatch",
+                f"operand without a window has shape {type.get_shape()} in the kernel, "
+                f"{shape} in the call",
+                position_of(location),
+            )
+        return Operand(argument, window, Role.COPIED, output, array, location)
+    whole = Operand(argument, window, Role.PIPELINED, output, array, location)
+    return _windowed(kernel, functions, whole)
+
+
+def _windowed(kernel: Kernel, functions: Mapping[str, FuncOp], operand: Operand) -> Operand:
+    """`operand` with its index map, as trivial as its window is."""
+    window, shape = operand.window, operand.type.get_shape()
+    position = position_of(operand.location)
+    index_map = functions.get(window.transform or "")
+    if index_map is None:
+        raise VerifyError("index-map", f"index map @{window.transform} does not exist", position)
+    bounds = [None if bound == DYNAMIC else bound for bound in kernel.grid or ()]
+    found = ranges(index_map, bounds)
+    if not len(operand.block) == len(found) == len(shape):
+        raise VerifyError(
+            "index-map",
+            f"expected one block size and one index per dimension of the array, got block "
+            f"{operand.block} and {len(found)} indices for array {shape}",
+            position,
+        )
+    rule = window.broken_rule(operand.block_type)
+    if rule is not None:
+        raise VerifyError("window-bounds", rule, position)
+    if operand.output and window.revisits and window.buffers == 2:
+        raise VerifyError(
+            "revisit-mode", "an output whose blocks are revisited has one buffer, got 2", position
+        )
+    padded = any(window.low or ()) or any(window.high or ())
+    # Trivial is what does not even mention an axis of several steps, whatever its values.
+    fixed = ranges(index_map, [bound if bound == 1 else None for bound in bounds])
+    trivial = operand.block == shape and not padded and all(r == _ZERO for r in fixed)
+    space = memory_space(operand.block_type)
+    if trivial and space not in ("vmem", None):
+        element = operand.block_type.element_type
+        type = memref_of(element, shape, operand.block_type.memory_space)
+        return replace(operand, role=Role.WHOLE, type=type, index_map_or_none=index_map)
+    if space not in _BUFFERED_SPACES:
+        raise Unsupported(
+            "window-space",
+            f"blocks of a window must be in vmem or smem, got {space}: data there is only "
+            "reached by DMA; take the whole array and copy blocks in the kernel",
+            position,
+        )
+    if trivial:
+        return replace(operand, role=Role.COPIED, index_map_or_none=index_map)
+    return replace(operand, index_map_or_none=index_map, ranges=found)
+
+
+def _location(function: FuncOp, argument: BlockArgument) -> LocationAttr:
+    """The function's location, else that of the first operation that uses `argument`."""
+    if position_of(function.location) is None:
+        # The uses of a value are listed from the last to the first.
+        for use in reversed(list(argument.uses)):
+            if position_of(use.operation.location) is not None:
+                return use.operation.location
+    return function.location

@@ -1,0 +1,327 @@
+"""The pipeline schedule: when blocks are fetched, awaited, stored and released.
+
+Events and their order are those of spec/pallas_semantics.md section 2.3, for inputs of any number
+of buffers and outputs of one or two. A loop-carried slot number per operand of several buffers says
+which of them the body sees. Of two, the other one receives the next block of an input, and still
+holds the previous block of an output. (The counters of section 2.3 stay in step: `ci = wi + 1` when
+a fetch starts, `wo = co - 1` when a store is awaited; so one number per operand replaces both.) An
+input of more buffers carries the slot of its next fetch, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block, SSAValue
+
+from pallasite.dialects import scf
+from pallasite.lowering.windows_to_dma.maps import evaluate
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma.transfers import Index, Pipelined
+
+Indices = tuple[Scalar, ...]
+"""A grid point."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The iteration space of one core; its last axis is the fastest."""
+
+    bounds: tuple[Scalar, ...]
+    origin: tuple[Scalar, ...] = ()
+    """Where in the kernel's grid the core's part of it begins; nothing for the whole grid."""
+    whole: tuple[Scalar, ...] = ()
+    """The bounds of the kernel's grid, if they are others."""
+
+    @property
+    def totals(self) -> tuple[Scalar, ...]:
+        """The bounds of the kernel's grid."""
+        return self.whole or self.bounds
+
+    def place(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """Where in the kernel's grid a point of this part lies."""
+        if not self.origin:
+            return point
+        return tuple(build.add(p, o) for p, o in zip(point, self.origin, strict=True))
+
+    @property
+    def varying(self) -> list[int]:
+        """The axes that may have more than one point."""
+        return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
+
+    def steps(self, build: ScalarBuilder) -> Scalar:
+        total: Scalar = 1
+        for bound in self.bounds:
+            total = build.mul(total, bound, "steps")
+        return total
+
+    def after(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """The next grid point; the first one after the last."""
+        return self._neighbour(build, point, forward=True)
+
+    def before(self, build: ScalarBuilder, point: Indices) -> Indices:
+        """The previous grid point; the last one before the first."""
+        return self._neighbour(build, point, forward=False)
+
+    def _neighbour(self, build: ScalarBuilder, point: Indices, *, forward: bool) -> Indices:
+        result = list(point)
+        carry: Scalar = 1
+        for axis in reversed(self.varying):
+            bound, here = self.bounds[axis], point[axis]
+            if forward:
+                moved = build.add(here, 1)
+                over, wrapped = build.equal(moved, bound), 0
+            else:
+                moved = build.sub(here, 1)
+                over, wrapped = build.equal(moved, -1), build.sub(bound, 1)
+            result[axis] = build.select(carry, build.select(over, wrapped, moved), here)
+            carry = build.both(carry, over)
+        return tuple(result)
+
+    def advances(self, index: Index, point: Indices) -> bool:
+        """Whether a block index that is `index` at `point` surely changes with every step."""
+        varying = self.varying
+        fastest = varying[-1:] if varying and known(self.bounds[varying[-1]]) is not None else []
+        return any(
+            all(any(result is point[axis] for result in index) for axis in axes)
+            for axes in (fastest, varying)
+            if axes
+        )
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One operand at one step."""
+
+    operand: Pipelined
+    slot: Scalar
+    other: Scalar
+    """The slot after this one; of two, the other one."""
+    previous: Index
+    current: Index
+    following: Index
+    came: Scalar
+    """The block differs from the previous step's (junk at the first step)."""
+    leaves: Scalar
+    """The next step's block differs from this one (junk at the last step)."""
+
+
+class Pipeline:
+    """Writes prologue, loop and epilogue of a pipelined kernel."""
+
+    def __init__(
+        self,
+        build: ScalarBuilder,
+        grid: Grid,
+        operands: Sequence[Pipelined],
+        prefetch: Sequence[SSAValue],
+        body: Callable[[Indices], None],
+    ):
+        """`body` writes the kernel's body for a grid point, after its operands were replaced."""
+        self.build = build
+        self.grid = grid
+        self.operands = operands
+        self.prefetch = prefetch
+        self.body = body
+
+    def write(self, steps: Scalar) -> None:
+        """Writes the pipeline for `steps` steps, at least one."""
+        build, grid = self.build, self.grid
+        fetch_slots = self._prologue(steps)
+        if known(steps) == 1:
+            origin = (0,) * len(grid.bounds)
+            slots: list[Scalar] = [0] * len(self.operands)
+            last_slots, _ = self._step(0, steps, origin, slots, fetch_slots)
+        else:
+            last_slots = self._loop(steps, fetch_slots)
+        final = tuple(build.sub(bound, 1) for bound in grid.bounds)
+        for operand, slot in zip(self.operands, last_slots, strict=True):
+            if operand.stored and operand.buffers == 2:
+                with build.at(operand.location):
+                    operand.wait_store(build, self._index(operand, final), build.sub(1, slot))
+
+    def _index(self, operand: Pipelined, point: Indices) -> Index:
+        arguments = (*self.grid.place(self.build, point), *self.prefetch)
+        return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
+
+    def _prologue(self, steps: Scalar) -> dict[int, Scalar]:
+        """Starts the fetches for the first steps; where inputs of over two buffers go on."""
+        build, slots = self.build, dict[int, Scalar]()
+        point: Indices = (0,) * len(self.grid.bounds)
+        before = point
+        for ahead in range(max((o.buffers for o in self.operands), default=1) - 1):
+            for n, operand in enumerate(self.operands):
+                if not operand.fetched or operand.buffers < ahead + 2:
+                    continue
+                with build.at(operand.location):
+                    slot = slots.get(n, 0)
+                    fetches: Scalar = 1
+                    if ahead:
+                        fetches = build.both(
+                            build.less(ahead, steps), self._moves(operand, before, point)
+                        )
+                    slots[n] = self._fetch_into(operand, fetches, point, slot)
+            before, point = point, self.grid.after(build, point)
+        return {n: slot for n, slot in slots.items() if self.operands[n].buffers > 2}
+
+    def _fetch_into(
+        self, operand: Pipelined, fetches: Scalar, point: Indices, slot: Scalar
+    ) -> Scalar:
+        """Starts a fetch under a condition; the slot of the next fetch."""
+        build = self.build
+        index = operand.within(build, self._index(operand, point))
+        slot = build.below(slot, operand.buffers)
+        build.when(fetches, lambda: operand.fetch(build, index, slot))
+        return build.select(fetches, self._slot_after(operand, slot), slot)
+
+    def _slot_after(self, operand: Pipelined, slot: Scalar) -> Scalar:
+        build, count = self.build, operand.buffers
+        if count <= 2:
+            return build.sub(1, slot) if count == 2 else 0
+        moved = build.add(slot, 1)
+        return build.select(build.equal(moved, count), 0, moved)
+
+    def _moves(self, operand: Pipelined, before: Indices, after: Indices) -> Scalar:
+        """Whether the block at one point differs from that at the next."""
+        index = self._index(operand, after)
+        running = all(known(after[axis]) is None for axis in self.grid.varying)
+        if running and self.grid.advances(index, self.grid.place(self.build, after)):
+            return 1
+        return self._differ(self._index(operand, before), index)
+
+    def _loop(self, steps: Scalar, fetch_slots: dict[int, Scalar]) -> list[Scalar]:
+        """Writes the loop; returns the slots after the last step."""
+        build, grid = self.build, self.grid
+        # With a single varying axis, its index is the step.
+        carried = grid.varying if len(grid.varying) > 1 else []
+        slotted = [n for n, operand in enumerate(self.operands) if operand.buffers > 1]
+        count = len(carried) + len(slotted)
+        block = Block(arg_types=[i32] * (1 + count + len(fetch_slots)))
+        step, *values = block.args
+        step.name_hint = "step"
+        for axis, value in zip(carried, values, strict=False):
+            value.name_hint = f"index{axis}"
+        point: list[Scalar] = [0] * len(grid.bounds)
+        for axis, value in zip(
+            carried or grid.varying, values if carried else [step], strict=False
+        ):
+            point[axis] = value
+        slots: list[Scalar] = [0] * len(self.operands)
+        for n, value in zip(slotted, values[len(carried) : count], strict=True):
+            slots[n] = value
+            value.name_hint = "slot"
+        ahead: dict[int, Scalar] = {}
+        for n, value in zip(fetch_slots, values[count:], strict=True):
+            ahead[n] = value
+            value.name_hint = "fetch_slot"
+        with build.within(block):
+            slots, ahead = self._step(step, steps, tuple(point), slots, ahead)
+            following = grid.after(build, tuple(point)) if carried else ()
+            yielded = [following[axis] for axis in carried] + [slots[n] for n in slotted]
+            yielded += [ahead[n] for n in fetch_slots]
+            build.emit(scf.YieldOp(*(build.value(v) for v in yielded)))
+        initial = [build.value(0)] * count + [build.value(v) for v in fetch_slots.values()]
+        loop = scf.ForOp(build.value(0), build.value(steps), build.value(1), initial, block)
+        build.emit(loop)
+        for n, result in zip(slotted, loop.results[len(carried) : count], strict=True):
+            slots[n] = result
+        return slots
+
+    def _turn(self, operand: Pipelined, point: Indices, slot: Scalar) -> _Turn:
+        build, grid = self.build, self.grid
+        with build.at(operand.location):
+            previous, current, following = (
+                self._index(operand, p)
+                for p in (grid.before(build, point), point, grid.after(build, point))
+            )
+            if grid.advances(current, grid.place(build, point)):
+                came = leaves = 1
+            else:
+                came = self._differ(previous, current)
+                leaves = self._differ(current, following)
+            current, following = (operand.within(build, i) for i in (current, following))
+            slot = build.below(slot, operand.buffers)
+            other = self._slot_after(operand, slot)
+        return _Turn(operand, slot, other, previous, current, following, came, leaves)
+
+    def _differ(self, a: Index, b: Index) -> Scalar:
+        return self.build.any_of(self.build.differ(x, y) for x, y in zip(a, b, strict=True))
+
+    def _step(
+        self,
+        step: Scalar,
+        steps: Scalar,
+        point: Indices,
+        slots: Sequence[Scalar],
+        fetch_slots: dict[int, Scalar],
+    ) -> tuple[list[Scalar], dict[int, Scalar]]:
+        """Writes one step; returns the slots of the next, and where fetches go on."""
+        build = self.build
+        not_first = build.differ(step, 0, "not_first")
+        not_last = build.differ(step, build.sub(steps, 1), "not_last")
+        first = build.equal(step, 0, "first")
+        last = build.equal(step, build.sub(steps, 1), "last")
+        turns = [self._turn(o, point, s) for o, s in zip(self.operands, slots, strict=True)]
+        fetched = [t for t in turns if t.operand.fetched]
+        stored = [t for t in turns if t.operand.stored]
+        ahead: dict[int, Scalar] = {}
+        for n, t in enumerate(turns):
+            if not t.operand.fetched:
+                continue
+            if t.operand.buffers == 2:
+                self._when(t, build.both(not_last, t.leaves), self._fetch_next)
+            elif t.operand.buffers == 1:
+                self._when(t, build.either(first, t.came), self._fetch_here)
+            else:
+                ahead[n] = self._fetch_ahead(t, step, steps, point, fetch_slots[n])
+        for t in fetched:
+            self._when(t, build.either(first, t.came), self._wait_here)
+        for t in turns:
+            with build.at(t.operand.location):
+                view = t.operand.body_view(build, t.slot)
+            t.operand.argument.replace_all_uses_with(view)
+        self.body(self.grid.place(build, point))
+        departs = [build.either(last, t.leaves) for t in turns]
+        for t, departing in zip(turns, departs, strict=True):
+            if t.operand.stored:
+                self._when(t, departing, self._store_here)
+        for t in stored:
+            if t.operand.buffers == 2:
+                self._when(t, build.both(not_first, t.came), self._wait_previous)
+        following = [build.select(d, t.other, t.slot) for t, d in zip(turns, departs, strict=True)]
+        return following, ahead
+
+    def _fetch_ahead(
+        self, turn: _Turn, step: Scalar, steps: Scalar, point: Indices, slot: Scalar
+    ) -> Scalar:
+        """Fetches for the last step that has a buffer; the slot of the next fetch."""
+        build, operand = self.build, turn.operand
+        distance = operand.buffers - 1
+        with build.at(operand.location):
+            before = point
+            for _ in range(distance):
+                before, point = point, self.grid.after(build, point)
+            exists = build.less(build.add(step, distance), steps)
+            fetches = build.both(exists, self._moves(operand, before, point))
+            return self._fetch_into(operand, fetches, point, slot)
+
+    def _when(self, turn: _Turn, condition: Scalar, write: Callable[[_Turn], None]) -> None:
+        with self.build.at(turn.operand.location):
+            self.build.when(condition, lambda: write(turn))
+
+    def _fetch_next(self, t: _Turn) -> None:
+        t.operand.fetch(self.build, t.following, t.other)
+
+    def _fetch_here(self, t: _Turn) -> None:
+        t.operand.fetch(self.build, t.current, t.slot)
+
+    def _wait_here(self, t: _Turn) -> None:
+        t.operand.wait_fetch(self.build, t.current, t.slot)
+
+    def _store_here(self, t: _Turn) -> None:
+        t.operand.store(self.build, t.current, t.slot)
+
+    def _wait_previous(self, t: _Turn) -> None:
+        t.operand.wait_store(self.build, t.previous, t.other)

@@ -1,0 +1,392 @@
+"""`windows-to-dma`: replaces a kernel's windows by explicit buffers, DMAs and semaphores.
+
+The kernel's grid becomes a loop; whole arrays become `any` arguments; each window becomes a buffer
+of two blocks (one if `synchronous`) that DMAs fill and empty while the body works on the other
+half. The event order is that of spec/pallas_semantics.md section 2.3. For a grid of 4 steps,
+
+    func.func @double(%i: i32, %x: memref<8x128xf32, vmem>, %o: memref<8x128xf32, vmem>) {
+      <body>
+    }
+
+becomes (types and memory spaces left out, output transfers alike)
+
+    func.func @double(%x: memref<32x128xf32, any>, %o: memref<32x128xf32, any>) {
+      "tpu.region"() ({
+        %x_window = memref.alloca() : memref<2x8x128xf32, vmem>
+        %x_sems = tpu.sem_alloc : memref<2x!tpu.dma_semaphore, semaphore_mem>
+        enqueue %x[0, 0] -> %x_window[0]
+        scf.for %step = 0 to 4 iter_args(%slot = 0, ...) {
+          scf.if (%step != 3) { enqueue %x[8 * (%step + 1), 0] -> %x_window[1 - %slot] }
+          wait %x_sems[%slot]
+          <body on %x_window[%slot], %o_window[%slot]>
+          enqueue %o_window[%slot] -> %o[8 * %step, 0]
+          scf.if (%step != 0) { wait %o_sems[1 - %slot] }
+          scf.yield (1 - %slot), ...
+        }
+        wait %o_sems[...]
+      })
+    }
+
+Needs form `mosaic` with the call recorded in `tpu.call`; leaves form `dma`. A dynamic grid bound
+becomes a leading `memref<i32, smem>` argument and counts as scalar prefetch. Operands in `any`,
+`hbm` and `smem`, and results that the program keeps in VMEM, keep their form.
+
+Where the cores of a device share the grid (`dialects.core_split`), the function keeps a grid of one
+parallel axis, the cores, and loops over the sub-grid of the core that its first argument names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import Unsupported, VerifyError
+from pallasite.dialects import func, memref
+from pallasite.dialects.core_split import CoreSplit, core_split
+from pallasite.dialects.kernel import (
+    DYNAMIC,
+    UNSPECIFIED,
+    WRITTEN_ONCE,
+    Kernel,
+    call_of,
+    checked_kernel,
+    form_of,
+    functions_of,
+    kernel_function,
+    set_call,
+    set_form,
+)
+from pallasite.dialects.locations import argument_location, first_location, source_location
+from pallasite.dialects.tpu import (
+    DimensionSemantics,
+    DimensionSemanticsAttr,
+    DMASemaphoreType,
+    IterationBoundOp,
+    MemorySpaceAttr,
+    RegionOp,
+    SemAllocOp,
+    SemaphoreType,
+    YieldOp,
+)
+from pallasite.dialects.types import memref_of
+from pallasite.lowering.creation import made, operand_segments
+from pallasite.lowering.windows_to_dma.maps import acts, evaluate
+from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma.transfers import Pipelined, copy, squeeze_to
+from pallasite.passes.check_kernel.memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
+from pallasite.passes.check_kernel.refs import check_scratch
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
+
+_SMEM = MemorySpaceAttr("smem")
+_SEMAPHORES = MemorySpaceAttr("semaphore_mem")
+
+
+@dataclass(frozen=True)
+class WindowsToDmaPass(ModulePass):
+    """Replaces the windows of a kernel by buffers, DMAs and semaphores."""
+
+    name = "windows-to-dma"
+
+    target: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = get_target(self.target)
+        if form_of(op) != "mosaic":
+            return
+        function = kernel_function(op)
+        if function is None:
+            raise Unsupported(
+                "no-tensorcore-kernel",
+                "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
+                source_location(op),
+            )
+        call, vmem = call_of(op), vmem_with_copies(op, target)
+        _Lowering(op, function, target).run()
+        set_form(op, "dma")
+        if call is not None and vmem is not None:
+            limit = {SCOPED_MEMORY: [{"memory_space": VMEM_NUMBER, "offset": 0, "size": vmem}]}
+            set_call(op, replace(call, settings=call.settings | limit))
+
+
+class _Copied(NamedTuple):
+    """An array that is copied as a whole, into its buffer or out of it."""
+
+    operand: Operand
+    array: SSAValue
+    buffer: SSAValue
+
+
+class _Lowering:
+    """One kernel on its way from windows to DMAs."""
+
+    def __init__(self, module: ModuleOp, function: func.FuncOp, target: Target):
+        self.module = module
+        self.function = function
+        self.generation = target.generation
+        self.kernel: Kernel = checked_kernel(function)
+        maps = functions_of(module)
+        self.operands = classify(self.kernel, call_of(module), maps)
+        outputs = [n for n, operand in enumerate(self.operands) if operand.output]
+        self.split = core_split(self.kernel, maps, outputs, target.cores)
+        self.location: LocationAttr = first_location(function)
+
+    def run(self) -> None:
+        kernel, old = self.kernel, self.function.body.block
+        dynamic = [axis for axis, bound in enumerate(kernel.grid or ()) if bound == DYNAMIC]
+        types: list[Attribute] = [i32] if self.split is not None else []
+        types += [memref_of(i32, shape, _SMEM) for shape in self._bound_shapes(len(dynamic))]
+        types += [a.type for a in kernel.prefetch] + [o.type for o in self.operands]
+        entry = Block(arg_types=types)
+        arguments = iter(entry.args)
+        core = next(arguments) if self.split is not None else None
+        bounds = [next(arguments) for _ in dynamic]
+        prefetch = [next(arguments) for _ in kernel.prefetch]
+        arrays = list(arguments)
+        for axis, bound in zip(dynamic, bounds, strict=True):
+            bound.name_hint = f"bound{axis}"
+        for argument, new in zip(kernel.prefetch, prefetch, strict=True):
+            new.name_hint = argument.name_hint
+            argument.replace_all_uses_with(new)
+        scoped = bool(kernel.scratch) or any(o.role is not Role.WHOLE for o in self.operands)
+        block = Block() if scoped else entry
+        self.build = ScalarBuilder(block, self.location)
+        self.grid = Grid(self._bounds(dict(zip(dynamic, bounds, strict=True))))
+        if self.split is not None and core is not None:
+            core.name_hint = "core"
+            self.grid = self._part(self.split, core)
+        self._allocate_scratch()
+        self._write(old, prefetch, arrays)
+        if scoped:
+            self.build.emit(YieldOp(operands=[[]]))
+            region = RegionOp(operands=[], result_types=[[]], regions=[Region(block)])
+            region.location = self.location
+            entry.add_op(region)
+        remove_dead_code(entry)
+        self._replace(entry, len(dynamic))
+
+    def _bound_shapes(self, count: int) -> list[tuple[int, ...]]:
+        """The shapes in which the call passes sizes of the grid: scalars, or arrays of one."""
+        call = call_of(self.module)
+        if call is None:
+            return [()] * count
+        return [tuple(type.get_shape()) for type in call.operands[:count]]
+
+    def _bounds(self, dynamic: dict[int, SSAValue]) -> tuple[Scalar, ...]:
+        result: list[Scalar] = []
+        for axis, bound in enumerate(self.kernel.grid or ()):
+            if axis in dynamic:
+                rank = len(cast(MemRefType[Attribute], dynamic[axis].type).get_shape())
+                first = [self.build.value(0, IndexType())] * rank
+                load = memref.LoadOp.get(dynamic[axis], first)
+                result.append(self.build.emit(load, f"size{axis}").results[0])
+            else:
+                result.append(bound)
+        return tuple(result)
+
+    def _part(self, split: CoreSplit, core: SSAValue) -> Grid:
+        """The part of the grid that `core` runs: `CoreSplit.part`, written as operations."""
+        build, whole = self.build, self.grid.bounds
+        size = whole[split.axis]
+        share = build.divide(size, split.cores)
+        rest = build.sub(size, build.mul(share, split.cores))
+        start, count = build.mul(core, share), share
+        if known(rest) != 0:
+            start = build.add(start, build.smallest(core, rest))
+            count = build.select(build.less(core, rest), build.add(share, 1), share)
+        bounds, origin = list(whole), [cast("Scalar", 0)] * len(whole)
+        bounds[split.axis], origin[split.axis] = count, start
+        return Grid(tuple(bounds), tuple(origin), whole)
+
+    def _allocate_scratch(self) -> None:
+        check_scratch(self.kernel)
+        for number, argument in enumerate(self.kernel.scratch):
+            type = argument.type
+            semaphore = isinstance(type, MemRefType) and isinstance(
+                type.element_type, SemaphoreType | DMASemaphoreType
+            )
+            op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
+            name = argument.name_hint or f"scratch{number}"
+            value = self._allocated(op, name).results[0]
+            argument.replace_all_uses_with(value)
+
+    def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
+        """Writes buffers, copies and the pipeline around the body `old`."""
+        build = self.build
+        pipelined: list[Pipelined] = []
+        copied: list[_Copied] = []
+        held: dict[int, SSAValue] = {}
+        for position, (operand, array) in enumerate(zip(self.operands, arrays, strict=True)):
+            array.name_hint = operand.argument.name_hint
+            with build.at(operand.location):
+                if operand.role is Role.WHOLE:
+                    shape = operand.block_type.get_shape()
+                    operand.argument.replace_all_uses_with(squeeze_to(build, array, shape))
+                elif operand.role is Role.COPIED:
+                    held[position] = self._buffer(operand, held)
+                    copied.append(_Copied(operand, array, held[position]))
+                else:
+                    pipelined.append(self._window(operand, array))
+        semaphore = _semaphores(build, 1, "copied") if copied else None
+        steps = self.grid.steps(build)
+
+        def body(point: Indices) -> None:
+            self._act(point, prefetch)
+            self._body(old, point)
+
+        def everything() -> None:
+            self._copy([c for c in copied if not c.operand.output], semaphore)
+            for operand, _, buffer in copied:
+                view = squeeze_to(build, buffer, operand.block_type.get_shape())
+                operand.argument.replace_all_uses_with(view)
+            Pipeline(build, self.grid, pipelined, prefetch, body).write(steps)
+            self._copy([c for c in copied if c.operand.output], semaphore)
+
+        build.when(1 if known(steps) else build.less(0, steps), everything)
+
+    def _buffer(self, operand: Operand, held: Mapping[int, SSAValue]) -> SSAValue:
+        """The buffer of an operand that is copied as a whole, perhaps another one's."""
+        if operand.shares is not None:
+            return held[operand.shares]
+        alloca = _alloca(operand.buffer_type(1))
+        return self._allocated(alloca, operand.hint("window")).results[0]
+
+    def _allocated(self, op: Operation, hint: str) -> Operation:
+        """`op`, the memory of an argument of the kernel, inserted with the name `hint`."""
+        with self.build.at(argument_location(self.location)):
+            return self.build.emit(op, hint)
+
+    def _copy(self, copied: Sequence[_Copied], semaphore: SSAValue | None) -> None:
+        """Copies inputs into their buffers, outputs out of them."""
+        for operand, array, buffer in copied:
+            ends = (buffer, array) if operand.output else (array, buffer)
+            if semaphore is not None:
+                with self.build.at(operand.location):
+                    copy(self.build, *ends, semaphore)
+
+    def _act(self, point: Indices, prefetch: Sequence[SSAValue]) -> None:
+        """Evaluates the index maps that do something, of operands without a pipeline."""
+        for operand in self.operands:
+            if operand.role is Role.PIPELINED or operand.index_map_or_none is None:
+                continue
+            if acts(operand.index_map):
+                with self.build.at(operand.location):
+                    evaluate(self.build, operand.index_map, (*point, *prefetch), self.grid.totals)
+
+    def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
+        build, buffers = self.build, operand.buffers
+        buffer = self._allocated(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
+        window = Pipelined(
+            argument=operand.argument,
+            array=array,
+            block=operand.block,
+            low=operand.window.low,
+            index_map=operand.index_map,
+            ranges=operand.ranges,
+            fetched=not operand.output or operand.window.revisits,
+            stored=operand.output,
+            buffers=buffers,
+            stride=operand.stride if len(operand.block) == 1 else 0,
+            buffer=buffer.results[0],
+            semaphores=_semaphores(build, buffers, operand.hint("sems")),
+            generation=self.generation,
+            location=operand.location,
+            in_parts=True,
+        )
+        if window.fetched and window.overruns:
+            buffer.attributes[UNSPECIFIED] = UnitAttr()
+        return window
+
+    def _body(self, old: Block, point: Indices) -> None:
+        """Moves the kernel's own operations here; program ids become loop values."""
+        build = self.build
+        for argument, index in zip(self.kernel.indices, point, strict=True):
+            if argument.first_use is not None:
+                argument.replace_all_uses_with(build.value(index))
+        for op in list(old.ops):
+            for inner in op.walk():
+                if isinstance(inner, IterationBoundOp):
+                    bound = self._bound(inner)
+                    inner.result.replace_all_uses_with(build.value(bound))
+            if op.next_op is not None:
+                op.detach()
+                build.keep(op)
+
+    def _bound(self, op: IterationBoundOp) -> Scalar:
+        axis = op.dim.value.data
+        if not 0 <= axis < len(self.grid.totals):
+            raise VerifyError(
+                "iteration-bound",
+                f"grid dimension must be below {len(self.grid.totals)}, got {axis}",
+                source_location(op),
+            )
+        return self.grid.totals[axis]
+
+    def _replace(self, entry: Block, bounds: int) -> None:
+        """Puts `entry` in the place of the kernel's old body and drops the index maps."""
+        terminator = func.ReturnOp()
+        terminator.location = self.location
+        entry.add_op(terminator)
+        function, kernel = self.function, self.kernel
+        new = func.FuncOp(function.sym_name.data, (entry.arg_types, ()), Region(entry))
+        new.location = function.location
+        new.properties = {**function.properties, "function_type": new.function_type}
+        new.attributes = {
+            key: value
+            for key, value in function.attributes.items()
+            if key not in ("iteration_bounds", "window_params")
+        }
+        new.attributes["dimension_semantics"] = ArrayAttr([])
+        if self.split is not None:
+            parallel = DimensionSemanticsAttr(DimensionSemantics.PARALLEL)
+            new.attributes["dimension_semantics"] = ArrayAttr([parallel])
+            cores = DenseArrayBase.from_list(i64, [self.split.cores])
+            new.attributes["iteration_bounds"] = cores
+            whole = ArrayAttr([DictionaryAttr({})] * len(self.operands))
+            new.attributes["window_params"] = whole
+        new.attributes["scalar_prefetch"] = IntegerAttr(bounds + len(kernel.prefetch), i64)
+        new.attributes["scratch_operands"] = IntegerAttr(0, i64)
+        once = [
+            position
+            for position, operand in enumerate(self.operands)
+            if operand.role is Role.PIPELINED and operand.output and not operand.window.revisits
+        ]
+        if once:
+            new.attributes[WRITTEN_ONCE] = DenseArrayBase.from_list(i64, once)
+        block = self.module.body.block
+        block.insert_op_before(new, function)
+        maps = {w.transform for w in kernel.windows}
+        for op in list(block.ops):
+            if op is function or (isinstance(op, func.FuncOp) and op.sym_name.data in maps):
+                op.detach()
+                op.erase(safe_erase=False)
+
+
+def _alloca(type: Attribute) -> Operation:
+    return made(memref.AllocaOp, (), (type,), operand_segments(0, 0))
+
+
+def _semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
+    shape = () if count == 1 else (count,)
+    type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
+    return build.emit(made(SemAllocOp, (), (type,)), hint).results[0]

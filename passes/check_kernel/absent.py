@@ -1,0 +1,77 @@
+"""Operations that the TPU compiler has no instructions for; `--allow-beyond-reference` lifts these.
+
+Every operation of `arith` and `math` was asked of libtpu 0.0.51: of scalars for v4, v5e and v7x, of
+vectors of float32, bfloat16 and integers of 8 to 32 bits for v5e and v6e, which agree.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from pallasite.dialects import arith, math
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.targets import Target
+
+ABSENT_SCALARS = (
+    arith.CeilDivSIOp, arith.FloorDivSIOp, arith.MaxnumfOp, arith.MinnumfOp, math.AcosOp,
+    math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.CbrtOp, math.ClampFOp,
+    math.CopySignOp, math.CoshOp, math.CountTrailingZerosOp, math.CtPopOp, math.ErfcOp,
+    math.ExpM1Op, math.FPowIOp, math.FmaOp, math.IPowIOp, math.IsFiniteOp, math.IsInfOp,
+    math.IsNaNOp, math.IsNormalOp, math.Log10Op, math.PowFOp, math.SinhOp, math.TruncOp,
+)  # fmt: skip
+_ABSENT_VECTORS = (
+    arith.CeilDivSIOp, arith.CeilDivUIOp, arith.ConvertFOp, arith.FloorDivSIOp,
+    arith.FlushDenormalsOp, arith.MaxnumfOp, arith.MinnumfOp, math.ClampFOp, math.ErfcOp,
+    math.FmaOp, math.IPowIOp, math.Log10Op,
+)  # fmt: skip
+_INSTEAD: dict[type[Operation], str] = {
+    arith.CeilDivSIOp: "write -jnp.floor_divide(-x, y)",
+    arith.CeilDivUIOp: "write (x + y - 1) // y",
+    arith.FloorDivSIOp: "write jnp.floor_divide(x, y), which selects between quotients",
+    arith.MaxnumfOp: "write jnp.maximum(x, y)",
+    arith.MinnumfOp: "write jnp.minimum(x, y)",
+    math.ClampFOp: "write jnp.clip(x, low, high)",
+    math.ErfcOp: "write 1 - jax.lax.erf(x)",
+    math.FmaOp: "write x * y + z",
+    math.ExpM1Op: "write jnp.exp(x) - 1",
+    math.IPowIOp: "multiply in a loop",
+    math.IsNaNOp: "write x != x",
+    math.Log10Op: "write jnp.log(x) / jnp.log(10.0)",
+    math.PowFOp: "write jnp.exp(y * jnp.log(x)), or take the power of a vector",
+}
+
+
+def _scalar(op: Operation, target: Target) -> None:
+    """The scalar unit has no such operation, whatever it works on."""
+    if not isinstance(op.results[0].type, VectorType):
+        raise refusal(
+            op, "scalar-operation", f"{op.name} of scalars is not supported",
+            "the scalar unit does not have it, and the compiler makes none of other operations",
+            _INSTEAD.get(type(op), "take it of a vector, or outside of the kernel"), _complaint(op),
+        )  # fmt: skip
+
+
+def _vector(op: Operation, target: Target) -> None:
+    """The vector unit has no such operation, whatever it works on."""
+    if isinstance(op.results[0].type, VectorType):
+        raise refusal(
+            op, "vector-operation", f"{op.name} of vectors is not supported",
+            "the vector unit does not have it, and the compiler makes none of other operations",
+            _INSTEAD.get(type(op), "compute it outside of the kernel"), _complaint(op),
+        )  # fmt: skip
+
+
+def _complaint(op: Operation) -> str:
+    """The compiler's own message, by which programs and searches know it."""
+    return f"the TPU compiler says: failed to legalize operation '{op.name}'"
+
+
+ABSENT_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    kind: tuple(
+        rule
+        for kinds, rule in ((ABSENT_SCALARS, _scalar), (_ABSENT_VECTORS, _vector))
+        if kind in kinds
+    )
+    for kind in dict.fromkeys((*ABSENT_SCALARS, *_ABSENT_VECTORS))
+}

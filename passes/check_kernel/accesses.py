@@ -1,0 +1,278 @@
+"""What loads and stores of vectors must keep to: memory, alignment, masks, strides.
+
+Vectors move between registers and VMEM in whole tiles (spec/vreg_lowering.md sections 5.6 and 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.accesses import accessed_shape, base_of, spaced_out, stores, value_of
+from pallasite.passes.check_kernel.masks import masks_elements
+from pallasite.passes.check_kernel.slices import load_rule, part_of_tile_rule
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.reference_tiles import has_large_halves, tile_rows
+from pallasite.targets import Target
+
+_MEMREF = MemRefType[Attribute]
+
+
+def _vector_access(op: Operation, target: Target) -> None:
+    """Vectors move between registers and VMEM only."""
+    base = base_of(op)
+    space = memory_space(base.type)
+    if space not in (None, "vmem"):
+        verb = "stored to" if stores(op) else "loaded from"
+        raise refusal(
+            op, "memory-space", f"vectors cannot be {verb} {space}, only VMEM",
+            "access SMEM one scalar at a time" if space == "smem" else "copy it to VMEM with a DMA",
+        )  # fmt: skip
+
+
+def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None:
+    """Strided accesses step over the rows of an array of one column of tiles, never over lanes.
+
+    One row, again and again (stride 0), is loaded of any whole number of tiles (libtpu 0.0.51).
+    """
+    strides = [int(s) for s in op.strides.get_values()]
+    shape = cast(_MEMREF, base_of(op).type).get_shape()
+    if not strides or all(s == 1 for s in strides):
+        return
+    columns = max(shape[-1:])
+    repeats = len(shape) > 1 and strides[-2] == 0 and columns % LANES == 0
+    if len(shape) < 2 or strides[-1] != 1 or (columns > LANES and not repeats):
+        raise refusal(
+            op, "strided-access",
+            f"strides {strides} of an array whose rows have {columns} elements are not "
+            "supported",
+            f"a strided access needs rows of at most {LANES} elements and a stride of 1 along them",
+            *_instead(op, shape, strides, target),
+        )  # fmt: skip
+    if constant_of(op.indices[-1]) != 0:
+        raise refusal(
+            op, "strided-access", "a strided access that does not begin at the first element of "
+            "the rows is not supported", "whole registers are loaded and stored at a distance",
+            "begin at element 0 and slice the value, or select what is stored",
+        )  # fmt: skip
+    _packed_strides(op, shape, target)
+
+
+def _packed_strides(
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp, shape: Sequence[int], target: Target
+) -> None:
+    """Rows of packed types are only loaded at a distance, by whole words, from known places."""
+    loading = not stores(op)
+    value = cast("VectorType[Attribute]", value_of(op).type)
+    p = packing(bit_width(value))
+    known = all(constant_of(index) is not None for index in op.indices)
+    if p == 1 or (loading and known and value.get_shape()[-2] % p == 0 and shape[-2] % p == 0):
+        return
+    raise refusal(
+        op, "strided-access",
+        f"a strided {'load' if loading else 'store'} of {value} is not supported",
+        f"{p} rows share the words of a register: packed types are only loaded at a distance, at "
+        f"constant indices, {p} rows at a time",
+        *_instead(op, shape, [int(s) for s in op.strides.get_values()], target),
+    )  # fmt: skip
+
+
+def _instead(
+    op: tpu.StridedLoadOp | tpu.StridedStoreOp,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    target: Target,
+) -> list[str]:
+    if isinstance(op, tpu.StridedStoreOp):
+        dim, stride = len(strides) - 1, strides[-1]
+        if stride > 1 and all(s == 1 for s in strides[:-1]):
+            return [
+                f"spread the value and choose: ref[...] = jnp.where(k % {stride} == 0, "
+                f"jnp.repeat(value, {stride}, {dim}), ref[...]), with k = "
+                f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim})"
+            ]
+        return [
+            "store the rows one by one, ref[2:3, :] = value[1:2, :], or choose between the value "
+            "and what is there with jnp.where"
+        ]
+    if 0 in strides:
+        return [f"load what is repeated once and repeat its value: {_repeated(op, strides)}"]
+    return spaced_out("ref[...]", shape, strides, target)
+
+
+def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
+    """JAX for a load with strides of 0, of which each repeats one row."""
+    shape = op.result.type.get_shape()
+    taken: list[str] = []
+    for index, size, stride in zip(op.indices, shape, strides, strict=True):
+        start = constant_of(index)
+        size = size if stride else 1
+        tail = f", stride={stride}" if stride > 1 else ""
+        taken.append(f"pl.ds({'i' if start is None else start}, {size}{tail})")
+    return f"jnp.broadcast_to(ref[{', '.join(taken)}], {shape})"
+
+
+def _byte_masks(op: Operation, target: Target) -> None:
+    """A store of part of the rows of a one-dimensional register of bytes masks within words."""
+    type = cast("VectorType[Attribute]", value_of(op).type)
+    shape = type.get_shape()
+    if len(shape) != 1 or masks_elements(type, target):
+        return
+    whole = LANES * packing(bit_width(type))
+    (start,) = cast(Any, op).indices
+    if shape[0] % whole or remainder(start, whole) != 0:
+        raise refusal(
+            op, "byte-mask", f"{target.name} cannot store part of the words that hold {whole} "
+            f"elements of {type.element_type} of a one-dimensional array",
+            f"that masks single elements of words, which {target.name} does not have of so few "
+            "bits",
+            f"store multiples of {whole} elements at multiples of {whole}, or use a "
+            "two-dimensional array",
+        )  # fmt: skip
+
+
+def _alignment(op: Operation, target: Target) -> None:
+    """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
+    for dim, index, divisor in _dynamic_indices(op, large_halves=False):
+        if remainder(index, divisor) is None:
+            raise _unproven(op, dim, divisor)
+
+
+def _whole_alignment(op: Operation, target: Target) -> None:
+    """The compiler wants it to start a tile: a multiple and something more is no proof.
+
+    Rows of half words lie in larger tiles in some buffers.
+    """
+    base = base_of(op)
+    large_halves = bit_width(base.type) == 16 and has_large_halves(base, target)
+    for dim, index, divisor in _dynamic_indices(op, large_halves=large_halves):
+        if constant_of(index) is None and remainder(index, divisor) != 0:
+            raise _unproven(op, dim, divisor)
+
+
+def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int, SSAValue, int]]:
+    """The dimensions in which `op` must start a tile, with its index and the tile's extent."""
+    memref = cast(_MEMREF, base_of(op).type)
+    indices = cast(Any, op).indices
+    shape = memref.get_shape()
+    if not shape or len(indices) != len(shape) or -1 in shape:
+        return
+    loaded = accessed_shape(op)
+    for dim, index in enumerate(indices):
+        divisor = _divisor(memref, dim, loaded, large_halves)
+        if shape[dim] > 1 and divisor > 1:
+            yield dim, index, divisor
+
+
+_SINGLE = (
+    "single numbers of any place are read from SMEM: pl.BlockSpec(memory_space=pltpu.SMEM), or "
+    "a part that is copied there with pltpu.sync_copy"
+)
+
+
+def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
+    return refusal(
+        op, "unproven-alignment",
+        f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
+        f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block and rotate"
+        + (
+            " the value into place: ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), "
+            "ref[...])"
+            if stores(op) else " it: pltpu.roll(ref[...], -index % size, axis)"
+        ),
+        *([_SINGLE] if not stores(op) and max(accessed_shape(op)) == 1 else []),
+    )  # fmt: skip
+
+
+def _short_rows(op: Operation, target: Target) -> None:
+    """A row at a place known at run time is reached in a wide array if it fills several tiles.
+
+    Asked of libtpu 0.0.51: one row of more than 128 columns may start anywhere, one that fits a
+    single register must start a tile, as several rows must.
+    """
+    memref = cast(_MEMREF, base_of(op).type)
+    shape, index = memref.get_shape(), cast(Any, op).indices
+    accessed = accessed_shape(op)
+    if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
+        return
+    rows = tile_rows(shape[-2], 32)
+    if shape[-1] <= LANES or accessed[-1] > LANES:
+        return
+    if shape[-2] > 1 and accessed[-2] == 1 and remainder(index[-2], rows) is None:
+        raise refusal(
+            op, "unproven-alignment",
+            f"{accessed[-1]} columns of a row that is known at run time cannot be accessed in an "
+            f"array of {shape[-1]} columns",
+            f"the compiler finds single rows in arrays of one column of tiles, or more than {LANES}"
+            " columns of a row",
+            "access the whole row, ref[pl.ds(i, 1), :], and slice or extend its value",
+        )  # fmt: skip
+
+
+def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int], large_halves: bool) -> int:
+    """What a dynamic index of dimension `dim` must be a multiple of.
+
+    Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of
+    one column of tiles, is accessed.
+    """
+    shape, bits = memref.get_shape(), bit_width(memref)
+    back = len(shape) - dim
+    if back > 2:
+        return 1
+    if back == 1:
+        return LANES if len(shape) > 1 else LANES * packing(bits)
+    if bits == 32 and (shape[-1] <= LANES or loaded[dim] == 1):
+        return 1
+    tiling = tiling_of(memref)
+    if tiling is not None:
+        return tiling.tile_of(dim)
+    return tile_rows(shape[dim], bits, large_halves=large_halves)
+
+
+def _no_addition(op: tpu.VectorStoreOp, target: Target) -> None:
+    """Raises `Unsupported` for a store that adds (libtpu: "not implemented: add to vmem")."""
+    if op.add.value.data:
+        raise refusal(
+            op, "store-add", "a store that adds to what is in memory is not for TensorCores",
+            "only stores of the SparseCore add",
+            "load, add and store",
+        )  # fmt: skip
+
+
+def _rank_rule(op: tpu.VectorStoreOp, target: Target) -> None:
+    """Raises `Unsupported` for vectors of lower rank than their memref.
+
+    libtpu: "memref and vector rank mismatch"; `vector.store` has no such rule.
+    """
+    stored, memref = op.value.type, op.base.type
+    if stored.get_num_dims() != memref.get_num_dims():
+        raise refusal(
+            op, "store-rank", f"the TPU compiler cannot store {stored} to {memref}",
+            "it wants a vector with as many dimensions as the memref",
+            "give the value leading dimensions of 1",
+        )  # fmt: skip
+
+
+ACCESS_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys(
+        (tpu.StridedLoadOp, tpu.StridedStoreOp, tpu.VectorLoadOp, vector.LoadOp, vector.StoreOp),
+        (_vector_access, _alignment),
+    ),
+    tpu.VectorStoreOp: (_no_addition, _vector_access, _alignment),
+}
+_PARTS = (part_of_tile_rule, _whole_alignment)
+ACCESS_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys((tpu.StridedLoadOp, tpu.StridedStoreOp), (_strided,)),
+    **dict.fromkeys((tpu.VectorLoadOp, vector.LoadOp), (_short_rows, load_rule, *_PARTS)),
+    tpu.VectorStoreOp: (_rank_rule, _byte_masks, _short_rows, *_PARTS),
+    vector.StoreOp: (_byte_masks, _short_rows, *_PARTS),
+}
+"""What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

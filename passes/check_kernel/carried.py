@@ -1,0 +1,221 @@
+"""Flat vectors that cross the borders of loops and branches.
+
+Asked of libtpu 0.0.51 for v4, v5e and v6e, element by element: a one-dimensional vector lies as
+memory holds it, or in the first sublane of registers where it was a row of something, or along
+their sublanes where it was a column; one that was narrowed from 32-bit words keeps a word per
+element. The compiler gives what `scf.for` and `scf.if` carry one place and fails (`Invalid input
+layout`, or an abort) where another kind arrives; `scf.while` moves them, as our own lowering does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, MemRefType, VectorType
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import TARGETS, Target
+
+Vector = VectorType[Attribute]
+
+PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
+"""Where a flat vector lies."""
+
+_BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+_WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
+"""Operations on bf16 that chips without them widen at once."""
+_NARROWING = (arith.TruncFOp, arith.TruncIOp, arith.FPToSIOp)
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+
+
+def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
+    """Refuses a loop or branch where flat vectors of different places meet in one value."""
+    for result in op.results:
+        kind = result.type
+        if not isinstance(kind, VectorType):
+            continue
+        bits = bit_width(cast(Vector, kind))
+        if len(kind.get_shape()) != 1 or bits == 1:
+            continue
+        values = list(_arriving(op, result.index))
+        places = {_place(value, target) for value in values}
+        if places >= {PACKED, SPREAD}:
+            raise refusal(
+                op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is loaded on "
+                "one way and narrowed from 32-bit words on another",
+                f"{32 // bits} elements share a word in the first and none in the second, and a "
+                "carried vector has one place",
+                "carry it in two dimensions, x.reshape(1, n), or as a 32-bit type",
+            )  # fmt: skip
+        if isinstance(op, scf.ForOp):
+            places = _met(values[0], values[1], target)
+        met = [said for place, said in _SAID.items() if place in places]
+        if len(met) > 1:
+            raise refusal(
+                op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is "
+                f"{met[0]} on one way and {met[1]} on another",
+                "arrays of one dimension fill registers row by row as memory holds them, a row or "
+                "column of more dimensions only part of each, and a carried vector has one place",
+                "carry it in two dimensions, x.reshape(1, n)",
+            )  # fmt: skip
+
+
+_SAID = {
+    PACKED: "laid out as memory holds it",
+    ROW: "a row of more dimensions",
+    COLUMN: "a column of more dimensions",
+}
+
+
+def _met(first: SSAValue, last: SSAValue, target: Target) -> set[str | None]:
+    """The places of what a loop begins with and of what a turn ends with.
+
+    What is loaded at the end of a turn can be loaded to anywhere.
+    """
+    begun, ended = _place(first, target), _place(last, target)
+    if begun in (ROW, COLUMN) and isinstance(last.owner, vector.LoadOp | tpu.VectorLoadOp):
+        return {begun}
+    return {begun, ended}
+
+
+def _arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
+    """What result `index` may be: the initial value and the values that the regions yield."""
+    if isinstance(op, scf.ForOp):
+        yield op.iter_args[index]
+    for region in op.regions:
+        for block in region.blocks:
+            if isinstance(block.last_op, scf.YieldOp):
+                yield block.last_op.operands[index]
+
+
+def _place(value: SSAValue, target: Target) -> str | None:
+    """Where a flat vector lies; None for constants, which lie anywhere, and what is not known."""
+    while True:
+        if isinstance(value, BlockArgument):
+            following = _initial(value)
+        else:
+            op = cast(OpResult, value).op
+            if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+                return PACKED
+            if isinstance(op, _NARROWING):
+                return SPREAD if bit_width(op.operands[0].type) == 32 else None
+            if isinstance(op, vector.MultiReductionOp):
+                return _of_reduction(op, target)
+            if isinstance(op, vector.ShapeCastOp):
+                return _of_reshape(op, target)
+            if isinstance(op, tpu.ConcatenateOp):
+                # Whatever its pieces are.
+                return PACKED
+            if through_words(op, target):
+                return SPREAD
+            following = _followed(op, cast(OpResult, value).index, target)
+        if following is None:
+            return None
+        value = following
+
+
+def _of_reduction(op: vector.MultiReductionOp, target: Target) -> str | None:
+    """Lanes that are left are a row, sublanes a column; of one row, nothing is reduced."""
+    shape = cast(Vector, op.source.type).get_shape()
+    last = len(shape) - 1
+    reduced = {int(d) for d in op.reduction_dims.get_values()}
+    if last not in reduced and all(shape[dim] == 1 for dim in reduced):
+        return _of_row(op.source, target)
+    if last not in reduced:
+        return ROW
+    return COLUMN if last - 1 not in reduced else None
+
+
+def _of_reshape(op: vector.ShapeCastOp, target: Target) -> str | None:
+    """Rows of 128 become flat, unless they were loaded; one row or column stays what it was."""
+    source = op.operands[0]
+    shape = cast(Vector, source.type).get_shape()
+    length = cast(Vector, op.results[0].type).get_shape()[0]
+    if len(shape) < 2 or bit_width(source.type) < 16:
+        return None
+    loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
+    if shape[-1] == LANES and (loaded or length > LANES):
+        return ROW if loaded else PACKED
+    if shape[-2:] == (length, 1):
+        return None if loaded else COLUMN
+    return _of_row(source, target) if shape[-2:] == (1, length) else None
+
+
+def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
+    """Where the one row of a vector of more dimensions lies."""
+    op = value.owner
+    if not isinstance(op, Operation) or not depth:
+        return None
+    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+        held = cast("MemRefType[Attribute]", op.operands[0].type).get_shape()
+        if held[-2] == 1:
+            return PACKED
+        # Small tiles of words hold each part of a row where a flat vector may have it.
+        small = held[-2] < SUBLANES and held[-1] > LANES and bit_width(value.type) == 32
+        return None if small else ROW
+    if isinstance(op, tpu.IotaOp):
+        return ROW
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        return ROW if cast(Vector, op.operands[0].type).get_shape()[-2] > 1 else None
+    if isinstance(op, vector.MultiReductionOp):
+        return _of_reduction(op, target)
+    if isinstance(op, vector.ShapeCastOp):
+        source = op.operands[0]
+        if cast(Vector, source.type).get_shape()[-1] != cast(Vector, value.type).get_shape()[-1]:
+            return None
+        if len(cast(Vector, source.type).get_shape()) == 1:
+            return _place(source, target)
+        return _of_row(source, target, depth - 1)
+    if op.dialect_name() in ("arith", "math") and not through_words(op, target):
+        following = _first(v for v in op.operands if v.type == value.type)
+        return None if following is None else _of_row(following, target, depth - 1)
+    return None
+
+
+def _first(values: Iterable[SSAValue]) -> SSAValue | None:
+    """The first of `values` that is no constant."""
+    free = (arith.ConstantOp, vector.BroadcastOp)
+    return next((v for v in values if not isinstance(v.owner, free)), None)
+
+
+def _initial(argument: BlockArgument) -> SSAValue | None:
+    """What a loop's carried argument is at first."""
+    parent = argument.owner.parent_op()
+    if isinstance(parent, scf.ForOp) and argument.index:
+        return parent.iter_args[argument.index - 1]
+    return None
+
+
+def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
+    """The value in whose place result `index` of `op` lies: the first that is no constant."""
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return _first(_arriving(op, index))
+    if isinstance(op, (*_BITWISE, *_SUMS)) or op.name in target.bf16_ops:
+        return _first(op.operands)
+    wide = all(bit_width(v.type) == 32 for v in (*op.operands, op.results[index]))
+    if wide and op.dialect_name() in ("arith", "math") and not isinstance(op, arith.SelectOp):
+        return _first(op.operands)
+    return None
+
+
+def through_words(op: Operation, target: Target) -> bool:
+    """Whether the compiler computes `op` on elements of 16 bits by widening and narrowing them.
+
+    Functions that are spelled out later (`math.sin`) stay in place until then.
+    """
+    kind = op.results[0].type
+    values = op.operands[1:] if isinstance(op, arith.SelectOp) else op.operands
+    if not isinstance(kind, VectorType) or any(v.type != kind for v in values):
+        return False
+    element = cast(Vector, kind).element_type
+    if isinstance(op, arith.SelectOp):
+        return bit_width(element) < target.narrowest_select_bits
+    if isinstance(element, BFloat16Type):
+        return op.name in _WIDENED - target.bf16_ops
+    halves = isinstance(element, IntegerType) and bit_width(element) == 16
+    return isinstance(op, _SUMS) and halves and op.name not in target.i16_ops

@@ -1,0 +1,231 @@
+"""Carried vectors that begin as one element for all and get elements that differ a turn too late.
+
+The TPU compiler keeps a vector that is the same along a dimension of a register once for all of it.
+It finds where the values of a loop lie in two rounds: the first takes carried values for what they
+begin as; the second takes those for varying that varied at the end of the first round. What only
+varies at the end of the second has no place (`Invalid relayout: ... replicated in destination`).
+A row that is loaded from an array of one narrow row is kept for all rows of a register, too; a row
+of something else, a rotated one and the place of a maximum are not (`Sublane broadcast`).
+Asked of libtpu 0.0.51 about some 400 loops of all shapes and element types on v5e and v6e. Our own
+lowering has no such vectors, so the refusal yields to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.types import splat_value, tiling_of
+from pallasite.dialects.walking import of_kind
+from pallasite.layouts.registers import LANES
+from pallasite.passes.check_kernel.vectors import refusal
+
+Vector = VectorType[Attribute]
+Same = tuple[bool | None, bool | None]
+"""Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
+
+_ONCE, _VARYING, _UNKNOWN = (True, True), (False, False), (None, None)
+_MADE = (tpu.StridedLoadOp, tpu.MatmulOp)
+_MOVED = (
+    vector.ShapeCastOp, vector.MultiReductionOp, vector.ExtractStridedSliceOp,
+    vector.TransposeOp, tpu.TransposeOp, tpu.ConcatenateOp, tpu.RotateOp, tpu.DynamicRotateOp,
+    tpu.BitcastOp,
+)  # fmt: skip
+"""Operations whose result varies along all dimensions if the operand does."""
+
+
+def check_carried_splats(function: func.FuncOp) -> None:
+    """Raises `Unsupported` for a loop that carries a vector whose place the compiler misses."""
+    loops = of_kind(function, scf.ForOp, scf.WhileOp)
+    if any(isinstance(result.type, VectorType) for loop in loops for result in loop.results):
+        for block in function.body.blocks:
+            _Places().block(block, final=True)
+
+
+class _Places:
+    """What is known of the values of a function, in the order of its operations."""
+
+    def __init__(self) -> None:
+        self.same: dict[SSAValue, Same] = {}
+
+    def block(self, block: Block, *, final: bool) -> None:
+        """Goes through `block`; `final` in the last round of all loops around it."""
+        for op in block.ops:
+            if isinstance(op, scf.ForOp):
+                self._for(op, final=final)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op, final=final)
+            elif op.regions:
+                for inner in (b for region in op.regions for b in region.blocks):
+                    self.block(inner, final=final)
+                if isinstance(op, scf.IfOp) and op.results:
+                    ends = [region.block.last_op for region in op.regions]
+                    yields = [self._all(end.operands) for end in ends if end is not None]
+                    self._set(op.results, map(_joined, *yields))
+            else:
+                self._set(op.results, (self._of(op) for _ in op.results))
+
+    def _for(self, op: scf.ForOp, *, final: bool) -> None:
+        body = op.body.block
+        carried, begun = body.args[1:], self._all(op.iter_args)
+        end = cast(scf.YieldOp, body.last_op)
+        if _any_once(carried, begun):
+            self._set(carried, begun)
+            self.block(body, final=False)
+            begun = list(map(_joined, begun, self._all(end.operands)))
+        self._set(carried, begun)
+        self.block(body, final=final)
+        self._set(op.results, begun)
+        if final:
+            self._judge(op, carried, end.operands)
+
+    def _while(self, op: scf.WhileOp, *, final: bool) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        begun = self._all(op.arguments)
+        condition, end = before.last_op, after.last_op
+        assert isinstance(condition, scf.ConditionOp) and end is not None
+        for last in (False, True):
+            if not last and not _any_once(before.args, begun):
+                continue
+            self._set(before.args, begun)
+            self.block(before, final=final and last)
+            self._set(after.args, self._all(condition.args))
+            self.block(after, final=final and last)
+            if not last:
+                begun = list(map(_joined, begun, self._all(end.operands)))
+        self._set(op.results, self._all(condition.args))
+        if final:
+            self._judge(op, before.args, end.operands)
+
+    def _judge(self, op: Operation, carried: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
+        for argument, end in zip(carried, ends, strict=True):
+            if self._of_row(argument) is True and self._of_row(end) is False:
+                raise refusal(
+                    op, "carried-splat", f"{op.name} carries a {argument.type} that is kept for "
+                    "all rows of a register at first and in one of them from the third turn on",
+                    "the TPU compiler looks for the place of a carried vector two turns ahead: "
+                    "what is one row for all by then does not become a row of its own",
+                    "carry 8 equal rows, jnp.broadcast_to(x, (8, n)), or rows of more than "
+                    f"{LANES} elements",
+                )  # fmt: skip
+            kept, found = self._of_dims(argument), self._of_dims(end)
+            if any(a is True and b is False for a, b in zip(kept, found, strict=True)):
+                raise refusal(
+                    op, "carried-splat", f"{op.name} carries a {argument.type} whose elements are "
+                    "one number at first and differ from the third turn on",
+                    "the TPU compiler looks for the place of a carried vector two turns ahead: "
+                    "what is one element for all by then has no room for more",
+                    "begin with a vector that is loaded: fill a scratch buffer with the constant "
+                    "and read it before the loop, or carry the vectors in one array",
+                )  # fmt: skip
+
+    def _of_dims(self, value: SSAValue) -> list[bool | None]:
+        """What is known of the dimensions of `value`, of the last two, that have some length."""
+        if not isinstance(value.type, VectorType):
+            return []
+        sizes = cast(Vector, value.type).get_shape()[-2:]
+        known = self.same.get(value, _UNKNOWN)[2 - len(sizes) :]
+        return [same for size, same in zip(sizes, known, strict=True) if size > 1]
+
+    def _of_row(self, value: SSAValue) -> bool | None:
+        """Whether the one row of `value` is kept for all rows of a register."""
+        return self.same.get(value, _UNKNOWN)[0] if _is_row(value) else None
+
+    def _all(self, values: Iterable[SSAValue]) -> list[Same]:
+        return [self.same.get(value, _UNKNOWN) for value in values]
+
+    def _set(self, values: Iterable[SSAValue], places: Iterable[Same]) -> None:
+        self.same.update(zip(values, places, strict=True))
+
+    def _of(self, op: Operation) -> Same:
+        """Where the result of `op`, which has no regions, lies."""
+        vectors = [v for v in op.operands if isinstance(v.type, VectorType)]
+        if isinstance(op, arith.ConstantOp):
+            return _UNKNOWN if splat_value(op.value) is None else _ONCE
+        if isinstance(op, vector.BroadcastOp):
+            return self._of_broadcast(op) if vectors else _ONCE
+        if isinstance(op, tpu.IotaOp):
+            rank = len(op.result.type.get_shape())
+            along = [int(d) for d in op.dimensions.get_values()]
+            return rank - 2 not in along, rank - 1 not in along
+        if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+            return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+        if isinstance(op, _MADE):
+            return (None, False) if _is_row(op.results[0]) else _VARYING
+        if isinstance(op, _MOVED):
+            sources = vectors[:1] if isinstance(op, vector.MultiReductionOp) else vectors
+            varying = all(same is False for v in sources for same in self._of_dims(v))
+            rows, lanes = _VARYING if varying else _UNKNOWN
+            return (self._of_moved_row(op) if _is_row(op.results[0]) else rows), lanes
+        if op.dialect_name() in ("arith", "math") and vectors:
+            place = _ONCE
+            for known in self._all(vectors):
+                place = _joined(place, known)
+            return place
+        return _UNKNOWN
+
+    def _of_broadcast(self, op: vector.BroadcastOp) -> Same:
+        """Dimensions that it repeats are kept once, the others as before."""
+        source = op.operands[0]
+        sizes = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
+        rows, lanes = self.same.get(source, _UNKNOWN)
+        if _is_row(op.results[0]):
+            return self._of_row(source), sizes[1] == 1 or lanes
+        return sizes[0] == 1 or rows, sizes[1] == 1 or lanes
+
+    def _of_moved_row(self, op: Operation) -> bool | None:
+        """Of one row that something else was: a row of several, part of one, or reduced lanes.
+
+        Maxima are kept as the row they were found in, their places always as a row.
+        """
+        source = op.operands[0]
+        if isinstance(op, vector.ExtractStridedSliceOp):
+            whole = self.same.get(source, _UNKNOWN)[0]
+            return None if whole and _is_row(source) else whole
+        reduction = source.owner
+        if not isinstance(op, vector.ShapeCastOp) or not isinstance(reduction, Operation):
+            return None
+        if isinstance(reduction, tpu.ReduceIndexOp):
+            dims, row = [reduction.axis.value.data], reduction.input
+        elif isinstance(reduction, vector.MultiReductionOp):
+            dims, row = list(reduction.reduction_dims.get_values()), reduction.source
+        else:
+            return None
+        if not _is_row(row) or dims != [len(cast(Vector, row.type).get_shape()) - 1]:
+            return None
+        return False if isinstance(reduction, tpu.ReduceIndexOp) else self._of_row(row)
+
+
+def _is_row(value: SSAValue) -> bool:
+    """Whether `value` is a vector with one row."""
+    kind = value.type
+    return isinstance(kind, VectorType) and cast(Vector, kind).get_shape()[-2:-1] == (1,)
+
+
+def keeps_one_row(held: MemRefType[Attribute]) -> bool:
+    """Whether the row of an array of one row is loaded to all rows of a register."""
+    shape = held.get_shape()
+    return shape[-2:-1] == (1,) and shape[-1] <= LANES and tiling_of(held) is None
+
+
+def _joined(one: Same, other: Same) -> Same:
+    """What is common to two places."""
+    return _both(one[0], other[0]), _both(one[1], other[1])
+
+
+def _both(one: bool | None, other: bool | None) -> bool | None:
+    if one is False or other is False:
+        return False
+    return None if one is None or other is None else True
+
+
+def _any_once(carried: Iterable[SSAValue], places: Iterable[Same]) -> bool:
+    """Whether a first round can tell more than how the carried vectors begin."""
+    return any(
+        isinstance(value.type, VectorType) and True in same
+        for value, same in zip(carried, places, strict=True)
+    )

@@ -1,0 +1,116 @@
+"""Conversions that the TPU compiler does not have; `--allow-beyond-reference` lifts these.
+
+Asked of libtpu 0.0.51 for v4 to v7x, one kernel of one conversion each.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.rounding import rounding_mode
+from pallasite.dialects.types import bit_width
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.targets import Target
+
+_NEAREST, _TOWARDS_ZERO = tpu.RoundingMode.TO_NEAREST_EVEN, tpu.RoundingMode.TOWARDS_ZERO
+
+
+def _conversion(op: Operation, target: Target) -> None:
+    """Elements of some types are only moved: chips do not unpack and pack them."""
+    kinds = (op.operands[0].type, op.results[0].type)
+    if not all(isinstance(kind, VectorType) for kind in kinds):
+        return
+    source, result = (str(cast("VectorType[Attribute]", kind).element_type) for kind in kinds)
+    narrow = next((name for name in (source, result) if name in target.unconverted), None)
+    if narrow is not None:
+        raise refusal(
+            op, "narrow-cast", f"{target.name} does not convert {source} to {result}",
+            f"its registers hold {narrow}, but no unit of it unpacks or packs such elements",
+            "convert outside of the kernel, or store them as a wider type",
+        )  # fmt: skip
+
+
+def _scale(op: Operation, target: Target) -> None:
+    """Powers of two without a sign are read from memory, never computed."""
+    kind = op.results[0].type
+    if isinstance(kind, VectorType) and str(cast("VectorType[Attribute]", kind).element_type) == (
+        "f8E8M0FNU"
+    ):
+        raise refusal(
+            op, "narrow-cast", "no TPU converts to f8E8M0FNU",
+            "the type holds scales, which are converted to wider floats only",
+            "keep scales as float32 or bfloat16, or shift the bits of a float32 yourself",
+        )  # fmt: skip
+
+
+def _unpacked_floats(op: tpu.UnpackElementwiseOp, target: Target) -> None:
+    """Floats in words are unpacked by an instruction, integers by shifts."""
+    packed = op.source_type
+    if isinstance(packed, AnyFloat) and packed.bitwidth < target.interleaved_pack_bits:
+        raise refusal(
+            op, "narrow-cast", f"{target.name} does not unpack {packed} from words",
+            "its unit does not unpack elements that lie interleaved in words",
+            "bits that are moved up are a float32: pltpu.bitcast(x << 16, jnp.float32), or "
+            "x & 0xFFFF0000 for the upper half",
+        )  # fmt: skip
+
+
+def _rounding_of_float(op: arith.TruncFOp | tpu.TruncfOp, target: Target) -> None:
+    """Packing rounds to the nearest even number; only for bfloat16 are bits cut off before."""
+    mode, kind = rounding_mode(op), op.result.type
+    cut = isinstance(kind, VectorType) and isinstance(kind.element_type, BFloat16Type)
+    if mode is _NEAREST or (cut and mode is _TOWARDS_ZERO):
+        return
+    name = rounding_of(op) if isinstance(op, arith.TruncFOp) else op.rounding_mode.data.value
+    raise refusal(
+        op, "rounding-mode", f"{op.name} to {kind} with rounding {name} is not supported",
+        "registers are packed with rounding to the nearest even number",
+        "round to the nearest, or cut the bits off yourself: of a float32 x, "
+        "pltpu.bitcast(pltpu.bitcast(x, jnp.int32) & -65536, jnp.float32) is a bfloat16 towards "
+        "zero",
+    )  # fmt: skip
+
+
+def _rounding_of_integer(op: tpu.SitofpOp | tpu.UitofpOp, target: Target) -> None:
+    """Floats that are made of integers are the nearest ones."""
+    if rounding_mode(op) is not _NEAREST:
+        raise refusal(
+            op, "rounding-mode", f"{op.name} rounds to the nearest even number only",
+            "its instruction has no other mode",
+            "use rounding_mode = #tpu.rounding_mode<to_nearest_even>",
+        )  # fmt: skip
+
+
+def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
+    """Unsigned words are made by cutting the fraction off; narrower numbers are made as signed."""
+    kind = op.result.type
+    if bit_width(kind) == 32 and rounding_mode(op) is not _TOWARDS_ZERO:
+        raise refusal(
+            op, "rounding-mode", f"{op.name} to {kind} rounds towards zero only",
+            "its instruction has no other mode", "write jnp.round(x).astype(jnp.uint32)",
+        )  # fmt: skip
+
+
+ROUNDING_RULES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
+    (arith.TruncFOp, tpu.TruncfOp), (_rounding_of_float,)
+)
+"""Rules of conversions that the lowering needs as well."""
+CAST_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys(
+        (
+            arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
+            arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.FptosiOp,
+        ),
+        (_conversion,),
+    ),
+    **dict.fromkeys((tpu.SitofpOp, tpu.UitofpOp), (_conversion, _rounding_of_integer)),
+    tpu.FptouiOp: (_conversion, _unsigned_fraction),
+    **dict.fromkeys((arith.TruncFOp, tpu.TruncfOp), (_conversion, _scale)),
+    tpu.UnpackElementwiseOp: (_unpacked_floats,),
+}  # fmt: skip
+"""Rules of the reference for conversions between element types."""

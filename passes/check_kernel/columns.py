@@ -1,0 +1,155 @@
+"""Vectors that lie along sublanes and would have to move into lanes, on chips that cannot.
+
+A sum over the last dimension leaves its result spread over sublanes, or over registers: the last
+dimension of the result lies where rows or matrices of the source lay. Storing that as the last
+dimension, combining it with a vector whose last dimension lies along lanes, or reducing, joining or
+transposing it moves sublanes into lanes, for which the TPU compiler uses the gather along sublanes
+that v4 lacks (asked of libtpu 0.0.51). Our own lowering transposes instead, so the refusal yields
+to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.walking import operations
+from pallasite.passes.check_kernel.reshapes import joins_lanes
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import Target
+
+Vector = VectorType[Attribute]
+_IN_LANES = (
+    tpu.VectorStoreOp, vector.StoreOp, tpu.StridedStoreOp, vector.BroadcastOp,
+    vector.MultiReductionOp, tpu.ReduceIndexOp, tpu.MatmulOp, tpu.ConcatenateOp,
+    tpu.TransposeOp, vector.TransposeOp, tpu.RotateOp, tpu.DynamicRotateOp,
+)  # fmt: skip
+"""Operations that take the last dimension of an operand from lanes."""
+
+
+def check_columns(function: func.FuncOp, target: Target) -> None:
+    """Raises `Unsupported` where `function` moves a column into lanes and `target` cannot."""
+    if not target.sublane_gather:
+        _Columns(target).walk(function)
+
+
+class _Columns:
+    """The values of a function that lie along sublanes, and those that lie anywhere."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.columns: set[SSAValue] = set()
+        self.anywhere: set[SSAValue] = set()
+
+    def walk(self, function: func.FuncOp) -> None:
+        for op in operations(function):
+            if isinstance(op, scf.ForOp):
+                self._enter(op)
+            elif isinstance(op, scf.YieldOp):
+                self._leave(op)
+            elif isinstance(op, _IN_LANES):
+                if any(v in self.columns for v in op.operands):
+                    raise _refused(op, self.target)
+            if makes_column(op) or self._stays(op):
+                self.columns.add(op.results[0])
+            elif _elementwise(op):
+                self._combine(op)
+
+    def _stays(self, op: Operation) -> bool:
+        """Whether `op` takes parts of a column, or gives it a shape that still has a last
+        dimension."""
+        if isinstance(op, vector.ExtractStridedSliceOp):
+            return op.operands[0] in self.columns
+        if not isinstance(op, vector.ShapeCastOp):
+            return False
+        ends = cast(Vector, op.results[0].type).get_shape()[-1:]
+        return _restored(op) in self.columns or (op.operands[0] in self.columns and ends != (1,))
+
+    def _combine(self, op: Operation) -> None:
+        """An elementwise operation on columns gives a column; splats fit any layout."""
+        values = [v for v in op.operands if isinstance(v.type, VectorType) and not self._free(v)]
+        if not values:
+            self.anywhere.update(op.results)
+        elif any(v in self.columns for v in values):
+            if not all(v in self.columns for v in values):
+                raise _refused(op, self.target)
+            self.columns.update(op.results)
+
+    def _free(self, value: SSAValue) -> bool:
+        return value in self.anywhere or _splat(value)
+
+    def _enter(self, loop: scf.ForOp) -> None:
+        """What a loop carries begins where its initial value lies."""
+        for argument, value in zip(loop.body.block.args[1:], loop.iter_args, strict=True):
+            if value in self.columns:
+                self.columns.add(argument)
+            elif self._free(value):
+                self.anywhere.add(argument)
+
+    def _leave(self, end: scf.YieldOp) -> None:
+        results = parent.results if (parent := end.parent_op()) else ()
+        for value, result in zip(end.operands, results, strict=False):
+            if value in self.columns:
+                self.columns.add(result)
+
+
+def makes_column(op: Operation) -> bool:
+    """Whether the last dimension of the result of `op` lies along sublanes."""
+    if isinstance(op, vector.MultiReductionOp):
+        source, result = op.source.type, op.results[0].type
+        if not isinstance(result, VectorType):
+            return False
+        rank = len(cast(Vector, source).get_shape())
+        dims = [int(d) for d in op.reduction_dims.get_values()]
+        spread = cast(Vector, result).get_shape()[-1] > 1
+        return rank - 1 in dims and spread
+    if isinstance(op, tpu.ReduceIndexOp):
+        shape = cast(Vector, op.operands[0].type).get_shape()
+        return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
+    if isinstance(op, tpu.MatmulOp):
+        # A matrix by a vector of f32 is a product and a sum over lanes.
+        return len(cast(Vector, op.operands[1].type).get_shape()) == 1
+    if isinstance(op, vector.ShapeCastOp):
+        source = list(cast(Vector, op.operands[0].type).get_shape())
+        result = list(cast(Vector, op.results[0].type).get_shape())
+        column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
+        return column and not joins_lanes(source, result) and _restored(op) is None
+    return False
+
+
+def _restored(op: vector.ShapeCastOp) -> SSAValue | None:
+    """The value of which `op` undoes another change of shape."""
+    before = op.operands[0].owner
+    if isinstance(before, vector.ShapeCastOp) and before.operands[0].type == op.results[0].type:
+        return before.operands[0]
+    return None
+
+
+def _elementwise(op: Operation) -> bool:
+    return op.dialect_name() in ("arith", "math") and bool(op.results)
+
+
+def _splat(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp):
+        return True
+    return isinstance(owner, vector.BroadcastOp) and not isinstance(
+        owner.operands[0].type, VectorType
+    )
+
+
+def _refused(op: Operation, target: Target) -> Unsupported:
+    return refusal(
+        op,
+        "sublane-gather",
+        f"{target.name} cannot move a vector from sublanes into lanes",
+        "a reduction over the last dimension, or a reshape that takes it apart, leaves its result "
+        "along sublanes, and moving it into "
+        f"lanes takes a gather along sublanes, which {target.name} does not have",
+        "after a reduction, keep the reduced dimension (keepdims=True) and store the result as a "
+        "column, or as a row if it is transposed: jnp.sum(x, 1, keepdims=True).T",
+    )

@@ -1,0 +1,88 @@
+"""What a kernel asks of the core it runs on: its grid, logs, traces and barriers.
+
+Asked of libtpu 0.0.51 for v5e and v6e.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, VectorType, i1
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import tpu
+from pallasite.dialects.func import FuncOp
+from pallasite.dialects.kernel import describe_kernel
+from pallasite.dialects.tpu.cores import enclosing_function
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.targets import Target
+
+
+def _subcores(op: Operation, target: Target) -> None:
+    """Operations of SparseCores."""
+    raise refusal(
+        op, "subcore", f"{op.name} is not supported on a TensorCore",
+        "it is for the subcores of a SparseCore", "use semaphores: pl.semaphore_signal and _wait",
+    )  # fmt: skip
+
+
+def _logged_vector(op: tpu.LogOp, target: Target) -> None:
+    """Logs take scalars."""
+    if any(isinstance(type, VectorType) for type in op.inputs.types):
+        raise refusal(
+            op, "logged-type", "a vector cannot be logged", "a log takes scalars",
+            "store it to a ref and print that, or print some of its elements",
+        )  # fmt: skip
+
+
+def _logged(op: tpu.LogOp, target: Target) -> None:
+    """Scalars of up to 32 bits, of floats float32 only; booleans are not formatted."""
+    for type in op.inputs.types:
+        if not _is_logged(type) or (type == i1 and op.formatted.value.data):
+            raise refusal(
+                op, "logged-type", f"a scalar of {type} cannot be logged"
+                + (" by a format" if type == i1 else ""),
+                "the scalar unit logs 32-bit words",
+                "cast it to float32" if isinstance(type, AnyFloat) else "cast it to int32",
+            )  # fmt: skip
+
+
+def _is_logged(type: Attribute) -> bool:
+    if isinstance(type, IntegerType):
+        return type.width.data <= 32
+    return not isinstance(type, AnyFloat) or isinstance(type, Float32Type)
+
+
+def _traced(op: tpu.TraceOp, target: Target) -> None:
+    """A trace gives nothing."""
+    if op.outputs:
+        raise refusal(
+            op, "trace-results", "a trace with results is not supported",
+            "the TPU compiler takes no values out of it",
+            "compute them before it, or use tpu.trace_start and tpu.trace_stop",
+            "the TPU compiler says: results unsupported",
+        )  # fmt: skip
+
+
+def _bound(op: tpu.IterationBoundOp, target: Target) -> None:
+    """The grid has the dimension."""
+    function = enclosing_function(op)
+    if not isinstance(function, FuncOp) or "dimension_semantics" not in function.attributes:
+        return
+    grid, dim = describe_kernel(function).grid or (), op.dim.value.data
+    if not 0 <= dim < len(grid):
+        raise refusal(
+            op, "iteration-bound", f"grid dimension {dim} of a kernel with {len(grid)} grid "
+            "dimensions", f"pl.num_programs takes 0 to {len(grid) - 1}" if grid
+            else "the kernel has no grid",
+        )  # fmt: skip
+
+
+CONTROL_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    tpu.BarrierOp: (_subcores,),
+    tpu.LogOp: (_logged_vector,),
+    tpu.IterationBoundOp: (_bound,),
+}
+CONTROL_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    tpu.LogOp: (_logged,),
+    tpu.TraceOp: (_traced,),
+}
+"""What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

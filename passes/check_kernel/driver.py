@@ -1,0 +1,221 @@
+"""Refuses kernels that no step can make legal for the target, before any step touches them.
+
+Each rule is a fact about the hardware or the TPU compiler that does not depend on how we lower:
+element types without registers, memory that vectors cannot reach, accesses whose alignment must be
+provable, memories that are too small (spec/vreg_lowering.md sections 4.2, 5.6 and 8). The numbers
+come from the target's record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ComplexType, MemRefType, ModuleOp, VectorType, i32, i64
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+
+from pallasite.diagnostics import WITHOUT_X64, Note, VerifyError
+from pallasite.dialects import scf, tpu, vector
+from pallasite.dialects.func import FuncOp, ReturnOp
+from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width, element_type
+from pallasite.dialects.walking import operations
+from pallasite.passes.check_kernel.absent import ABSENT_RULES
+from pallasite.passes.check_kernel.accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
+from pallasite.passes.check_kernel.carried import carried_flat
+from pallasite.passes.check_kernel.carried_splats import check_carried_splats
+from pallasite.passes.check_kernel.casts import CAST_RULES, ROUNDING_RULES
+from pallasite.passes.check_kernel.columns import check_columns
+from pallasite.passes.check_kernel.control import CONTROL_REFERENCE_RULES, CONTROL_RULES
+from pallasite.passes.check_kernel.extrema import EXTREMUM_RULES
+from pallasite.passes.check_kernel.grid import check_core_axes
+from pallasite.passes.check_kernel.index_reductions import index_reduction, packed_extremum
+from pallasite.passes.check_kernel.loops import loop_to_the_only_step, signed_counter
+from pallasite.passes.check_kernel.masks import MASK_RULES
+from pallasite.passes.check_kernel.memory import check_memory
+from pallasite.passes.check_kernel.products import PRODUCT_REFERENCE_RULES, PRODUCT_RULES
+from pallasite.passes.check_kernel.refs import REF_REFERENCE_RULES, REF_RULES, check_scratch
+from pallasite.passes.check_kernel.renamed import RepeatedByBranches, renamed_by_branches
+from pallasite.passes.check_kernel.reshapes import reshape_rule
+from pallasite.passes.check_kernel.rotations import rotation_along_lanes, strided_rotation
+from pallasite.passes.check_kernel.scalars import SCALAR_RULES
+from pallasite.passes.check_kernel.slices import (
+    slice_rule,
+    stride_rule,
+)
+from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
+from pallasite.passes.check_kernel.units import UNIT_RULES
+from pallasite.passes.check_kernel.vectors import (
+    COMPUTE_RULES,
+    REFERENCE_RULES,
+    Rule,
+    check_element,
+    check_size,
+    half_as_wide,
+    refusal,
+)
+from pallasite.passes.check_kernel.windows import check_windows
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
+
+_MEMREF = MemRefType[Attribute]
+_Rules = dict[type[Operation], tuple[Rule, ...]]
+
+
+def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
+    """Raises `Unsupported`, at the source line, for the first operation that breaks a rule.
+
+    `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
+    """
+    func = kernel_function(module)
+    if func is None:
+        return
+    check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
+    check_index_maps(module)
+    # Later forms hold register operations, which their own verifiers check.
+    logical = form_of(module) in ("mosaic", "dma")
+    as_reference = logical and not allow_beyond_reference
+    rules = [_RULES] * logical + [_REFERENCE] * as_reference
+    kernel = describe_kernel(func)
+    check_scratch(kernel)
+    if as_reference:
+        rules.append({scf.IfOp: (RepeatedByBranches(func).check,)})
+        check_core_axes(kernel, target)
+        check_windows(module, kernel)
+        check_carried_splats(func)
+    for op in operations(func):
+        for result in op.results:
+            if isinstance(result.type, VectorType):
+                check_element(op, result.type.element_type)
+                check_size(op, cast("VectorType[Attribute]", result.type))
+        for table in rules:
+            for rule in table.get(type(op), ()):
+                rule(op, target)
+    # Of what is loaded, the vectors say more.
+    _check_operands(func)
+    if as_reference:
+        # What an operation cannot do anywhere says more than where its operand lies.
+        check_columns(func, target)
+
+
+def _check_operands(func: FuncOp) -> None:
+    """libtpu: "not implemented: rewriting computation to not contain X{64|128} element types"."""
+    for argument in func.body.block.args:
+        element = element_type(argument.type)
+        if not isinstance(argument.type, MemRefType) or _element_bits(element) <= 32:
+            continue
+        first = next((use.operation for use in argument.uses), func)
+        if isinstance(element, ComplexType):
+            instead = "keep real and imaginary parts in arrays of their own"
+        else:
+            instead = half_as_wide(element)
+        raise refusal(
+            first, "element-type", f"kernels cannot hold elements of type {element}",
+            "memory holds elements of 2, 4, 8, 16 or 32 bits", instead,
+        )  # fmt: skip
+
+
+def _element_bits(element: Attribute) -> int:
+    """The bits of an element, of both parts of a complex one."""
+    if isinstance(element, ComplexType):
+        return 2 * bit_width(cast(Attribute, element.element_type))
+    return bit_width(element)
+
+
+def _returned(op: ReturnOp, target: Target) -> None:
+    """libtpu: "Vector-typed return values are not supported"; scalars it ignores."""
+    if any(isinstance(value.type, VectorType) for value in op.operands):
+        raise refusal(
+            op, "returned-vector", "a kernel does not return vectors", "its results are refs",
+            "store the value to a ref",
+        )  # fmt: skip
+
+
+def check_index_maps(module: ModuleOp) -> None:
+    """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
+    func = kernel_function(module)
+    if func is None:
+        return
+    kernel = describe_kernel(func)
+    expected = [a.type for a in (*kernel.indices, *kernel.prefetch)]
+    maps = functions_of(module)
+    for window in kernel.windows:
+        if window.transform is None:
+            continue
+        found = maps.get(window.transform)
+        if found is None:
+            raise VerifyError(
+                "index-map", f"index map @{window.transform} does not exist", source_location(func)
+            )
+        indices = [i32] * len(window.bounds or ())
+        given, returned = found.function_type.inputs.data, found.function_type.outputs.data
+        if list(given) != expected or list(returned) != indices:
+            wide = f"return jnp.int32(0), not 0, {WITHOUT_X64}"
+            raise VerifyError(
+                "index-map",
+                f"index map @{window.transform} must take ({', '.join(map(str, expected))}) and "
+                f"return ({', '.join(map(str, indices))}), got {found.function_type}",
+                source_location(found) or source_location(func),
+                [Note(wide)] if i64 in returned else [],
+            )
+
+
+def _merged(*tables: _Rules) -> _Rules:
+    """The rules of all tables, for each operation in the order of the tables."""
+    merged: _Rules = {}
+    for table in tables:
+        for kind, rules in table.items():
+            merged[kind] = (*merged.get(kind, ()), *rules)
+    return merged
+
+
+_RULES = _merged(
+    COMPUTE_RULES,
+    PRODUCT_RULES,
+    UNIT_RULES,
+    ACCESS_RULES,
+    TRANSFER_RULES,
+    ROUNDING_RULES,
+    REF_RULES,
+    CONTROL_RULES,
+    {ReturnOp: (_returned,), tpu.DynamicRotateOp: (rotation_along_lanes,)},
+)
+_REFERENCE = _merged(
+    REFERENCE_RULES,
+    EXTREMUM_RULES,
+    ACCESS_REFERENCE_RULES,
+    MASK_RULES,
+    ABSENT_RULES,
+    SCALAR_RULES,
+    CAST_RULES,
+    PRODUCT_REFERENCE_RULES,
+    TRANSFER_REFERENCE_RULES,
+    REF_REFERENCE_RULES,
+    CONTROL_REFERENCE_RULES,
+    {
+        tpu.DynamicRotateOp: (strided_rotation,),
+        tpu.ReduceIndexOp: (index_reduction,),
+        vector.MultiReductionOp: (packed_extremum,),
+        scf.ForOp: (carried_flat, signed_counter, loop_to_the_only_step),
+        scf.IfOp: (carried_flat, renamed_by_branches),
+        vector.ExtractStridedSliceOp: (stride_rule,),
+        vector.ShapeCastOp: (reshape_rule,),
+        tpu.MemrefSliceOp: (slice_rule,),
+    },
+)
+
+
+@dataclass(frozen=True)
+class CheckKernelPass(ModulePass):
+    """`check-kernel{target=v5e}` refuses what the target cannot do; it changes nothing."""
+
+    name: ClassVar[str] = "check-kernel"
+
+    target: str = DEFAULT_TARGET
+    allow_beyond_reference: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = get_target(self.target)
+        check_kernel(op, target, allow_beyond_reference=self.allow_beyond_reference)

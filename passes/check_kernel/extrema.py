@@ -1,0 +1,88 @@
+"""Which maxima and minima of narrow integers the TPU compiler makes, and has no instruction for.
+
+`--allow-beyond-reference` lifts these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import arith
+from pallasite.dialects.types import bit_width
+from pallasite.passes.check_kernel.vectors import (
+    EXTREMUM_AS_FLOATS,
+    Rule,
+    Vector,
+    constant_or_value,
+    refusal,
+)
+from pallasite.targets import Target
+
+_COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
+"""Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
+_UNSIGNED_COMPARISONS = frozenset({6, 7, 8, 9})
+
+
+def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
+    """The compiler turns `a > b ? a : b` into a maximum, which narrow integers do not have."""
+    condition, type = op.operands[0].owner, op.results[0].type
+    if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
+        return
+    if condition.predicate.value.data not in _COMPARISONS:
+        return
+    compared = [constant_or_value(v) for v in condition.operands]
+    chosen = [constant_or_value(v) for v in op.operands[1:]]
+    if compared not in (chosen, chosen[::-1]):
+        return
+    if bit_width(type) < 32:
+        raise _no_extremum(op, cast(Vector, type))
+    unsigned = condition.predicate.value.data in _UNSIGNED_COMPARISONS
+    _narrowed_extremum(op, op.operands[1:], arith.ExtUIOp if unsigned else arith.ExtSIOp)
+
+
+def _extremum(extension: type[arith.ExtSIOp | arith.ExtUIOp]) -> Rule:
+    def rule(op: Operation, target: Target) -> None:
+        _narrowed_extremum(op, op.operands, extension)
+
+    return rule
+
+
+def _narrowed_extremum(
+    op: Operation,
+    operands: Sequence[SSAValue],
+    extension: type[arith.ExtSIOp | arith.ExtUIOp],
+) -> None:
+    """The compiler takes the maximum of narrow integers in their own type if it goes back to that
+    (asked of libtpu 0.0.51: of two extended values, with no other use and no other sign)."""
+    sources = [v.owner.operands[0] for v in operands if isinstance(v.owner, extension)]
+    users = [use.operation for use in op.results[0].uses]
+    if len(set(sources)) != 2 or not users:
+        return
+    narrow, other = (source.type for source in sources)
+    if isinstance(narrow, VectorType) and all(
+        isinstance(user, arith.TruncIOp) and user.results[0].type == narrow == other
+        for user in users
+    ):
+        raise _no_extremum(op, narrow)
+
+
+def _no_extremum(op: Operation, kind: Vector) -> Unsupported:
+    return refusal(
+        op, "narrow-integer",
+        f"a choice of the larger or smaller of two vectors of {kind.element_type} is not supported",
+        "the compiler makes it a maximum or minimum of that type, also of vectors that are "
+        "converted to int32 and back; the vector unit has it for i32 only",
+        EXTREMUM_AS_FLOATS,
+    )  # fmt: skip
+
+
+EXTREMUM_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    arith.SelectOp: (_narrow_extremum,),
+    **dict.fromkeys((arith.MaxSIOp, arith.MinSIOp), (_extremum(arith.ExtSIOp),)),
+    **dict.fromkeys((arith.MaxUIOp, arith.MinUIOp), (_extremum(arith.ExtUIOp),)),
+}

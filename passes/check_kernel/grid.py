@@ -1,0 +1,99 @@
+"""Grids that the TPU compiler refuses, and advice about others: what is legal, gives the right
+result, and is no good.
+
+The TPU compiler takes parallel axes anywhere in a grid (asked for v4, v5e, v5p and v6e). Cores
+share only axes of the parallel prefix, though (spec/pallas_semantics.md sections 1.8 and 2.5), and
+JAX's TPU interpret mode refuses any other grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pallasite.diagnostics import Diagnostic, Note
+from pallasite.dialects.index_maps import axes_used
+from pallasite.dialects.kernel import Kernel, functions_of
+from pallasite.dialects.locations import source_location
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import Target
+
+_SHARED = ("parallel", "core_parallel", "subcore_parallel")
+
+
+def check_core_axes(kernel: Kernel, target: Target) -> None:
+    """Raises `Unsupported` for an axis of cores that has not one step per active core; libtpu:
+    "Core-parallel dimension must be less than or equal to the number of active cores"."""
+    for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
+        steps = (kernel.grid or ())[axis]
+        if kind == "core_parallel" and steps != target.active_cores:
+            cores = f"{target.active_cores} core{'s' if target.active_cores > 1 else ''}"
+            raise refusal(
+                kernel.func, "core-parallel",
+                f"core-parallel grid axis {axis} has {steps} step{'s' if steps != 1 else ''}, the "
+                f"TPU compiler gives a kernel {cores} of a {target.name}",
+                "each core takes one step of such an axis",
+                "use `parallel`, of which cores share any number of steps",
+            )  # fmt: skip
+
+
+def grid_advice(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
+    """Warnings of parallel axes that no two cores share: those behind one that is not parallel, and
+    those along which one of the `results` outputs keeps its block."""
+    yield from _behind_others(kernel)
+    yield from _shared_blocks(kernel, results)
+
+
+def _behind_others(kernel: Kernel) -> Iterator[Diagnostic]:
+    location = source_location(kernel.func)
+    ordered: int | None = None
+    for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
+        if kind not in _SHARED:
+            ordered = axis if ordered is None else ordered
+        elif ordered is not None:
+            yield Diagnostic(
+                "parallel-not-first",
+                f"grid axis {axis} is {kind} but comes behind axis {ordered}, which is "
+                f"{kernel.semantics[ordered]}: expected parallel axes to be a prefix of the grid",
+                location,
+                [
+                    Note("cores share leading parallel axes only, so this one runs on one core"),
+                    Note(
+                        f"put axis {axis} before axis {ordered} in the grid and in the index maps, "
+                        "or call it arbitrary; JAX's TPU interpret mode refuses the grid as it is"
+                    ),
+                ],
+                severity="warning",
+            )
+
+
+def _shared_blocks(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
+    """Chips of one core take a parallel axis for any other, those of two do not
+    (spec/pallas_semantics.md section 1.8). Here an axis like these is not shared."""
+    grid = kernel.grid or ()
+    maps = functions_of(kernel.func.parent_op())
+    first = len(kernel.operands) - results
+    for number, window in enumerate(kernel.windows[first:] if results else ()):
+        index_map = maps.get(window.transform or "")
+        if index_map is None or not index_map.body.blocks:
+            continue
+        used = axes_used(index_map, len(grid))
+        for axis, kind in enumerate(kernel.semantics[: len(grid)]):
+            if kind not in _SHARED or grid[axis] in (0, 1) or axis in used:
+                continue
+            yield Diagnostic(
+                "parallel-shared-block",
+                f"grid axis {axis} is {kind}, but all its steps write the same blocks of output "
+                f"{number}",
+                source_location(kernel.func),
+                [
+                    Note(
+                        "two cores that share the axis (v4, v5p) have each a block of their own: "
+                        "the one written back last replaces the other"
+                    ),
+                    Note(
+                        f"call axis {axis} arbitrary, or give its steps blocks of their own (let "
+                        f"the index map of output {number} use it) and combine them afterwards"
+                    ),
+                ],
+                severity="warning",
+            )

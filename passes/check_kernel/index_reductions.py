@@ -1,0 +1,53 @@
+"""Which vectors the TPU compiler finds maxima and minima of, and their places.
+
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x. Of a place it crashes where the compared dimension
+is not one of a register's and the vector is kept once for all of a register's rows or lanes.
+Packed maxima it does not find among rows, or lanes, that are kept once. Our own lowering has no
+such vectors, so the refusals yield to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import VectorType
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import bit_width, element_of, shape_of
+from pallasite.passes import two_values
+from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import Target
+
+
+def index_reduction(op: tpu.ReduceIndexOp, target: Target) -> None:
+    """Refuses a leading dimension of what is the same in all rows or lanes."""
+    rank = len(op.input.type.get_shape())
+    if op.axis.value.data >= rank - 2 or not any(kept_once(op.input)):
+        return
+    raise refusal(
+        op, "index-reduction", f"cannot reduce dimension {op.axis.value.data} of {op.input.type} "
+        "to a place: the vector is the same in all rows or in all lanes of its registers",
+        "the TPU compiler keeps such a vector once and crashes here: a row of its own, what was "
+        "reduced with keepdims, broadcasts and iotas are kept so",
+        "reduce along rows of an array of two dimensions: x[:, 0, :], or the result without "
+        "keepdims",
+    )  # fmt: skip
+
+
+def packed_extremum(op: vector.MultiReductionOp, target: Target) -> None:
+    """Refuses the maximum of half words, where a chip has that, of rows or lanes that are one."""
+    kind = two_values.kind_of(op)
+    native = f"arith.{kind}" in target.bf16_ops and bit_width(element_of(op.source)) == 16
+    if not native or not isinstance(op.results[0].type, VectorType):
+        return
+    shape = shape_of(op.source.type)
+    dims = [int(d) - len(shape) + 2 for d in op.reduction_dims.get_values()]
+    once = kept_once(op.source)
+    if any(d >= 0 and shape[d - 2] > 1 and once[d] for d in dims):
+        raise refusal(
+            op, "reduced-copies", f"cannot reduce {op.source.type} along dimensions in which it is "
+            "the same everywhere",
+            "the TPU compiler keeps such a vector once, and finds no packed maximum or minimum of "
+            "copies",
+            "take one of them, x[:1] or x[:, :1], or reduce x.astype(jnp.float32)",
+            "the TPU compiler says: Non-32-bit reductions over replicated axes",
+        )  # fmt: skip

@@ -1,0 +1,90 @@
+"""Which vectors the TPU compiler keeps once for all rows or lanes of a register.
+
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, by reductions that it fails on.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import splat_value
+from pallasite.passes.check_kernel.carried_splats import keeps_one_row
+
+Vector = VectorType[Attribute]
+Once = tuple[bool, bool]
+"""Whether a vector is kept once for all rows of a register, and for all of its lanes."""
+
+_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp)
+
+
+def kept_once(value: SSAValue, depth: int = 16) -> Once:
+    """How `value` is kept; what is not known is kept row by row and lane by lane."""
+    op = value.owner
+    if not isinstance(value.type, VectorType):
+        return True, True
+    if not isinstance(op, Operation) or not depth:
+        return False, False
+    shape = cast(Vector, value.type).get_shape()
+    if isinstance(op, arith.ConstantOp):
+        once = splat_value(op.value) is not None
+        return once, once
+    if isinstance(op, tpu.IotaOp):
+        along = [int(d) for d in op.dimensions.get_values()]
+        return len(shape) - 2 not in along, len(shape) - 1 not in along
+    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+        return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+    if isinstance(op, vector.BroadcastOp):
+        return _of_broadcast(op, depth)
+    if isinstance(op, vector.ShapeCastOp):
+        return _of_reshape(op, depth)
+    if isinstance(op, vector.ExtractStridedSliceOp):
+        return kept_once(op.operands[0], depth - 1)
+    if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
+        found = [kept_once(operand, depth - 1) for operand in op.operands]
+        return all(rows for rows, _ in found), all(lanes for _, lanes in found)
+    return False, False
+
+
+def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
+    """Dimensions that it repeats are kept once, the others as before."""
+    source = op.operands[0]
+    if not isinstance(source.type, VectorType):
+        return True, True
+    rows, lanes = kept_once(source, depth - 1)
+    old = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
+    new = cast(Vector, op.results[0].type).get_shape()[-2:]
+    repeated = [size == 1 and wanted > 1 for size, wanted in zip(old, new, strict=True)]
+    return rows or repeated[0], lanes or repeated[1]
+
+
+def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
+    """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
+    have one for all; else rows stay."""
+    source = op.operands[0]
+    old, new = (cast(Vector, v.type).get_shape() for v in (source, op.results[0]))
+    if new[-2:] == (old[-1], 1) and old[-1] > 1:
+        return False, True
+    if new == (*old[:-1], 1, *old[-1:]) and _has_lost(source, len(old) - 1, depth):
+        return True, False
+    if new == (*old, 1) and _has_lost(source, len(old), depth):
+        return False, True
+    if new == (*old, 1, 1) and _has_lost(source, len(old), depth):
+        return True, True
+    return kept_once(source, depth - 1) if old[-2:] == new[-2:] else (False, False)
+
+
+def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
+    """Whether `value` is computed, element by element, from what a reduction took `dim` from."""
+    op = value.owner
+    if not isinstance(op, Operation) or not depth or not isinstance(value.type, VectorType):
+        return False
+    if isinstance(op, vector.MultiReductionOp):
+        return dim in [int(d) for d in op.reduction_dims.get_values()]
+    if op.dialect_name() not in ("arith", "math"):
+        return False
+    varying = [v for v in op.operands if not all(kept_once(v, depth - 1))]
+    return bool(varying) and all(_has_lost(v, dim, depth - 1) for v in varying)

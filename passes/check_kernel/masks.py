@@ -1,0 +1,291 @@
+"""What the TPU compiler does not do with vectors of booleans, which lie in mask registers.
+
+All of it was asked of libtpu 0.0.51. Our own lowering moves masks as 0 and 1 in words, so the
+refusals yield to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.types import bit_width, splat_value, tiling_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.carried import through_words
+from pallasite.passes.check_kernel.reshapes import reshaped_from
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.targets import Target
+
+Vector = VectorType[Attribute]
+
+
+def _carried_masks(op: Operation, target: Target) -> None:
+    """The compiler keeps no mask registers across the borders of regions."""
+    carried = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+    for value in carried:
+        kind = value.type
+        if isinstance(kind, VectorType) and bit_width(kind) == 1:
+            raise refusal(
+                op, "carried-mask", f"{op.name} carries a vector of booleans",
+                "mask registers do not cross the borders of loops and branches",
+                "carry jnp.where(mask, 1, 0) and compare with zero inside",
+            )  # fmt: skip
+
+
+def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
+    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes.
+
+    It also adds one behind a mask that lies along sublanes because a reduction has taken its lanes.
+    """
+    value = reshaped_from(op)
+    if value is None:
+        return
+    source, result = (cast(Vector, v.type) for v in (value, op.results[0]))
+    old, new = source.get_shape(), result.get_shape()
+    if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
+        return
+    if [n for n in old if n != 1] == [n for n in new if n != 1]:
+        if old[-1] == 1 or (new[-1] == 1 and _without_lanes(value)):
+            return
+    raise refusal(
+        op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",
+        "mask registers hold one bit per word and do not move from lane to lane",
+        "reshape jnp.where(mask, 1, 0) and compare with zero",
+    )  # fmt: skip
+
+
+def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
+    """Whether `value` is computed, element by element, from a reduction over a last dimension."""
+    op = value.owner
+    if isinstance(op, vector.MultiReductionOp):
+        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        return last in tuple(op.reduction_dims.get_values())
+    if not isinstance(op, Operation) or op.dialect_name() != "arith" or not depth:
+        return False
+    return any(_without_lanes(operand, depth - 1) for operand in op.operands)
+
+
+def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) -> None:
+    """Lanes exchanged with another dimension pass through words; rows alone do not move."""
+    kind = cast(Vector, op.operands[0].type)
+    order = [int(d) for d in op.permutation.get_values()]
+    if bit_width(kind) != 1 or order == sorted(order) or order[-1] != len(order) - 1:
+        return
+    raise refusal(
+        op, "mask-transpose", f"cannot permute the rows of booleans of shape "
+        f"{list(kind.get_shape())} by {order}",
+        "mask registers hold one bit per word and do not move from sublane to sublane",
+        "transpose jnp.where(mask, 1, 0) and compare with zero",
+    )  # fmt: skip
+
+
+def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
+    """Pieces of a mask start where registers do."""
+    dim = op.dimension.value.data
+    shapes = [cast(Vector, v.type).get_shape() for v in op.operands]
+    if bit_width(op.operands[0].type) != 1:
+        return
+    rank = len(shapes[0])
+    unit = {1: LANES, 2: SUBLANES}.get(rank - dim, 1) if rank > 1 else SUBLANES * LANES
+    start = 0
+    for shape in shapes[:-1]:
+        start += shape[dim]
+        if start % unit:
+            raise refusal(
+                op, "mask-concatenate", f"cannot concatenate booleans at element {start} of "
+                f"dimension {dim}", f"mask registers do not move, and this one starts at a "
+                f"multiple of {unit} only",
+                "concatenate jnp.where(mask, 1, 0) and compare with zero",
+            )  # fmt: skip
+
+
+def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
+    """Pieces of a one-dimensional vector start where rows of words do, or single elements of words
+    are masked."""
+    kind = cast(Vector, op.operands[0].type)
+    if len(kind.get_shape()) != 1 or masks_elements(kind, target):
+        return
+    start, whole = 0, LANES * packing(bit_width(kind))
+    for piece in op.operands[:-1]:
+        start += cast(Vector, piece.type).get_shape()[0]
+        if start % whole:
+            raise refusal(
+                op, "byte-mask", f"{target.name} cannot concatenate {kind.element_type} of one "
+                f"dimension at element {start}",
+                f"that masks single elements of words, which {target.name} does not have of so few "
+                "bits",
+                f"concatenate at multiples of {whole} elements, or cast to 32 bits before and back "
+                "after",
+            )  # fmt: skip
+
+
+def masks_elements(kind: Vector, target: Target) -> bool:
+    """Whether mask registers tell the elements of one word of such vectors apart."""
+    bits = bit_width(kind)
+    return bits in (1, 16, 32) or packing(bits) <= target.max_mask_subelements
+
+
+def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
+    """No unit rotates mask registers."""
+    if bit_width(op.operands[0].type) == 1:
+        raise refusal(
+            op, "mask-rotate", f"{op.name} of booleans is not supported",
+            "the cross-lane unit rotates words, not mask registers",
+            "rotate jnp.where(mask, 1, 0) and compare with zero",
+        )  # fmt: skip
+
+
+def _mask_choice(op: arith.SelectOp, target: Target) -> None:
+    """No masks are selected, whatever the condition, unless all is constant.
+
+    Equal masks are no exception, unless they are one value: the compiler finds out too late.
+    """
+    if not isinstance(op.result.type, VectorType) or bit_width(op.result.type) != 1:
+        return
+    condition, *values = op.operands
+    if isinstance(condition.owner, arith.ConstantOp):
+        return
+    if all(isinstance(value.owner, arith.ConstantOp) for value in values):
+        return
+    raise refusal(
+        op, "mask-select", "a choice between two vectors of booleans is not supported",
+        "the vector unit selects words by mask registers, not mask registers",
+        "write (c & a) | (~c & b), or choose between jnp.where(a, 1, 0) and jnp.where(b, 1, 0) and "
+        "compare with zero",
+    )  # fmt: skip
+
+
+_FEW_ROWS = 4
+"""Arrays of so many rows at most have tiles of their own in memory, and their vectors keep them."""
+
+
+def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
+    """Masks of one row for all do not become masks of packed registers that hold few wide rows.
+
+    The first value decides which registers those are. Chips that select words only widen it.
+    """
+    mask, first, _ = op.operands
+    if not isinstance(mask.type, VectorType) or not isinstance(first.type, VectorType):
+        return
+    bits = bit_width(first.type)
+    if not target.narrowest_select_bits <= bits < 32:
+        return
+    shape = list(cast(Vector, first.type).get_shape())
+    if shape[-1] <= LANES or not _in_few_rows(first, target):
+        return
+    if _lies_along(mask) is _Along.LANES:
+        raise refusal(
+            op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
+            f"{cast(Vector, first.type).element_type} of shape {shape}",
+            f"arrays of at most {_FEW_ROWS} rows have registers of other rows and columns, and "
+            "masks do not move there",
+            "choose between 32-bit values and cast the result, or let the mask depend on the row "
+            "(or, of one row, on data)",
+            "the TPU compiler says: Not implemented: Sublane broadcast",
+        )  # fmt: skip
+
+
+def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
+    """Whether `value` lies in registers as in memory, where arrays of few rows have a tile of their
+    own."""
+    op = value.owner
+    if not isinstance(op, Operation) or not depth:
+        return False
+    if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
+        held = cast("MemRefType[Attribute]", op.operands[0].type)
+        shape = held.get_shape()
+        return tiling_of(held) is None and (len(shape) < 2 or shape[-2] <= _FEW_ROWS)
+    if isinstance(op, arith.SelectOp):
+        return _in_few_rows(op.operands[1], target, depth - 1)
+    if op.dialect_name() in ("arith", "math"):
+        # The first operand that is not one element for all decides; other widths lie elsewhere.
+        vectors = (v for v in op.operands if isinstance(v.type, VectorType))
+        first = next((v for v in vectors if _lies_along(v) is not _Along.NOTHING), None)
+        if first is None or first.type != value.type or through_words(op, target):
+            return False
+        return _in_few_rows(first, target, depth - 1)
+    flat = len(cast(Vector, value.type).get_shape()) == 1
+    if isinstance(op, vector.ExtractStridedSliceOp) or (flat and type(op) is tpu.ConcatenateOp):
+        return _in_few_rows(op.operands[0], target, depth - 1)
+    if isinstance(op, vector.ShapeCastOp):
+        source = op.operands[0]
+        old, new = (cast(Vector, v.type).get_shape() for v in (source, value))
+        return old[-1:] == new[-1:] and _in_few_rows(source, target, depth - 1)
+    if isinstance(op, vector.BroadcastOp):
+        source = op.operands[0]
+        return _along_rows(op) and _in_few_rows(source, target, depth - 1)
+    return False
+
+
+def _along_rows(op: vector.BroadcastOp) -> bool:
+    """Whether each row becomes its one element."""
+    old, new = (v.type for v in (op.operands[0], op.results[0]))
+    if not isinstance(old, VectorType) or not isinstance(new, VectorType):
+        return False
+    return old.get_shape() == (*new.get_shape()[:-1], 1)
+
+
+_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
+
+
+class _Along(Enum):
+    """Along which dimensions of a register a vector varies; others are not told apart."""
+
+    NOTHING = auto()
+    LANES = auto()
+    OTHER = auto()
+
+
+def _lies_along(value: SSAValue, depth: int = 16) -> _Along:
+    """How the TPU compiler lays out `value`, as far as masks of rows go."""
+    op = value.owner
+    if not isinstance(value.type, VectorType):
+        return _Along.NOTHING
+    if not isinstance(op, Operation) or not depth:
+        return _Along.OTHER
+    shape = cast(Vector, value.type).get_shape()
+    if isinstance(op, arith.ConstantOp):
+        return _Along.OTHER if splat_value(op.value) is None else _Along.NOTHING
+    if isinstance(op, tpu.IotaOp):
+        along_lanes = [int(d) for d in op.dimensions.get_values()] == [len(shape) - 1]
+        return _Along.LANES if along_lanes else _Along.OTHER
+    if isinstance(op, vector.BroadcastOp):
+        same = op.operands[0].type == value.type
+        return _lies_along(op.operands[0], depth - 1) if same else _of_broadcast(op)
+    if isinstance(op, vector.MultiReductionOp):
+        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        dims = [int(d) for d in op.reduction_dims.get_values()]
+        return _Along.LANES if last - 1 in dims and last not in dims else _Along.OTHER
+    if isinstance(op, vector.ShapeCastOp):
+        source = cast(Vector, op.operands[0].type).get_shape()
+        return _lies_along(op.operands[0], depth - 1) if source[-1] == shape[-1] else _Along.OTHER
+    if op.dialect_name() not in ("arith", "math") and not isinstance(op, _CONVERSIONS):
+        return _Along.OTHER
+    found = {_lies_along(operand, depth - 1) for operand in op.operands}
+    return next(way for way in (_Along.OTHER, _Along.LANES, _Along.NOTHING) if way in found)
+
+
+def _of_broadcast(op: vector.BroadcastOp) -> _Along:
+    """Of a scalar or a single element, or of one row to all rows."""
+    source = op.operands[0].type
+    if not isinstance(source, VectorType) or set(cast(Vector, source).get_shape()) == {1}:
+        return _Along.NOTHING
+    old, new = cast(Vector, source).get_shape(), cast(Vector, op.results[0].type).get_shape()
+    one_row = len(new) > 1 and new[-2] > 1 and (len(old) < 2 or old[-2] == 1)
+    along_lanes = old[-1:] == new[-1:] != (1,)
+    return _Along.LANES if one_row and along_lanes else _Along.OTHER
+
+
+MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
+    **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
+    arith.SelectOp: (_mask_choice, _mask_of_a_row),
+    tpu.ConcatenateOp: (_mask_concatenation, _flat_concatenation),
+    tpu.DynamicRotateOp: (_mask_rotation,),
+    vector.ShapeCastOp: (_mask_reshape,),
+}
+"""Rules of the reference for operations on masks."""

@@ -1,0 +1,119 @@
+"""Which products of matrices the matrix unit forms: refusals by element types and precision.
+
+Every pair of element types was asked of the real compiler (libtpu 0.0.51, v4 to v7x), into float32
+and into int32.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import tpu
+from pallasite.dialects.products import check_product
+from pallasite.dialects.types import bit_width
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.targets import Target
+
+
+def _elements(op: tpu.MatmulOp) -> list[Attribute]:
+    """Of the two factors and the accumulator."""
+    return [cast("VectorType[Attribute]", v.type).element_type for v in op.operands[:3]]
+
+
+def _factors(op: tpu.MatmulOp, target: Target) -> None:
+    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
+    left, right, _ = _elements(op)
+    if (str(left), str(right)) in target.matmul_pairs:
+        return
+    integers = [isinstance(element, IntegerType) for element in (left, right)]
+    if all(integers):
+        narrow_enough = max(bit_width(left), bit_width(right)) <= 8
+        alike = left == right and target.widens_matmuls
+        widened = narrow_enough and (alike or target.widens_mixed_bytes)
+    else:
+        narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
+        widened = target.widens_matmuls or not any(narrow)
+        widened = widened and not target.unmultiplied & {str(left), str(right)}
+    if not widened or 1 in (bit_width(left), bit_width(right)):
+        bytes_fit = all(integers) and max(bit_width(left), bit_width(right)) <= 8
+        instead = "cast the operands to bfloat16 or float32"
+        if all(integers):
+            exact = "int8, or " if bytes_fit and ("i8", "i8") in target.matmul_pairs else ""
+            instead = (
+                f"cast the operands to {exact}float32, with precision=lax.Precision.HIGHEST, and "
+                f"the result back: exact up to {2**24}"
+            )
+        raise refusal(
+            op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
+            instead,
+        )  # fmt: skip
+
+
+def _sums(op: tpu.MatmulOp, target: Target) -> None:
+    """Floats are summed as floats, everything in words."""
+    left, right, total = _elements(op)
+    if bit_width(total) != 32:
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported",
+            "the matrix unit accumulates 32-bit words",
+            "give preferred_element_type=jnp.float32 or jnp.int32, and convert the result",
+        )  # fmt: skip
+    if isinstance(total, IntegerType) and not all(
+        isinstance(element, IntegerType) for element in (left, right)
+    ):
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported",
+            "accumulate in float32, and convert the result",
+        )  # fmt: skip
+
+
+def _shapes(op: tpu.MatmulOp, target: Target) -> None:
+    """libtpu aborts, or takes what has no meaning."""
+    check_product(op)
+
+
+def _integer_sums(op: tpu.MatmulOp, target: Target) -> None:
+    """A matrix unit that multiplies integers sums them as integers."""
+    left, right, total = _elements(op)
+    native = (str(left), str(right)) in target.matmul_pairs
+    if native and isinstance(left, IntegerType) and not isinstance(total, IntegerType):
+        raise refusal(
+            op, "matmul-type", f"a product of {left} and {right} into {total} is not supported on "
+            f"{target.name}",
+            "its matrix unit sums products of integers as integers",
+            "give preferred_element_type=jnp.int32, and convert the result",
+        )  # fmt: skip
+
+
+def _precision(op: tpu.MatmulOp, target: Target) -> None:
+    """Full precision splits f32 operands into several of bf16; others have nothing to split.
+
+    Integers become f32 where the other factor is, but for those that the chip makes bf16 of.
+    """
+    left, right, _ = _elements(op)
+    full = op.precision is not None and op.precision.data == tpu.ContractPrecision.FP32
+    if full and not all(_in_words(e, other, target) for e, other in ((left, right), (right, left))):
+        raise refusal(
+            op, "matmul-precision", f"a product of {left} and {right} in full "
+            "precision is not supported",
+            "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
+            "leave the precision out if both operands are narrow, or cast both to float32",
+        )  # fmt: skip
+
+
+def _in_words(element: Attribute, other: Attribute, target: Target) -> bool:
+    """Whether a factor of type `element` is multiplied as float32 by one of type `other`."""
+    if isinstance(element, Float32Type):
+        return True
+    halved = target.widens_mixed_bytes and bit_width(element) <= 8
+    return isinstance(element, IntegerType) and isinstance(other, Float32Type) and not halved
+
+
+PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_shapes, _factors, _sums)}
+PRODUCT_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    tpu.MatmulOp: (_integer_sums, _precision)
+}
+"""What the TPU compiler refuses and we could do."""

@@ -1,0 +1,279 @@
+"""What refs can be made, where their scalars are, and what else they can be seen as.
+
+A kernel has its memory from its arguments, scratch and `run_scoped`; the scalar unit reaches SMEM
+only; a view moves nothing, so it leaves tiles whole (asked of libtpu 0.0.51, each for v5e and v6e).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import memref, tpu
+from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
+from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
+from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
+from pallasite.passes.check_kernel.reference_parts import tiles_of_part
+from pallasite.passes.check_kernel.slices import array_of
+from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.divisibility import constant_of
+from pallasite.passes.reference_tiles import VIEWS, has_large_halves, tile_rows
+from pallasite.targets import Target
+
+_MEMREF = MemRefType[Attribute]
+_NO_MEANING = (
+    memref.AssumeAlignmentOp, memref.AtomicRMWOp, memref.CollapseShapeOp, memref.DmaStartOp,
+    memref.DmaWaitOp, memref.ExpandShapeOp, memref.ExtractAlignedPointerAsIndexOp,
+    memref.ExtractStridedMetaDataOp, memref.ReinterpretCastOp, memref.SubviewOp,
+    memref.TransposeOp, memref.ViewOp,
+)  # fmt: skip
+_INSTEAD: dict[type[Operation], str] = {
+    memref.AllocOp: "use pl.run_scoped or scratch_shapes, which are a memref.alloca",
+    memref.DeallocOp: "memory is free again at the end of its pl.run_scoped",
+    memref.CopyOp: "use pltpu.sync_copy, which is a DMA and a wait, or load and store the value",
+    memref.SubviewOp: "use ref.at[...], which is a tpu.memref_slice",
+    memref.CollapseShapeOp: "use ref.reshape(...), which is a tpu.memref_reshape",
+    memref.ExpandShapeOp: "use ref.reshape(...), which is a tpu.memref_reshape",
+}
+
+
+def _absent(op: Operation, target: Target) -> None:
+    """Operations of MLIR on memrefs that Mosaic does not know."""
+    raise refusal(
+        op, "memref-operation", f"{op.name} is not supported",
+        "the TPU has buffers of fixed places and sizes, and DMAs between them",
+        _INSTEAD.get(type(op), "use the operations that JAX emits: slices, reshapes, bitcasts"),
+        f"the TPU compiler says: failed to legalize operation '{op.name}'",
+    )  # fmt: skip
+
+
+def _made(op: memref.AllocaOp, target: Target) -> None:
+    """Buffers of a kernel are in VMEM, SMEM or HBM and hold elements of up to 32 bits."""
+    kind = op.memref.type
+    space, element = memory_space(kind), kind.element_type
+    if isinstance(element, tpu.SemaphoreType | tpu.DMASemaphoreType) or space == "semaphore_mem":
+        raise refusal(
+            op, "memory-space", f"memref.alloca cannot make {kind}",
+            "semaphores are registers of their own kind",
+            "use pltpu.SemaphoreType in scratch_shapes or pl.run_scoped, a tpu.sem_alloc",
+        )  # fmt: skip
+    # libtpu 0.0.51 has none in HBM either, but JAX lowers pipelines over blocks there to them.
+    if space not in (None, "vmem", "smem", "hbm"):
+        raise refusal(
+            op, "memory-space", f"a kernel cannot allocate memory in {space}",
+            "the memory of a kernel is VMEM, SMEM and HBM; where `any` is, only the compiler knows",
+            "pass an array as input or output, or use VMEM",
+            "the TPU compiler says: Cannot allocate ref in non-VMEM/SMEM memory space",
+        )  # fmt: skip
+    bits = 64 if isinstance(element, IndexType) else bit_width(kind)
+    if bits > 32 or (bits == 1 and space != "smem"):
+        raise refusal(
+            op, "element-width", f"a buffer of {element} is not supported",
+            "memory holds elements of 2, 4, 8, 16 or 32 bits",
+            "use int32, and compare with 0" if bits == 1 else "use int32 or float32",
+            f"the TPU compiler says: Unsupported bitwidth: {bits}",
+        )  # fmt: skip
+
+
+_ALLOCATED = ("vmem", "smem", "semaphore_mem", None)
+"""Memories that scratch is in; where a buffer says nothing, it is in VMEM."""
+
+
+def check_scratch(kernel: Kernel) -> None:
+    """Scratch is in memories of the core: what outlives no kernel has no place in HBM."""
+    for number, argument in enumerate(kernel.scratch):
+        if (space := memory_space(argument.type)) in _ALLOCATED:
+            continue
+        name = f"scratch {number}" + (f" (%{argument.name_hint})" if argument.name_hint else "")
+        raise Unsupported(
+            "scratch-space",
+            f"{name} must be in VMEM, SMEM or semaphore memory, got {str(space).upper()}",
+            source_location(kernel.func),
+            [
+                Note("a kernel allocates in the memories of its core, the program in HBM"),
+                *map(Note, SCRATCH_ADVICE),
+                Note(
+                    "the TPU compiler says: Scratch memref allocation only supported for vmem, "
+                    "smem and semaphore_mem."
+                ),
+            ],
+        )
+
+
+def _scalar(op: memref.LoadOp | memref.StoreOp, target: Target) -> None:
+    """The scalar unit reaches SMEM only."""
+    space = memory_space(op.memref.type)
+    if space in ("smem", None):
+        return
+    verb = "stored to" if isinstance(op, memref.StoreOp) else "loaded from"
+    there = "VMEM" if space == "vmem" else space
+    raise refusal(
+        op, "memory-space", f"a scalar cannot be {verb} {there}, only SMEM",
+        "the scalar unit reaches no other memory",
+        "load a vector and take its element, or store a vector" if space == "vmem"
+        else "copy it to SMEM with a DMA",
+        f"the TPU compiler says: Unsupported memory space: '{op.memref.type}'",
+    )  # fmt: skip
+
+
+def _other_space(op: memref.MemorySpaceCastOp, target: Target) -> None:
+    """A ref stays where it is: `any` may be said to be HBM."""
+    source, result = (memory_space(value.type) for value in (op.operands[0], op.results[0]))
+    if source != result and (source, result) != ("any", "hbm"):
+        raise refusal(
+            op, "memory-space", f"a ref in {source} cannot be seen as one in {result}",
+            "a cast moves nothing", "copy it with a DMA",
+            "the TPU compiler says: Only no-op casts are supported",
+        )  # fmt: skip
+
+
+def _size(op: memref.DimOp, target: Target) -> None:
+    """A dimension that the ref has."""
+    kind, dim = cast(_MEMREF, op.source.type), constant_of(op.index)
+    if dim is not None and not 0 <= dim < kind.get_num_dims():
+        raise refusal(
+            op, "out-of-bounds", f"{kind} has no dimension {dim}",
+            f"its dimensions are numbered from 0 to {kind.get_num_dims() - 1}",
+            "the TPU compiler says: Dimension index out of range",
+        )  # fmt: skip
+
+
+def _unplaced(op: memref.DimOp | memref.CastOp, target: Target) -> None:
+    """The compiler decides where `any` is, and does not tell these."""
+    if memory_space(op.operands[0].type) == "any":
+        raise refusal(
+            op, "memory-space", f"{op.name} of a ref in any is not supported",
+            "the TPU compiler decides where it is, and cannot follow it through this",
+            "say hbm (pltpu.HBM), or use ref.shape, which is known",
+            "the TPU compiler says: Failed to propagate a memory space change",
+        )  # fmt: skip
+
+
+def _unlaid(op: tpu.ReinterpretCastOp | tpu.AssumeLayoutOp, target: Target) -> None:
+    """Layouts are not chosen yet."""
+    raise refusal(
+        op, "view-layout", f"{op.name} is not supported before layouts are chosen",
+        "it speaks of the layout of its operand in memory or registers",
+        "use ref.reshape or ref.bitcast",
+    )  # fmt: skip
+
+
+def _squeezed(op: tpu.MemrefSqueezeOp, target: Target) -> None:
+    """A dimension of size 1 that is padded stays: lanes, and rows that share words."""
+    source, result = op.input.type, op.result.type
+    array = array_of(op.input, target)
+    if array is None:
+        return
+    whole = array.type.get_shape()
+    for dim in squeezed_dimensions(source.get_shape(), result.get_shape()) or ():
+        back = len(whole) - array.dims[dim]
+        if back == 1 or (back == 2 and packing(bit_width(array.type)) > 1):
+            what = "lanes" if back == 1 else f"rows of {array.type.element_type}, which share words"
+            raise refusal(
+                op, "view-layout", f"dimension {dim} of {source} cannot be dropped",
+                f"it is padded: an array lies in tiles of {LANES} lanes and of whole words",
+                f"keep the dimension of {what}, on both sides of a transfer",
+                f"the TPU compiler says: Dimension {dim} is padded but is squeezed",
+            )  # fmt: skip
+
+
+def _printed(op: tpu.LogBufferOp, target: Target) -> None:
+    """The compiler prints VMEM."""
+    space = memory_space(op.input.type)
+    if space not in ("vmem", None):
+        raise refusal(
+            op, "memory-space", f"a buffer in {space} cannot be printed", "only VMEM is",
+            "copy it to VMEM first", "the TPU compiler says: LogBufferOp must have a VMEM memory "
+            "space",
+        )  # fmt: skip
+
+
+def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
+    """A ref is reshaped where it lies: rows of one column of tiles, or whole tiles of rows.
+
+    A block of 32-bit words in one column of tiles may be tiled by single rows, which leaves no
+    padding between them in what the kernel allocates; one that is seen as another type keeps the
+    tiles of its own, and so does a part of packed rows. What is only transferred may have the
+    rows of its tiles of words in several dimensions.
+    """
+    kinds, block, part = (op.input.type, op.result.type), op.input, False
+    while isinstance(block.owner, VIEWS):
+        part = part or not isinstance(block.owner, tpu.MemrefBitcastOp)
+        block = cast(SSAValue[_MEMREF], block.owner.operands[0])
+    own_buffer = isinstance(block.owner, memref.AllocaOp)
+    if not (own_buffer or isinstance(block, BlockArgument)) or tiling_of(kinds[0]) is not None:
+        return
+    old, new = (kind.get_shape() for kind in kinds)
+    if min(len(old), len(new)) < 2 or -1 in (*old, *new):
+        return
+    bits, rows = bit_width(kinds[0]), block.type.get_shape()[-2]
+    own = tile_rows(rows, bit_width(block.type), large_halves=has_large_halves(block, target))
+    by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
+    tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
+    if part:
+        tiles = tiles_of_part(op.input, target)
+        if tiles is None or len(tiles.first) > 2:
+            return
+        if not is_contiguous(tiles, old):
+            raise _not_reshaped(op, "the tiles of the part do not follow each other")
+        tile = tiles.tile_of(len(old) - 2)
+    elif by_rows and rows % own and prod(old[:-2]) > 1 and not own_buffer:
+        raise _not_reshaped(op, f"rows of 32-bit words are padded to tiles of {own} rows")
+    if bits == 32 and tile == 1:
+        if old[-1] != new[-1] and (old[-1] % LANES or new[-1] % LANES):
+            raise _not_reshaped(op, "rows of 32-bit words are padded to 128 columns")
+        return
+    same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
+    tiles = Tiling(((tile, LANES),), contiguous_strides(old, (tile, LANES)))
+    evenly = bits == 32 and refolded(tiles, old, new) is not None
+    if old[-1] != new[-1] or not (same_rows or (evenly and not _is_accessed(op.result))):
+        raise _not_reshaped(
+            op, f"its tiles have {tile} rows and {LANES} columns, and none may be cut"
+        )
+
+
+def _is_accessed(view: SSAValue) -> bool:
+    """Whether vectors of `view`, or of what is seen of it, are loaded or stored."""
+    for use in view.uses:
+        op = use.operation
+        if not isinstance(op, tpu.EnqueueDmaOp | tpu.WaitDma2Op | tpu.WaitDmaOp):
+            if not op.results or isinstance(op.results[0].type, VectorType):
+                return True
+            if any(_is_accessed(result) for result in op.results):
+                return True
+    return False
+
+
+def _not_reshaped(op: tpu.MemrefReshapeOp, reason: str) -> Unsupported:
+    old, new = (list(kind.get_shape()) for kind in (op.input.type, op.result.type))
+    return refusal(
+        op, "view-layout",
+        f"a ref of {op.input.type.element_type} of shape {old} cannot be reshaped to {new}",
+        f"memory is not moved: {reason}", "load the whole ref and reshape its value",
+    )  # fmt: skip
+
+
+REF_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys(_NO_MEANING, (_absent,)),
+    memref.MemorySpaceCastOp: (_other_space,),
+    memref.DimOp: (_size,),
+}
+REF_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+    **dict.fromkeys((memref.AllocOp, memref.DeallocOp, memref.CopyOp), (_absent,)),
+    **dict.fromkeys((memref.LoadOp, memref.StoreOp), (_scalar,)),
+    **dict.fromkeys((memref.DimOp, memref.CastOp), (_unplaced,)),
+    **dict.fromkeys((tpu.ReinterpretCastOp, tpu.AssumeLayoutOp), (_unlaid,)),
+    memref.AllocaOp: (_made,),
+    tpu.MemrefSqueezeOp: (_squeezed,),
+    tpu.MemrefReshapeOp: (_reshaped,),
+    tpu.LogBufferOp: (_printed,),
+}
+"""What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""

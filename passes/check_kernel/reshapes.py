@@ -1,0 +1,194 @@
+"""Reshapes of vectors that the TPU compiler has no code for.
+
+It moves whole rows where both rows are multiples of 128 lanes, folds dimensions into the lanes or
+out of them, and knows a flat vector as rows that lie behind each other (spec/vreg_lowering.md
+section 5.6, and what libtpu 0.0.51 said of some 1,500 random reshapes). The movement planner does
+every reshape, so these refusals yield to `--allow-beyond-reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+from typing import Any, cast
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from pallasite.diagnostics import Unsupported
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.lane_offsets import lane_offset
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import Target
+
+Vector = VectorType[Attribute]
+_LOADS = (tpu.VectorLoadOp, vector.LoadOp)
+_STORES = (tpu.VectorStoreOp, vector.StoreOp)
+
+
+def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
+    """Raises `Unsupported` where the TPU compiler cannot reshape on `target`.
+
+    It makes one reshape of several that follow each other, so only their ends count.
+    """
+    source = reshaped_from(op)
+    if source is None:
+        return
+    kind = cast(Vector, source.type)
+    old, new = kind.get_shape(), cast(Vector, op.results[0].type).get_shape()
+    if not old or not new or old == new:
+        return
+    per_word = packing(bit_width(kind))
+    if spreads_lanes(old, new):
+        _check_spread(op, source, target)
+    elif _but_ones(old) == _but_ones(new):
+        return
+    elif len(old) == 1 or len(new) == 1:
+        flat, rows = (old[0], new) if len(old) == 1 else (new[0], old)
+        if flat > LANES and not _flattens(flat, rows, per_word, _with_memory(source, op)):
+            raise _refused(
+                op, kind,
+                "more than 128 elements of a flat vector become rows, or are made of them, only if "
+                f"these fill registers of {SUBLANES * per_word * LANES} elements",
+                "keep two dimensions, for example (1, n) in place of (n,), or reshape outside the "
+                "kernel",
+            )  # fmt: skip
+    elif not (_folds(old, new, target) or _columns(old, new, per_word, target)):
+        raise _refused(
+            op, kind,
+            "lanes are folded only whole: trailing dimensions into the last one or out of it, or "
+            "rows of at most 128 elements where one length divides the other; reshapes that follow "
+            "each other count as one",
+            f"pad rows to a multiple of {LANES}, concatenate slices, or reshape outside the kernel",
+        )  # fmt: skip
+
+
+def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> None:
+    """Lanes of one register go to sublanes from anywhere; those of several, a row of tiles at a
+    time, which therefore begins with a tile. Only newer chips do that with packed ones."""
+    kind = cast(Vector, source.type)
+    lanes, bits = kind.get_shape()[-1], bit_width(kind)
+    if bits == 1:
+        return
+    whole = bits == 32 or (target.spreads_packed_lanes and bits >= 8)
+    if not whole and lanes > LANES:
+        raise _refused(
+            op, kind,
+            f"{target.name} spreads lanes of {bits} bits over sublanes within one register only",
+            "cast to a 32-bit type first, and the result back",
+        )  # fmt: skip
+    begins, rows = lane_offset(source), SUBLANES * packing(bits)
+    if whole and begins % rows and begins + lanes > LANES:
+        raise _refused(
+            op, kind,
+            f"lanes of several registers are spread over sublanes if the first of them is a "
+            f"multiple of {rows}, here it is {begins}",
+            f"begin the slice at a multiple of {rows} lanes, or spread the lanes first and slice "
+            "the result",
+        )  # fmt: skip
+
+
+def reshaped_from(op: vector.ShapeCastOp) -> SSAValue | None:
+    """What the chain of reshapes that ends with `op` is of; None if it goes on behind `op`."""
+    users = [use.operation for use in op.results[0].uses]
+    if users and all(isinstance(user, vector.ShapeCastOp) for user in users):
+        return None
+    source = op.operands[0]
+    while isinstance(source.owner, vector.ShapeCastOp):
+        source = source.owner.operands[0]
+    return source
+
+
+def _folds(old: Sequence[int], new: Sequence[int], target: Target) -> bool:
+    """Whether rows of two and more dimensions become others."""
+    lanes, others = old[-1], new[-1]
+    if lanes == others or (lanes % LANES == 0 and others % LANES == 0):
+        return True
+    if others == 1 and len(new) == 2:
+        return lanes <= LANES and _folds_into_column(old, new[0])
+    if max(lanes, others) <= LANES and (lanes % others == 0 or others % lanes == 0):
+        return True
+    return joins_lanes(old, new) or (target.splits_wide_rows and joins_lanes(new, old))
+
+
+def _folds_into_column(old: Sequence[int], column: int) -> bool:
+    """Whether rows of at most 128 elements become one column: of one register's lanes, or of whole
+    trailing dimensions that are rows of whole registers' lanes together."""
+    if column <= LANES:
+        return True
+    joined = list(accumulate(reversed(_but_ones(old)), mul))[1:-1]
+    return any(row % LANES == 0 for row in joined)
+
+
+def _columns(old: Sequence[int], new: Sequence[int], per_word: int, target: Target) -> bool:
+    """Whether columns of one lane become rows of any length, or a matrix of whole registers'
+    lanes one column."""
+    if old[-1] == 1:
+        return True
+    if len(old) != 2 or old[-1] % LANES or new[0] != prod(new):
+        return False
+    tiles = old[-1] // LANES
+    known = target.splits_wide_rows or tiles.bit_count() == 1
+    return known and (per_word == 1 or target.spreads_packed_lanes)
+
+
+def spreads_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether all of the last dimension becomes one in front of dimensions of one element.
+
+    What becomes of the others does not matter; masks are spread in words.
+    """
+    return new[-1] == 1 and old[-1] > 1 and _but_ones(new)[-1:] == [old[-1]]
+
+
+def joins_lanes(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Whether several trailing dimensions, the first of all not among them, become the last."""
+    joined = list(accumulate(reversed(_but_ones(old[1:])), mul))[1:]
+    return new[-1] in joined
+
+
+def _but_ones(shape: Sequence[int]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
+def _flattens(flat: int, shape: Sequence[int], per_word: int, with_memory: bool) -> bool:
+    """Whether `flat` elements are rows that lie behind each other in registers, or in memory."""
+    rows, lanes = shape[-2:]
+    tile_rows, register = SUBLANES * per_word, SUBLANES * per_word * LANES
+    if (lanes % register == 0 and flat % register == 0) or (
+        lanes == LANES and not rows % tile_rows
+    ):
+        return True
+    if register % lanes == 0 and prod(shape[:-2]) == 1:
+        held = register // lanes
+        if held <= tile_rows and held % per_word == 0:
+            return True
+    # Small tiles have as many rows as the array, a power of two that fills words.
+    whole = per_word <= rows <= tile_rows and rows.bit_count() == 1
+    return with_memory and lanes == LANES and whole
+
+
+def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
+    """Whether all of a ref is loaded just for `op`, or its result only stored to all of one: the
+    compiler then looks at the ref in another shape."""
+    load: Any = source.owner
+    if isinstance(load, _LOADS) and source.has_one_use():
+        return _is_whole(load.base.type, source.type)
+    if not op.results[0].has_one_use():
+        return False
+    (use,) = op.results[0].uses
+    store: Any = use.operation
+    return isinstance(store, _STORES) and _is_whole(store.base.type, op.results[0].type)
+
+
+def _is_whole(ref: Any, value: Any) -> bool:
+    return tuple(ref.get_shape()) == tuple(value.get_shape())
+
+
+def _refused(op: vector.ShapeCastOp, source: Vector, reason: str, instead: str) -> Unsupported:
+    old, new = list(source.get_shape()), list(cast(Vector, op.results[0].type).get_shape())
+    message = f"the TPU compiler cannot reshape {old} to {new} of {source.element_type}"
+    return refusal(op, "reshape", message, reason, instead)

@@ -1,0 +1,104 @@
+"""Blocks that the TPU compiler does not take; `--allow-beyond-reference` lifts these.
+
+Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, of every type and number of rows, which agree.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects.func import FuncOp, ReturnOp
+from pallasite.dialects.kernel import Kernel, Window, call_of, functions_of
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, packing
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.passes.divisibility import remainder
+from pallasite.passes.reference_tiles import tile_rows
+
+
+def check_windows(module: ModuleOp, kernel: Kernel) -> None:
+    """Raises `Unsupported` for the first block that cannot be transferred as it is.
+
+    Blocks that are counted in blocks begin at whole tiles; those that are counted in elements
+    must be proven to. The tiles are those of the block, not of the array. Arrays without
+    dimensions have no blocks, even where the grid has a single step.
+    """
+    _check_elements(module, kernel.func)
+    maps = functions_of(module)
+    for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
+        if window.windowed and not window.bounds:
+            raise refusal(
+                kernel.func, "scalar-window",
+                f"operand {number} has no dimensions, and the kernel a grid: no block is cut from "
+                "it",
+                "the pipeline copies blocks of at least one dimension",
+                "make it an array of one element, or pass it as a scalar-prefetch operand "
+                "(pltpu.PrefetchScalarGridSpec)",
+            )  # fmt: skip
+        if window.low is not None and window.transform in maps:
+            type = cast("MemRefType[Attribute]", operand.type)
+            _check(window, maps[window.transform], bit_width(type))
+
+
+def _check_elements(module: ModuleOp, func: FuncOp) -> None:
+    """Raises for arrays without elements, for which XLA has no tiles. A call whose results have
+    none, and which does nothing else, is dropped before that matters."""
+    call = call_of(module)
+    if call is None:
+        return
+    if all(0 in result.get_shape() for result in call.results) and not call.effects:
+        return
+    parts = (("operand", call.operands), ("result", call.results))
+    for what, number, type in ((w, n, t) for w, types in parts for n, t in enumerate(types)):
+        if 0 in type.get_shape():
+            raise Unsupported(
+                "empty-array",
+                f"{what} {number} of the call, {type}, has no elements",
+                source_location(func),
+                [
+                    Note("XLA lays no tiles over it, which the TPU compiler asks for"),
+                    Note("leave it out of the call, or skip the call where it is empty"),
+                ],
+            )
+
+
+def _check(window: Window, index_map: FuncOp, bits: int) -> None:
+    result = index_map.body.blocks[-1].last_op
+    if not isinstance(result, ReturnOp) or window.bounds is None:
+        return
+    if any(window.low or ()):
+        raise refusal(
+            result, "element-window",
+            f"a block of shape {list(window.bounds)} with {list(window.low or ())} elements of "
+            "padding in front is not supported",
+            "a transfer begins inside of the array; padding behind it is skipped",
+            "pad the array outside of the kernel, or clamp the index and shift the block's value",
+        )  # fmt: skip
+    tiles = _tile(window.bounds, bits)
+    for dim in range(len(window.bounds) - len(tiles), len(window.bounds)):
+        tile = tiles[dim - len(window.bounds)]
+        if remainder(result.operands[dim], tile) != 0:
+            raise refusal(
+                result, "element-window",
+                f"the index of dimension {dim} of a block of shape {list(window.bounds)} is not "
+                f"known to be a multiple of {tile}",
+                f"blocks are transferred by whole tiles, which have {_words(tiles)} of its type",
+                f"count in blocks, or by multiples of {tile} (pl.multiple_of where it is known); "
+                "or take a larger block, and slice its value",
+            )  # fmt: skip
+
+
+def _tile(bounds: tuple[int, ...], bits: int) -> tuple[int, ...]:
+    """The tile of a block in its last dimensions, rows and columns, or elements of one row."""
+    if len(bounds) == 1:
+        return (LANES * packing(bits),)
+    return (tile_rows(bounds[-2], bits), LANES)
+
+
+def _words(tiles: tuple[int, ...]) -> str:
+    return " x ".join(map(str, tiles)) + " elements"

@@ -1,0 +1,285 @@
+"""`infer-memref-layout`: gives every memref the tiled layout it has on the chip.
+
+    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.memory_space<vmem>>
+becomes
+    %b = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(16,128)(2,1),[4,2,1]>, ...>
+
+Needs the `dma` form. Arrays in HBM and SMEM have the layouts that the TPU compiler gives a kernel's
+operands (spec/vreg_lowering.md section 3). VMEM buffers are ours, and DMAs change the tiling on the
+way, so there a tile is exactly one register, or as many rows as the array has. A buffer of 32-bit
+elements that is accessed at rows which are not multiples of a register's rows is tiled by single
+rows, where any row can begin a register; one of packed elements by rows of words, if the row is
+known at run time only. Shapes stay as they are; padding is implied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import VerifyException
+
+from pallasite.diagnostics import Note, Unsupported
+from pallasite.dialects import func, memref, tpu, vector
+from pallasite.dialects.kernel import EXTENT
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
+from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects.walking import operations_in
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import (
+    Tiling,
+    contiguous_strides,
+    infer_tiling,
+    packed_tiling,
+    refolded,
+    squeezed,
+)
+from pallasite.passes.divisibility import remainder
+from pallasite.passes.infer_memref_layout.known_sizes import know_sizes
+from pallasite.passes.infer_memref_layout.parts_of_tiles import rows_of_column, slice_part_of_tiles
+from pallasite.passes.infer_memref_layout.single_rows import (
+    LAYOUT_VIEWS,
+    needs_single_rows,
+    ref_type,
+    refolded_tiles,
+    register_rows,
+)
+from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
+from pallasite.passes.laid_out import laid_out, see_operand
+from pallasite.passes.scalars_of_views import look_through_views
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
+
+_SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
+_ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
+
+
+def flat_tiling(shape: tuple[int, ...], bits: int) -> Tiling:
+    """The tiling of a one-dimensional array outside SMEM: rows of 128 words.
+
+    The compiler's own tiles are several such rows one behind the other, so the physical order is
+    the same; but slices of any whole number of rows are whole tiles only with these.
+    """
+    return packed_tiling(shape, (LANES * packing(bits),), bits)
+
+
+def vmem_tiling(shape: tuple[int, ...], bits: int, single_rows: bool) -> Tiling:
+    """The tiling of a VMEM buffer: one register per tile, fewer rows if the array has fewer."""
+    if len(shape) < 2:
+        return flat_tiling(shape, bits) if shape else Tiling((), ())
+    p = packing(bits)
+    rows = p if single_rows else register_rows(shape[-2], p)
+    return packed_tiling(shape, (rows, LANES), bits)
+
+
+def _pad(buffer: SSAValue) -> None:
+    """Registers are loaded from whole tiles of a flat buffer; DMAs see the size it had before."""
+    kind = cast(MemRefType[Attribute], buffer.type)
+    tiling, shape = tiling_of(kind), kind.get_shape()
+    if tiling is None or len(shape) != 1 or tiling.padded(shape) == tuple(shape):
+        return
+    padded = memref_of(
+        kind.element_type, tiling.padded(shape), kind.memory_space, TiledLayoutAttr.of(tiling)
+    )
+    others = [use for use in buffer.uses if not isinstance(use.operation, _ACCESSES)]
+    whole = Rewriter.replace_value_with_new_type(buffer, padded)
+    owner = cast(Operation, whole.owner)
+    owner.attributes[EXTENT] = IntegerAttr(shape[0], i64)
+    if not others:
+        return
+    view = tpu.ReinterpretCastOp(operands=[whole, [], []], result_types=[kind])
+    view.location = owner.location
+    Rewriter.insert_op(view, InsertPoint.after(owner))
+    for use in others:
+        use.operation.operands[use.index] = view.result
+
+
+@lru_cache(maxsize=4096)
+def with_tiling(kind: MemRefType[Attribute], tiling: Tiling) -> MemRefType[Attribute]:
+    """`kind` laid out by `tiling`."""
+    return memref_of(
+        kind.element_type, kind.get_shape(), kind.memory_space, TiledLayoutAttr.of(tiling)
+    )
+
+
+def _in_vmem(kind: MemRefType[Attribute]) -> bool:
+    return memory_space(kind) in ("vmem", None)
+
+
+class _Inference:
+    """Assigns layouts to one function, roots first, then views in program order."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def run(self, function: func.FuncOp) -> None:
+        look_through_views(function, self.target)
+        know_sizes(function)
+        for argument in function.body.block.args:
+            self._root(argument)
+        for op in operations_in(function.body):
+            if type(op) in LAYOUT_VIEWS:
+                self._view(op)
+            else:
+                for result in op.results:
+                    self._root(result)
+        function.update_function_type()
+
+    def _root(self, value: SSAValue) -> None:
+        kind = ref_type(value)
+        if kind is None or tiling_of(kind) is not None:
+            return
+        shape = tuple(kind.get_shape())
+        if isinstance(kind.element_type, _SEMAPHORES):
+            tiling = Tiling((), contiguous_strides(shape, ()))
+        elif _in_vmem(kind):
+            bits = bit_width(kind.element_type)
+            tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
+        elif len(shape) == 1 and memory_space(kind) != "smem":
+            tiling = flat_tiling(shape, bit_width(kind.element_type))
+        else:
+            bits = bit_width(kind.element_type)
+            tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
+            tiling = for_parts(value, tiling)
+            if _is_own_column(value, kind, tiling):
+                tiling = vmem_tiling(shape, bits, single_rows=True)
+        made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
+        if isinstance(made.owner, memref.AllocaOp) and memory_space(kind) == "vmem":
+            _pad(made)
+
+    def _view(self, op: Operation) -> None:
+        source, result = ref_type(op.operands[0]), ref_type(op.results[0])
+        tiling = tiling_of(op.operands[0].type)
+        if source is None or result is None or tiling is None:
+            return
+        if isinstance(op, tpu.EraseMemrefLayoutOp):
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.detach()
+            op.erase()
+            return
+        if tiling_of(result) is not None:
+            return
+        if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
+            _slice_rows(op, tiling)
+            return
+        if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
+            return
+        made = _viewed(op, source, result, tiling)
+        if made is None and isinstance(op, tpu.MemrefReshapeOp):
+            if (rows := rows_of_column(source, tiling)) is not None:
+                see_operand(op, with_tiling(source, rows))
+                made = _viewed(op, source, result, rows)
+            elif is_contiguous(tiling, source.get_shape()) and not _in_vmem(source):
+                made = refolded(tiling, source.get_shape(), result.get_shape())
+        if made is None:
+            raise Unsupported(
+                "view-layout",
+                f"{op.name} from {source} to {result} does not keep whole tiles together",
+                source_location(op),
+                [
+                    Note("memory is not moved: what lies in one tile must stay in one"),
+                    Note("load the whole array and reshape its value"),
+                ],
+            )
+        Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+
+def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling) -> bool:
+    """Whether `value` is a buffer of ours, of words in one column of tiles, that is reshaped across
+    them; then single rows are better tiles, which follow each other without padding."""
+    shape = kind.get_shape()
+    return (
+        isinstance(value.owner, memref.AllocaOp)
+        and len(shape) > 1
+        and shape[-1] <= LANES
+        and bit_width(kind) == 32
+        and refolded_tiles(value, tiling.tile_of(len(shape) - 2))
+    )
+
+
+def _some_rows(op: tpu.MemrefSliceOp, source: MemRefType[Attribute], tiling: Tiling) -> bool:
+    """Whether `op` takes the first rows of a tile of VMEM but not all that the array has of it;
+    slices must consist of whole tiles."""
+    result = cast(MemRefType[Attribute], op.results[0].type)
+    shape = result.get_shape()
+    if not _in_vmem(source) or len(tiling.first) != 2 or len(shape) < 2:
+        return False
+    rows, held = tiling.tile_of(len(shape) - 2), source.get_shape()[-2]
+    return remainder(op.base_idx[-2], rows) == 0 and 0 < shape[-2] < min(rows, held)
+
+
+def _slice_rows(op: tpu.MemrefSliceOp, tiling: Tiling) -> None:
+    """Slices whole tiles, then views them as smaller tiles: the first rows of a tile lie alike."""
+    kind = cast(MemRefType[Attribute], op.results[0].type)
+    shape, rows, p = kind.get_shape(), tiling.first[0], packing(bit_width(kind.element_type))
+    small = p
+    while small < shape[-2]:
+        small *= 2
+    source = op.mem_ref.type
+    *outer, held, columns = source.get_shape()
+    if held % rows:
+        see_operand(op, laid_out(source, (*outer, held + -held % rows, columns), tiling))
+    whole = memref_of(
+        kind.element_type, (*shape[:-2], rows, shape[-1]), kind.memory_space,
+        TiledLayoutAttr.of(tiling),
+    )  # fmt: skip
+    strides = tuple(stride * rows // small for stride in tiling.strides)
+    part = with_tiling(kind, Tiling(((small, LANES), *tiling.tiles[1:]), strides))
+    uses = list(op.results[0].uses)
+    sliced = Rewriter.replace_value_with_new_type(op.results[0], whole)
+    view = tpu.ReinterpretCastOp(operands=[sliced, [], list(op.dynamic_sizes)], result_types=[part])
+    view.location = op.location
+    Rewriter.insert_op(view, InsertPoint.after(op))
+    for use in uses:
+        use.operation.operands[use.index] = view.result
+
+
+def _viewed(
+    op: Operation, source: MemRefType[Attribute], result: MemRefType[Attribute], tiling: Tiling
+) -> Tiling | None:
+    """The tiling of a view of a memref tiled by `tiling`; None if there is none."""
+    if isinstance(op, tpu.MemrefSliceOp | memref.CastOp):
+        return tiling
+    if isinstance(op, tpu.MemrefSqueezeOp):
+        return squeezed(tiling, source.get_shape(), result.get_shape())
+    if isinstance(op, tpu.MemrefBitcastOp):
+        old, new = bit_width(source.element_type), bit_width(result.element_type)
+        rows, columns = tiling.first
+        p = packing(new)
+        tiles: tuple[tuple[int, ...], ...] = ((rows * old // new, columns),)
+        return Tiling(tiles + (((p, 1),) if p > 1 else ()), tiling.strides)
+    return _reshaped(tiling, tuple(source.get_shape()), tuple(result.get_shape()))
+
+
+def _reshaped(tiling: Tiling, old: tuple[int, ...], new: tuple[int, ...]) -> Tiling | None:
+    """The tiling of a reshape; None if elements would have to leave their tiles."""
+    if len(tiling.first) == 2 and len(new) < 2:
+        return None
+    made = Tiling(tiling.tiles, contiguous_strides(new, tiling.first))
+    try:
+        check_tiled_reshape(tiling, made, old, new)
+    except VerifyException:
+        return None
+    return made
+
+
+@dataclass(frozen=True)
+class InferMemrefLayoutPass(ModulePass):
+    """Gives memrefs their tiled layouts."""
+
+    name = "infer-memref-layout"
+
+    target: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        inference = _Inference(get_target(self.target))
+        for function in op.body.block.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                inference.run(function)

@@ -1,0 +1,328 @@
+"""Slices for transfers of arrays whose tiles they cut, as slices of whole tiles.
+
+A row of several columns of tiles, or rows known to be of one tile, are found among rows of words:
+
+    %r = tpu.memref_slice %x[%i, %j] : memref<64x256xf32, tiled<(8,128),[2,1]>> -> memref<1x256xf32>
+becomes
+    %rows = tpu.reinterpret_cast %x : ... -> memref<8x8x256xf32, tiled<(1,128),[16,1,8]>>
+    %r = tpu.memref_slice %rows[%i / 8, %i mod 8, %j] : ... -> memref<1x1x256xf32, ...>
+    %row = tpu.memref_squeeze %r : ... -> memref<1x256xf32, tiled<(1,128),[1,8]>>
+
+Its columns of tiles lie apart, which DMA engines can do. Of arrays in SMEM as well, where those of
+one dimension are cut between rows of 128 words.
+Rows half in one tile and half in the next are found among such halves, whose distance is known:
+
+    %r = tpu.memref_slice %x[6, 0] : memref<24x256xf32, tiled<(8,128),[2,1]>> -> memref<4x256xf32>
+becomes
+    %rows = tpu.reinterpret_cast %x : ... -> memref<2x4x4x256xf32, tiled<(2,128),[8,1,5,4]>>
+    %r = tpu.memref_slice %rows[0, 3, 0, 0] : ... -> memref<1x1x4x256xf32, ...>
+    %row = tpu.memref_squeeze %r : ... -> memref<4x256xf32, tiled<(2,128),[5,4]>>
+
+Tiles of one column follow each other, so that any rows of words are whole tiles of one row:
+
+    %r = tpu.memref_slice %x[%i, 0] : memref<40x128xf32, tiled<(8,128),[1,1]>> -> memref<12x128xf32>
+becomes
+    %rows = tpu.reinterpret_cast %x : ... -> memref<40x128xf32, tiled<(1,128),[1,1]>>
+    %r = tpu.memref_slice %rows[%i, 0] : ... -> memref<12x128xf32, tiled<(1,128),[1,1]>>
+
+The end of an array is cut from its padded tiles, and then seen without its padding:
+
+    %r = tpu.memref_slice %x[24, 0] : memref<37x256xf32, tiled<(8,128),[2,1]>> -> memref<13x256xf32>
+becomes
+    %whole = tpu.reinterpret_cast %x : ... -> memref<40x256xf32, tiled<(8,128),[2,1]>>
+    %tiles = tpu.memref_slice %whole[24, 0] : ... -> memref<16x256xf32, tiled<(8,128),[2,1]>>
+    %r = tpu.reinterpret_cast %tiles : ... -> memref<13x256xf32, tiled<(8,128),[2,1]>>
+
+So is the end of an array of packed rows, which cuts a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from operator import add
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue, Use
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.tiling import Tiling, contiguous_strides, squeezed
+from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import slice_folded_tiles
+from pallasite.passes.laid_out import MemRef, laid_out, see_operand
+
+
+def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Replaces `op` by slices of whole tiles; False if it is left as it is."""
+    source, result = op.mem_ref.type, op.result.type
+    if DYNAMIC_INDEX in source.get_shape():
+        return False
+    padding, uses = _padding(op, tiling), list(op.result.uses)
+    padded = any(padding)
+    if padded:
+        whole = map(add, source.get_shape(), padding)
+        see_operand(op, laid_out(source, whole, tiling))
+        part = memref_of(
+            result.element_type, tuple(map(add, result.get_shape(), padding)), result.memory_space
+        )
+        Rewriter.replace_value_with_new_type(op.result, part)
+    if len(tiling.first) > 2:
+        sliced = slice_folded_tiles(op, tiling)
+    elif _within_tiles(op, tiling):
+        sliced = _slice_rows_of_words(op, tiling)
+    elif _straddles_tiles(op, tiling):
+        sliced = _slice_halves(op, tiling)
+    elif _cuts_column(op, tiling):
+        sliced = _slice_column(op, tiling)
+    elif _cuts_flat_tiles(op, tiling):
+        fine = Tiling(((LANES,),), (1,))
+        see_operand(op, laid_out(op.mem_ref.type, op.mem_ref.type.get_shape(), fine))
+        sliced = Rewriter.replace_value_with_new_type(
+            op.result, laid_out(op.result.type, op.result.type.get_shape(), fine)
+        )
+    else:
+        sliced = None
+    if sliced is None and not padded:
+        return False
+    if sliced is None:
+        part = op.result.type
+        sliced = Rewriter.replace_value_with_new_type(
+            op.result, laid_out(part, part.get_shape(), tiling)
+        )
+    if padded:
+        _see_without_padding(sliced, result, uses)
+    return True
+
+
+def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
+    """By how much the parts that reach the array's end, which cuts their last tile, or the rows
+    that share its last word, are smaller than those in memory."""
+    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+    per_word, padding = packing(bit_width(op.mem_ref.type.element_type)), [0] * len(shape)
+    for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
+        tile, known = tiling.tile_of(dim), constant_of(start)
+        rows = dim == len(shape) - 2
+        if not known or known + size != held or (rows and _within_tiles(op, tiling)):
+            continue
+        if known % tile == 0:
+            padding[dim] = -size % tile
+        elif rows and known % per_word == 0:
+            padding[dim] = -size % per_word
+    return padding
+
+
+def _see_without_padding(sliced: SSAValue, kind: MemRef, uses: list[Use]) -> None:
+    """Makes `uses` see `sliced` in the shape of `kind`."""
+    made, tiling = sliced.owner, tiling_of(sliced.type)
+    assert isinstance(made, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp) and tiling is not None
+    cut = made if isinstance(made, tpu.MemrefSliceOp) else made.input.owner
+    assert isinstance(cut, tpu.MemrefSliceOp)
+    view = tpu.ReinterpretCastOp(
+        operands=[sliced, [], list(cut.dynamic_sizes)],
+        result_types=[laid_out(kind, kind.get_shape(), tiling)],
+    )
+    view.location = made.location
+    Rewriter.insert_op(view, InsertPoint.after(made))
+    for use in uses:
+        use.operation.operands[use.index] = view.result
+
+
+def _within_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` takes one row, or rows that are known to be of one tile, of an array outside
+    VMEM."""
+    source = op.mem_ref.type
+    shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
+    if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
+        return False
+    tile, start = tiling.tile_of(len(shape) - 2), op.base_idx[-2]
+    if tile <= per_word:
+        return False
+    if size == per_word == 1:
+        return True
+    if not 0 < size < min(tile, shape[-2]) or shape[-1] <= LANES:
+        return False
+    if size % per_word or remainder(start, per_word) != 0:
+        return False
+    known = constant_of(start)
+    if known is not None:
+        return known % tile + size <= tile
+    return shape[-2] <= tile or (tile % size == 0 and remainder(start, size) == 0)
+
+
+def _cuts_flat_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` takes rows of 128 words of an array of SMEM with one dimension, but not whole
+    tiles; the words follow each other."""
+    source = op.mem_ref.type
+    if len(source.get_shape()) != 1 or memory_space(source) != "smem":
+        return False
+    if bit_width(source.element_type) != 32 or tiling.tile_of(0) <= LANES:
+        return False
+    size = op.result.type.get_shape()[0]
+    return remainder(op.base_idx[0], LANES) == 0 and 0 < size and size % tiling.tile_of(0) != 0
+
+
+def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
+    """Replaces `op` by a slice of the array seen as tiles of single rows of words."""
+    source = op.mem_ref.type
+    *leading, rows, columns = source.get_shape()
+    tile, per_word = tiling.first[0], packing(bit_width(source.element_type))
+    *outer, of_tiles, of_columns = (stride * (tile // per_word) for stride in tiling.strides)
+    split = Tiling(((per_word, LANES), *tiling.tiles[1:]), (*outer, of_tiles, 1, of_columns))
+    view = _Pieces(op, split, (*leading, -(-rows // tile), tile, columns))
+    row = op.base_idx[-2]
+    if rows <= tile:
+        return view.part((view.number(0), row))
+    count = view.number(tile)
+    number, row = view.emit(arith.DivUIOp(row, count)), view.emit(arith.RemUIOp(row, count))
+    if per_word > 1 and constant_of(op.base_idx[-2]) is None:
+        # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
+        row = view.emit(
+            tpu.AssumeMultipleOp(
+                operands=[row],
+                properties={"multiple": IntegerAttr(per_word, i32)},
+                result_types=[i32],
+            )
+        )
+    return view.part((number, row))
+
+
+def _straddles_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` takes as many rows of the end of a tile as of the beginning of the next, of an
+    array of several columns of tiles outside VMEM."""
+    source = op.mem_ref.type
+    shape, size, per_word = source.get_shape(), _rows(op), packing(bit_width(source.element_type))
+    if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
+        return False
+    if shape[-1] <= LANES or size <= 0 or size % (2 * per_word):
+        return False
+    tile, half, first = tiling.tile_of(len(shape) - 2), size // 2, constant_of(op.base_idx[-2])
+    cuts = half < tile and tile % half == 0
+    return first is not None and cuts and first % tile == tile - half
+
+
+def _slice_halves(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
+    """Replaces `op` by a slice of the array seen as the pieces of tiles that its halves are.
+
+    One dimension counts tiles, the next pieces of a tile; along the rows the next piece is the
+    first of the next tile, which for the last piece of a tile is right.
+    """
+    source, first = op.mem_ref.type, constant_of(op.base_idx[-2])
+    assert first is not None
+    *leading, rows, columns = source.get_shape()
+    tile, size = tiling.first[0], _rows(op)
+    pieces = 2 * tile // size
+    *outer, of_tiles, of_columns = (stride * pieces for stride in tiling.strides)
+    split = Tiling(
+        ((size // 2, LANES), *tiling.tiles[1:]),
+        (*outer, of_tiles, 1, of_tiles - pieces + 1, of_columns),
+    )
+    view = _Pieces(op, split, (*leading, -(-rows // tile) - 1, pieces, size, columns))
+    return view.part((view.number(first // tile), view.number(pieces - 1), view.number(0)))
+
+
+class _Pieces:
+    """An array seen as pieces of its tiles, with more dimensions before its last one."""
+
+    def __init__(self, op: tpu.MemrefSliceOp, tiling: Tiling, shape: Sequence[int]) -> None:
+        self._op, self._tiling = op, tiling
+        self._made: list[Operation] = []
+        kind = laid_out(op.mem_ref.type, shape, tiling)
+        self._array = self.emit(
+            tpu.ReinterpretCastOp(operands=[op.mem_ref, [], []], result_types=[kind])
+        )
+
+    def emit(self, new: Operation) -> SSAValue:
+        """Adds an operation in front of the slice."""
+        new.location = self._op.location
+        self._made.append(new)
+        return new.results[0]
+
+    def number(self, value: int) -> SSAValue:
+        """A constant."""
+        return self.emit(arith.ConstantOp.from_int_and_width(value, i32))
+
+    def part(self, rows: Sequence[SSAValue]) -> SSAValue:
+        """Replaces the slice by one that begins at `rows` in the dimensions that were the rows, of
+        size 1 but in the last of them."""
+        op, tiling, result = self._op, self._tiling, self._op.result.type
+        *outer, _, column = op.base_idx
+        *sizes, size, wanted = result.get_shape()
+        shape = (*sizes, *[1] * (len(rows) - 1), size, wanted)
+        sliced = self.emit(
+            tpu.MemrefSliceOp(
+                operands=[self._array, [*outer, *rows, column], list(op.dynamic_sizes)],
+                result_types=[laid_out(result, shape, tiling)],
+            )
+        )
+        kept = squeezed(tiling, shape, (*sizes, size, wanted))
+        assert kept is not None
+        kind = laid_out(result, (*sizes, size, wanted), kept)
+        found = self.emit(tpu.MemrefSqueezeOp(operands=[sliced], result_types=[kind]))
+        Rewriter.insert_op(self._made, InsertPoint.before(op))
+        op.result.replace_all_uses_with(found)
+        Rewriter.erase_op(op)
+        return found
+
+
+def _cuts_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
+    """Whether `op` cuts the only column of tiles of an array in HBM, between rows of words.
+
+    The rows may begin anywhere, also at a place known at run time, as many as that may be.
+    """
+    source = op.mem_ref.type
+    shape = source.get_shape()
+    if len(shape) < 2 or memory_space(source) not in ("any", "hbm", "smem"):
+        return False
+    if shape[-1] > LANES or tiling.strides[-2] != 1:
+        return False
+    start, size = op.base_idx[-2], _rows(op)
+    if size == shape[-2] and constant_of(start) == 0:
+        return False
+
+    def whole(rows: int) -> bool:
+        if size == DYNAMIC_INDEX:
+            before = op.result.type.get_shape()[:-2].count(DYNAMIC_INDEX)
+            return remainder(start, rows) == 0 == remainder(op.dynamic_sizes[before], rows)
+        return remainder(start, rows) == 0 == size % rows
+
+    return not whole(tiling.tile_of(len(shape) - 2)) and whole(
+        packing(bit_width(source.element_type))
+    )
+
+
+def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
+    """Takes `op` from the array seen as tiles of one row of words."""
+    source, result = op.mem_ref.type, op.result.type
+    per_word = packing(bit_width(source.element_type))
+    *outer, rows, columns = tiling.strides
+    factor = tiling.first[0] // per_word
+    fine = Tiling(
+        ((per_word, LANES), *tiling.tiles[1:]), (*(s * factor for s in outer), rows, columns)
+    )
+    see_operand(op, laid_out(source, source.get_shape(), fine))
+    return Rewriter.replace_value_with_new_type(
+        op.result, laid_out(result, result.get_shape(), fine)
+    )
+
+
+def rows_of_column(kind: MemRef, tiling: Tiling) -> Tiling | None:
+    """The tiling by single rows of words of an array outside VMEM that has one column of tiles and
+    no padding between its rows; None of others."""
+    shape, last = kind.get_shape(), kind.get_num_dims() - 2
+    if last < 0 or DYNAMIC_INDEX in shape or memory_space(kind) not in ("any", "hbm", "smem"):
+        return None
+    if shape[-1] > LANES or bit_width(kind) != 32 or tiling.tiles[1:]:
+        return None
+    padded = shape[-2] % tiling.tile_of(last) and prod(shape[:-2]) > 1
+    if padded or tiling.strides != contiguous_strides(shape, tiling.first):
+        return None
+    return Tiling(((1, LANES),), contiguous_strides(shape, (1, LANES)))
+
+
+def _rows(op: tpu.MemrefSliceOp) -> int:
+    """Rows of the part, `DYNAMIC_INDEX` if known at run time only; 0 if it has none."""
+    shape = op.result.type.get_shape()
+    return shape[-2] if len(shape) > 1 else 0

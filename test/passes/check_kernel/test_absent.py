@@ -1,0 +1,33 @@
+"""Operations on vectors that the TPU compiler lacks; it was asked about each of these."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..checking import beyond, check, kernel, load, memref
+
+ONE = ["math.erfc", "math.log10"]
+TWO = ["arith.maxnumf", "arith.minnumf", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui",
+       "math.ipowi"]  # fmt: skip
+
+
+def vectors(op: str, operands: str, kind: str) -> str:
+    shape = f"8x128x{kind}"
+    return kernel(f"%a: {memref(shape)}", load("x", "a", shape) + f"%r = {op} {operands} : "
+                  f"vector<{shape}>")  # fmt: skip
+
+
+@pytest.mark.parametrize("op", [*ONE, *TWO])
+def test_operations_that_the_vector_unit_lacks(op: str) -> None:
+    kind = "i32" if op.endswith(("i", "vui")) else "f32"
+    beyond(vectors(op, "%x" if op in ONE else "%x, %x", kind), "vector-operation")
+
+
+@pytest.mark.parametrize("op", ["math.erf", "math.log1p", "math.tan"])
+def test_operations_that_it_has(op: str) -> None:
+    check(vectors(op, "%x", "f32"))
+
+
+def test_three_operands() -> None:
+    beyond(vectors("math.fma", "%x, %x, %x", "f32"), "vector-operation")
+    beyond(vectors("math.clampf", "%x to [%x, %x]", "f32"), "vector-operation")

@@ -1,0 +1,220 @@
+"""Flat vectors that loops and branches carry."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from ..checking import beyond, check, kernel, load, memref
+
+
+def carried(element: str, body: str, first: str = "%l", branch: bool = False) -> str:
+    """A loop or branch over a flat vector; `%l` is loaded, `%n` narrowed, `%k` a constant."""
+    kind = f"vector<1024x{element}>"
+    wide = kind.replace(element, "f32" if "f" in element else "i32")
+    widen, narrow = ("extf", "truncf") if "f" in element else ("extsi", "trunci")
+    one = "1.0" if "f" in element else "1"
+    inner = f"""%v1 = arith.{widen} %v : {kind} to {wide}
+      %w = arith.{narrow} %v1 : {wide} to {kind}""" if body == "narrowed" else (
+        f"%w = {body} : {kind}"
+    )  # fmt: skip
+    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = {first}) -> ({kind}) {{
+      {inner}
+      scf.yield %w : {kind}
+    }}"""
+    choice = f"""%r = scf.if %true -> ({kind}) {{
+      {inner.replace("%v ", first + " ")}
+      scf.yield %w : {kind}
+    }} else {{
+      scf.yield {first} : {kind}
+    }}"""
+    return kernel(
+        f"%x: {memref(f'1024x{element}')}, %true: i1",
+        load("l", "x", f"1024x{element}", "%c0")
+        + f"""%k = arith.constant dense<{one}> : {kind}
+    %c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    %wide = arith.{widen} %l : {kind} to {wide}
+    %n = arith.{narrow} %wide : {wide} to {kind}
+    {choice if branch else loop}""",
+    )
+
+
+@pytest.mark.parametrize("branch", [False, True])
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_flat_vectors_carried_as_loaded_and_as_narrowed(element: str, branch: bool) -> None:
+    beyond(carried(element, "narrowed", branch=branch), "carried-flat")
+    check(carried(element, "narrowed", "%n", branch=branch))
+    check(carried(element, "narrowed", "%k", branch=branch))
+
+
+def test_flat_vectors_lie_where_the_target_computes_them() -> None:
+    beyond(carried("bf16", "arith.mulf %v, %v"), "carried-flat", "v5e")
+    check(carried("bf16", "arith.mulf %v, %v"), "v6e")
+    check(carried("bf16", "arith.negf %v"), "v5e")
+    beyond(carried("bf16", "math.exp %v"), "carried-flat", "v5e")
+    check(carried("bf16", "math.exp %v"), "v6e")
+    check(carried("bf16", "math.sin %v"), "v5e")
+    beyond(carried("i16", "arith.addi %v, %k"), "carried-flat", "v5e")
+    check(carried("i16", "arith.addi %v, %k"), "v6e")
+    check(carried("i16", "arith.xori %k, %v"))
+    check(carried("i16", "arith.xori %v, %l", "%n"))
+    beyond(carried("i16", "arith.xori %l, %v", "%n"), "carried-flat")
+
+
+def test_flat_vectors_are_widened_where_the_target_lacks_bf16() -> None:
+    for operation in ("arith.maximumf %v, %v", "math.tanh %v", "math.powf %v, %v"):
+        beyond(carried("bf16", operation), "carried-flat", "v5e")
+        check(carried("bf16", operation), "v6e")
+
+
+def meeting(first: str, last: str, branch: bool = False) -> str:
+    """A loop that begins with one flat vector and ends its turns with another, or a branch."""
+    kind = "vector<256xf32>"
+    made = (
+        load("l", "x", "256xf32")
+        + load("z", "rows", "8x256xf32")
+        + load("t", "tall", "256x128xf32")
+    )
+    made += load("q", "square", "2x128xf32")
+    made += f"""%k = arith.constant dense<1.0> : {kind}
+    %k2 = arith.constant dense<1.0> : vector<2x128xf32>
+    %loaded = arith.addf %l, %k : {kind}
+    %row = vector.multi_reduction <maximumf>, %z, %k [0] : vector<8x256xf32> to {kind}
+    %column = vector.multi_reduction <maximumf>, %t, %k [1] : vector<256x128xf32> to {kind}
+    %third0 = vector.extract_strided_slice %z
+        {{offsets = [3, 0], sizes = [1, 256], strides = [1, 1]}}
+        : vector<8x256xf32> to vector<1x256xf32>
+    %third = vector.shape_cast %third0 : vector<1x256xf32> to {kind}
+    %q1 = arith.addf %q, %k2 : vector<2x128xf32>
+    %flat = vector.shape_cast %q1 : vector<2x128xf32> to {kind}
+    %loaded_rows = vector.shape_cast %q : vector<2x128xf32> to {kind}
+    %row_first = arith.addf %row, %l : {kind}
+    %piece = vector.extract_strided_slice %third
+      {{offsets = [0], sizes = [128], strides = [1]}} : {kind} to vector<128xf32>
+    %joined = tpu.concatenate %piece, %piece in 0 : vector<128xf32>, vector<128xf32> -> {kind}
+    %c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    """
+    turn = f"""%a = vector.extract_strided_slice %v
+      {{offsets = [128], sizes = [128], strides = [1]}} : {kind} to vector<128xf32>
+    %b = vector.extract_strided_slice %v {{offsets = [0], sizes = [128], strides = [1]}}
+      : {kind} to vector<128xf32>
+    %rolled = tpu.concatenate %a, %b in 0 : vector<128xf32>, vector<128xf32> -> {kind}
+    %sum = arith.addf %v, %row : {kind}
+    %mus = arith.addf %row, %v : {kind}"""
+    loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = %{first}) -> ({kind}) {{
+      {turn}
+      scf.yield %{last} : {kind}
+    }}"""
+    choice = f"""%r = scf.if %true -> ({kind}) {{
+      scf.yield %{first} : {kind}
+    }} else {{
+      scf.yield %{last} : {kind}
+    }}"""
+    arguments = (
+        f"%x: {memref('256xf32')}, %rows: {memref('8x256xf32')}, %tall: {memref('256x128xf32')}, "
+        f"%square: {memref('2x128xf32')}, %true: i1"
+    )
+    return kernel(arguments, made + (choice if branch else loop))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("loaded", "row"), ("loaded", "third"), ("loaded", "mus"), ("flat", "row"),
+        ("row", "flat"), ("row", "loaded"), ("row", "rolled"), ("third", "rolled"),
+        ("loaded_rows", "rolled"), ("loaded_rows", "flat"), ("row_first", "rolled"),
+        ("column", "row"), ("row", "column"), ("l", "column"),
+    ],
+)  # fmt: skip
+def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str) -> None:
+    beyond(meeting(first, last), "carried-flat")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("loaded", "rolled"), ("loaded", "flat"), ("loaded", "sum"), ("row", "third"),
+        ("row", "sum"), ("row", "mus"), ("row", "l"), ("column", "l"), ("k", "row"),
+        ("k", "rolled"), ("loaded", "k"), ("loaded_rows", "row"),
+    ],
+)  # fmt: skip
+def test_flat_vectors_of_one_place_meet_in_a_loop(first: str, last: str) -> None:
+    check(meeting(first, last))
+
+
+def test_flat_vectors_of_two_places_do_not_meet_in_a_branch() -> None:
+    for first, last in (("l", "row"), ("row", "l"), ("flat", "row"), ("column", "row")):
+        beyond(meeting(first, last, branch=True), "carried-flat")
+    check(meeting("l", "flat", branch=True))
+    check(meeting("row", "third", branch=True))
+    for first, last in (("row", "joined"), ("third", "joined"), ("column", "joined")):
+        beyond(meeting(first, last, branch=True), "carried-flat")
+    check(meeting("flat", "joined", branch=True))
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_words_have_one_place_whatever_is_computed(branch: bool) -> None:
+    """Only narrow integers are added as words and narrowed again."""
+    for body in ("arith.addi %l, %k", "arith.muli %l, %l"):
+        check(carried("i32", body, branch=branch), "v5e")
+
+
+def test_integers_made_of_floats_keep_a_word_each() -> None:
+    """As those that were narrowed."""
+    text = carried("i16", "narrowed", branch=True)
+    text = text.replace("arith.trunci %v1 : vector<1024xi32>", "arith.fptosi %f : vector<1024xf32>")
+    into = "%f = arith.sitofp %v1 : vector<1024xi32> to vector<1024xf32>\n      %w ="
+    beyond(text.replace("%w =", into, 1), "carried-flat")
+
+
+def row_of(rows: int, columns: int, element: str, sliced: bool) -> str:
+    """A branch between a row of a matrix, loaded or taken of all of it, and a flat array."""
+    kind, whole = f"vector<{columns}x{element}>", f"{rows}x{columns}x{element}"
+    if sliced:
+        row = load("m", "x", whole) + (
+            f"%one = vector.extract_strided_slice %m {{offsets = [2, 0], sizes = [1, {columns}], "
+            f"strides = [1, 1]}} : vector<{whole}> to vector<1x{columns}x{element}>\n"
+        )
+    else:
+        row = (
+            "%c2 = arith.constant 2 : index\n%one = vector.load %x[%c2, %c0] : "
+            f"{memref(whole)}, vector<1x{columns}x{element}>\n"
+        )
+    body = f"""%row = vector.shape_cast %one : vector<1x{columns}x{element}> to {kind}
+    %r = scf.if %true -> ({kind}) {{
+      scf.yield %row : {kind}
+    }} else {{
+      scf.yield %l : {kind}
+    }}"""
+    flat = f"{columns}x{element}"
+    arguments = f"%x: {memref(whole)}, %y: {memref(flat)}, %true: i1"
+    return kernel(arguments, load("l", "y", flat, "%c0") + row + body)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
+    for rows, columns in ((8, 128), (4, 128), (4, 16), (8, 256)):
+        for sliced in (False, True):
+            beyond(row_of(rows, columns, element, sliced), "carried-flat")
+    beyond(row_of(4, 256, element, sliced=True), "carried-flat")
+    wide = row_of(4, 256, element, sliced=False)
+    # A row of small tiles of words is loaded to where a flat array lies.
+    check(wide) if element == "f32" else beyond(wide, "carried-flat")
+
+
+def test_a_reduction_of_one_row_leaves_it_where_it_lies() -> None:
+    for rows, good in ((1, True), (8, False)):
+        body = load("l", "y", "256xf32", "%c0") + load("m", "x", f"{rows}x256xf32") + f"""
+        %k = arith.constant dense<0.0> : vector<256xf32>
+        %row = vector.multi_reduction <maximumf>, %m, %k [0]
+          : vector<{rows}x256xf32> to vector<256xf32>
+        %r = scf.if %true -> (vector<256xf32>) {{
+          scf.yield %row : vector<256xf32>
+        }} else {{
+          scf.yield %l : vector<256xf32>
+        }}"""  # fmt: skip
+        arguments = f"%x: {memref(f'{rows}x256xf32')}, %y: {memref('256xf32')}, %true: i1"
+        (check if good else partial(beyond, code="carried-flat"))(kernel(arguments, body))

@@ -1,0 +1,109 @@
+"""Places of maxima in vectors that registers keep once for all rows or lanes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..checking import beyond, check, kernel, load, memref
+
+KIND, ROWS, COLUMNS = "vector<4x8x128xf32>", "vector<4x1x128xf32>", "vector<4x8x1xf32>"
+
+
+def place(value: str, axis: int = 0) -> str:
+    """The place of the largest of `value`, one of those that are made here."""
+    kinds = {"row": ROWS, "rows": ROWS, "wide": "vector<4x1x256xf32>", "lanes": COLUMNS}
+    kinds |= {"taken": ROWS, "sum": ROWS, "column": COLUMNS, "added": ROWS}
+    kinds |= {"turned": "vector<4x128x1xf32>", "parted": "vector<2x2x8x128xf32>"}
+    kinds["regrouped"] = "vector<8x4x1xf32>"
+    kind = kinds.get(value, KIND)
+    shape = kind.removeprefix("vector<").removesuffix("xf32>").split("x")
+    left = "x".join(size for dim, size in enumerate(shape) if dim != axis)
+    body = load("x", "a", "4x8x128xf32") + load("row", "b", "4x1x128xf32")
+    body += load("wide", "c", "4x1x256xf32") + load("column", "d", "4x8x1xf32")
+    body += f"""%k0 = arith.constant dense<0.0> : vector<4x128xf32>
+    %k1 = arith.constant dense<0.0> : vector<4x8xf32>
+    %number = arith.constant 1.0 : f32
+    %one = vector.broadcast %number : f32 to vector<4x128xf32>
+    %most = vector.multi_reduction <maximumf>, %x, %k0 [1] : {KIND} to vector<4x128xf32>
+    %more = arith.addf %most, %one : vector<4x128xf32>
+    %rows = vector.shape_cast %more : vector<4x128xf32> to {ROWS}
+    %last = vector.multi_reduction <maximumf>, %x, %k1 [2] : {KIND} to vector<4x8xf32>
+    %lanes = vector.shape_cast %last : vector<4x8xf32> to {COLUMNS}
+    %repeated = vector.broadcast %rows : {ROWS} to {KIND}
+    %i = tpu.iota {{dimensions = array<i32: 2>}} : vector<4x8x128xi32>
+    %iota = arith.sitofp %i : vector<4x8x128xi32> to {KIND}
+    %mixed = arith.addf %repeated, %x : {KIND}
+    %both = arith.mulf %repeated, %iota : {KIND}
+    %taken = vector.extract_strided_slice %x
+        {{offsets = [0, 0, 0], sizes = [4, 1, 128], strides = [1, 1, 1]}} : {KIND} to {ROWS}
+    %turned = vector.shape_cast %row : {ROWS} to vector<4x128x1xf32>
+    %parted = vector.shape_cast %x : {KIND} to vector<2x2x8x128xf32>
+    %regrouped = vector.shape_cast %column : {COLUMNS} to vector<8x4x1xf32>
+    %sum = arith.addf %row, %taken : {ROWS}
+    %added = arith.addf %row, %rows : {ROWS}
+    %p = tpu.reduce_index %{value} {{axis = {axis} : i32, kind = #tpu.reduction_kind<arg_max>}}
+        : {kind} -> vector<{left}xi32>"""
+    arguments = (("a", "4x8x128"), ("b", "4x1x128"), ("c", "4x1x256"), ("d", "4x8x1"))
+    return kernel(", ".join(f"%{n}: {memref(s + 'xf32')}" for n, s in arguments), body)
+
+
+@pytest.mark.parametrize(
+    "value", ["row", "rows", "lanes", "repeated", "iota", "both", "added", "turned"]
+)
+def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None:
+    beyond(place(value), "index-reduction")
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "wide", "column", "mixed", "taken", "sum", "parted", "regrouped"]
+)
+def test_places_along_leading_dimensions(value: str) -> None:
+    check(place(value))
+
+
+def test_places_along_rows_and_lanes() -> None:
+    for value in ("repeated", "iota", "both"):
+        check(place(value, 1))
+        check(place(value, 2))
+    check(place("row", 2))
+
+
+def largest(value: str, dims: str) -> str:
+    """The largest of half words along `dims` of 4x16x128, which are computed or loaded."""
+    shape, whole, row = "4x16x128xbf16", "vector<4x16x128xbf16>", "vector<4x1x128xbf16>"
+    left = "x".join(n for d, n in enumerate(("4", "16", "128")) if str(d) not in dims)
+    body = load("x", "a", shape)
+    for dim in range(3):
+        body += f"""%n{dim} = tpu.iota {{dimensions = array<i32: {dim}>}} : vector<4x16x128xi32>
+        %f{dim} = arith.sitofp %n{dim} : vector<4x16x128xi32> to vector<4x16x128xf32>
+        %iota{dim} = arith.truncf %f{dim} : vector<4x16x128xf32> to {whole}
+        """
+    body += f"""%sum = arith.addf %iota0, %x : {whole}
+    %first = vector.extract_strided_slice %x
+        {{offsets = [0, 0, 0], sizes = [4, 1, 128], strides = [1, 1, 1]}} : {whole} to {row}
+    %row = vector.broadcast %first : {row} to {whole}
+    %low = arith.constant dense<0xFF80> : vector<{left}xbf16>
+    %r = vector.multi_reduction <maximumf>, %{value}, %low {dims}
+        : {whole} to vector<{left}xbf16>"""
+    return kernel(f"%a: {memref(shape)}", body)
+
+
+@pytest.mark.parametrize(
+    ("value", "dims"),
+    [("iota0", "[1]"), ("iota0", "[2]"), ("iota1", "[2]"), ("iota2", "[1]"), ("row", "[1]"),
+     ("iota2", "[0, 1]"), ("iota1", "[1, 2]")],
+)  # fmt: skip
+def test_packed_maxima_of_copies(value: str, dims: str) -> None:
+    for target in ("v6e", "v7x"):
+        beyond(largest(value, dims), "reduced-copies", target)
+    for target in ("v4", "v5e"):
+        check(largest(value, dims), target)
+
+
+@pytest.mark.parametrize(
+    ("value", "dims"),
+    [("x", "[1]"), ("sum", "[1]"), ("iota1", "[1]"), ("iota2", "[2]"), ("iota1", "[0]"),
+     ("row", "[2]")],
+)  # fmt: skip
+def test_packed_maxima(value: str, dims: str) -> None:
+    check(largest(value, dims), "v6e")
