@@ -140,8 +140,13 @@ def native_tiling(shape: Sequence[int], bits: int) -> Tiling:
     return packed_tiling(shape, (SUBLANES * p, LANES), bits)
 
 
-def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: bool) -> Tiling:
-    """The tiling that the TPU compiler gives an untiled memref (spec/vreg_lowering.md 3.2, 3.3)."""
+def infer_tiling(shape: Sequence[int], bits: int, *, large_halves: bool = False) -> Tiling:
+    """The tiling that the TPU compiler gives a memref without a layout, of elements of `bits` bits
+    (spec/vreg_lowering.md 3.2, 3.3).
+
+    `large_halves`: 16-bit rows are tiled by whole registers where these divide them, as in buffers
+    of some targets (`Target.large_buffer_halves`), never in arguments.
+    """
     if not shape:
         return Tiling((), ())
     p = packing(bits)
@@ -150,7 +155,7 @@ def infer_tiling(shape: Sequence[int], bits: int, generation: int, *, argument: 
     large = normal
     if len(shape) > 1 and bits == 2:
         large = 8 * 16
-    elif len(shape) > 1 and bits == 16 and not argument and generation >= 6:
+    elif len(shape) > 1 and bits == 16 and large_halves:
         large = 8 * 2
     if rows % large:
         large = normal

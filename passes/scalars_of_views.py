@@ -26,16 +26,15 @@ from pallasite.layouts.tiling import infer_tiling
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.insertion import Insertion
-from pallasite.targets import Target
 
 _INDEX = IndexType()
 
 
-def look_through_views(function: FuncOp, target: Target) -> None:
+def look_through_views(function: FuncOp) -> None:
     """Makes scalar accesses to parts of SMEM that cut tiles access the array."""
     changed = False
     for op in of_kind(function, memref.LoadOp, memref.StoreOp):
-        if _cuts(op.memref, target):
+        if _cuts(op.memref):
             _Access(op).rewrite()
             changed = True
     if changed:
@@ -43,24 +42,22 @@ def look_through_views(function: FuncOp, target: Target) -> None:
             remove_dead_code(block)
 
 
-def _cuts(view: SSAValue, target: Target) -> bool:
+def _cuts(view: SSAValue) -> bool:
     """Whether `view` is made by a slice of SMEM that does not consist of whole tiles."""
     while isinstance(view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
         op = view.owner
         view = op.operands[0]
-        if isinstance(op, tpu.MemrefSliceOp) and _cuts_tiles(op, target):
+        if isinstance(op, tpu.MemrefSliceOp) and _cuts_tiles(op):
             return True
     return False
 
 
-def _cuts_tiles(op: tpu.MemrefSliceOp, target: Target) -> bool:
+def _cuts_tiles(op: tpu.MemrefSliceOp) -> bool:
     kind, sizes = op.mem_ref.type, shape_of(op.result.type)
     if memory_space(kind) != "smem":
         return False
     shape = shape_of(kind)
-    tiling = tiling_of(kind) or infer_tiling(
-        shape, bit_width(kind), target.generation, argument=True
-    )
+    tiling = tiling_of(kind) or infer_tiling(shape, bit_width(kind))
     for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
         tile = tiling.tile_of(dim)
         if remainder(start, tile) != 0 or (size % tile and size != held):

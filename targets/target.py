@@ -18,7 +18,6 @@ class Target:
     """What one TPU core (and its chip) offers. Sizes are bytes, per core unless named otherwise."""
 
     name: str
-    generation: int
     topology: str
     """What JAX's ahead-of-time compiler calls a small slice of this chip."""
     cores: int = 1
@@ -100,6 +99,9 @@ class Target:
     large_half_tiles: frozenset[str] = frozenset()
     """Buffers of a kernel, `scratch` and `scoped` (`run_scoped`), whose 16-bit rows the compiler
     tiles by whole registers where these divide them."""
+    large_buffer_halves: bool = False
+    """16-bit rows of buffers without a layout are tiled by whole registers where these divide
+    them."""
 
     chip_devices: int = 1
     """Devices that one chip is for a program."""
@@ -159,7 +161,7 @@ _BF16_V6 = _BF16_V4 | {
 _I16_V6 = frozenset({"arith.addi", "arith.muli", "arith.subi"})
 
 _V4 = Target(
-    name="v4", generation=4, topology="v4:2x2x1", cores=2,
+    name="v4", topology="v4:2x2x1", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
     memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
@@ -170,7 +172,7 @@ _V4 = Target(
     bf16_ops_per_second=137.5e12,
 )  # fmt: skip
 _V5E = Target(
-    name="v5e", generation=5, topology="v5e:2x2",
+    name="v5e", topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
@@ -183,7 +185,7 @@ _V5E = Target(
     bf16_ops_per_second=197e12, int8_ops=394e12,
 )  # fmt: skip
 _V5P = Target(
-    name="v5p", generation=5, topology="v5p:2x2x1", cores=2, active_cores=2,
+    name="v5p", topology="v5p:2x2x1", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
@@ -196,7 +198,7 @@ _V5P = Target(
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
 )  # fmt: skip
 _V6E = Target(
-    name="v6e", generation=6, topology="v6e:2x2",
+    name="v6e", topology="v6e:2x2",
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
@@ -211,9 +213,10 @@ _V6E = Target(
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, large_half_tiles=frozenset({"scoped"}),
+    large_buffer_halves=True,
 )  # fmt: skip
 _V7X = Target(
-    name="v7x", generation=7, topology="tpu7x:2x2x1", chip_devices=2,
+    name="v7x", topology="tpu7x:2x2x1", chip_devices=2,
     vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
@@ -228,7 +231,7 @@ _V7X = Target(
     clock_hz=1750e6, hbm_bytes_per_second=3700e9,
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
-    large_half_tiles=frozenset({"scratch", "scoped"}),
+    large_half_tiles=frozenset({"scratch", "scoped"}), large_buffer_halves=True,
     unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
 )  # fmt: skip
 

@@ -137,7 +137,7 @@ def reinterpret_cast(op: tpu.ReinterpretCastOp, facts: Facts) -> Callable[..., R
     def inferred(sizes: list[int]) -> Tiling:
         if is_semaphore(element):
             return Tiling((), contiguous_strides(sizes, ()))
-        return infer_tiling(sizes, memory_bits(element), facts.target.generation, argument=True)
+        return infer_tiling(sizes, memory_bits(element))
 
     return fn
 

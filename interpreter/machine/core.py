@@ -135,8 +135,8 @@ class Core:
         """The layout of a memref whose type has none."""
         if is_semaphore(element):
             return Tiling((), contiguous_strides(shape, ()))
-        generation = self.target.generation
-        return infer_tiling(shape, memory_bits(element), generation, argument=argument)
+        large_halves = not argument and self.target.large_buffer_halves
+        return infer_tiling(shape, memory_bits(element), large_halves=large_halves)
 
     def mark(self) -> int:
         """A token for `release`: the allocations that exist now."""

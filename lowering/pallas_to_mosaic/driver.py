@@ -29,7 +29,6 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import element_type, shape_of, splat
 from pallasite.passes.insertion import Insertion
-from pallasite.targets import Target
 
 if TYPE_CHECKING:
     from pallasite.lowering.pallas_to_mosaic.programs import Programs
@@ -89,10 +88,7 @@ class Held:
 class Converter(Insertion):
     """Converts the body of one kernel; rules create operations through it."""
 
-    def __init__(
-        self, target: Target, programs: Programs, *, fuse_transposed_lhs: bool = False
-    ) -> None:
-        self.target = target
+    def __init__(self, programs: Programs, *, fuse_transposed_lhs: bool = False) -> None:
         self.programs = programs
         self.fuse_transposed_lhs = fuse_transposed_lhs
         """Whether products may transpose their left operand on its way to the matrix unit."""

@@ -44,16 +44,15 @@ from pallasite.lowering.pallas_to_mosaic.windows import (
     default_window,
     window_params,
 )
-from pallasite.targets import Target
 
 
-def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp, target: Target) -> None:
+def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp) -> None:
     """Puts the function of `kernel`, and its index maps, in the place of `kernel`."""
     if (call := call_of(module)) is not None:
         set_call(module, call)
     block = module.body.block
     taken = {op.sym_name.data for op in block.ops if isinstance(op, func.FuncOp)}
-    for function in _Kernel(kernel, target, taken).functions():
+    for function in _Kernel(kernel, taken).functions():
         block.insert_op_before(function, kernel)
     kernel.detach()
     kernel.erase()
@@ -62,9 +61,8 @@ def lower_kernel(module: ModuleOp, kernel: pallas.KernelOp, target: Target) -> N
 class _Kernel:
     """One kernel on its way to a function."""
 
-    def __init__(self, kernel: pallas.KernelOp, target: Target, taken: set[str]) -> None:
+    def __init__(self, kernel: pallas.KernelOp, taken: set[str]) -> None:
         self.kernel = kernel
-        self.target = target
         self.taken = taken
         """Names of the module's other functions."""
         self.grid = kernel.grid_shape or ()
@@ -134,7 +132,7 @@ class _Kernel:
             name: indices[axis] for axis, name in enumerate(kernel.axis_names) if name and indices
         }
         programs = Programs([indices[axis] for axis in axes] if indices else (), axes, names)
-        return Converter(self.target, programs, fuse_transposed_lhs=self.fuse)
+        return Converter(programs, fuse_transposed_lhs=self.fuse)
 
     def _attributes(self) -> dict[str, Attribute]:
         kernel = self.kernel
@@ -183,7 +181,7 @@ class _Kernel:
 
     def _map_converter(self, entry: Block) -> Converter:
         """Converts an index map: its prefetched refs are held as the kernel's are."""
-        converter = Converter(self.target, Programs(axes=self.kernel.user_axes))
+        converter = Converter(Programs(axes=self.kernel.user_axes))
         refs = entry.args[len(self.grid) :]
         for ref, argument in zip(refs, self.kernel.arguments(Role.PREFETCH), strict=True):
             self._hold(converter, argument, ref, None)

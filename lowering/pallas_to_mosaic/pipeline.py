@@ -183,7 +183,6 @@ class _Expansion:
             stride=operand.stride if len(operand.block) == 1 else 0,
             buffer=buffer.results[0],
             semaphores=self._semaphores(operand.buffers, operand.hint("sems")),
-            generation=self.c.target.generation,
             location=operand.location,
             bounded=map.bounded,
         )

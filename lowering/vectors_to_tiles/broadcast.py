@@ -141,7 +141,7 @@ def _by_rows(
     stored = VectorLayout.native(rank, 32, 0, spread.column)
     cost = rows.register_count(old) + stored.register_count(shape)
     # So far apart the rows will lie if the result is stored as it is.
-    tiling = infer_tiling(shape, 32, c.target.generation, argument=False)
+    tiling = infer_tiling(shape, 32)
     distance = tiling.strides[spread.sublane_dim] * tiling.first[0]
     apart = accesses(distance, c) * spread.register_count(shape)
     if cost >= spread.register_count(old) + apart:

@@ -84,7 +84,6 @@ class Pipelined:
     """Elements from one block of rank 1 to the next in its buffer."""
     buffer: SSAValue
     semaphores: SSAValue
-    generation: int
     location: LocationAttr
     bounded: tuple[bool, ...] = ()
     """The dimensions for which the index map gives two values, start and size, if there are any."""
@@ -102,7 +101,7 @@ class Pipelined:
     @cached_property
     def _extents(self) -> list[_Extent]:
         shape = memref_type(self.array).get_shape()
-        tiles = _transfer_tiles(memref_type(self.array), self.generation)
+        tiles = _transfer_tiles(memref_type(self.array))
         columns = zip(shape, self.block, tiles, self.ranges, strict=True)
         return [_Extent(*column) for column in columns]
 
@@ -324,12 +323,12 @@ class _Extent:
         return -(-size // self.tile) * self.tile
 
 
-def _transfer_tiles(array: MemRefType[Attribute], generation: int) -> tuple[int, ...]:
+def _transfer_tiles(array: MemRefType[Attribute]) -> tuple[int, ...]:
     """The granule of a transfer in each dimension of `array`."""
     shape, bits = array.get_shape(), bit_width(array)
     if len(shape) == 1:
         return (LANES * packing(bits),)
-    tiling = infer_tiling(shape, bits, generation, argument=True)
+    tiling = infer_tiling(shape, bits)
     return tuple(tiling.tile_of(d) for d in range(len(shape)))
 
 

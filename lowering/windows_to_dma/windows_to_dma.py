@@ -143,7 +143,6 @@ class _Lowering:
     def __init__(self, module: ModuleOp, function: func.FuncOp, target: Target):
         self.module = module
         self.function = function
-        self.generation = target.generation
         self.kernel: Kernel = checked_kernel(function)
         maps = functions_of(module)
         self.operands = classify(self.kernel, call_of(module), maps)
@@ -309,7 +308,6 @@ class _Lowering:
             stride=operand.stride if len(operand.block) == 1 else 0,
             buffer=buffer.results[0],
             semaphores=_semaphores(build, buffers, operand.hint("sems")),
-            generation=self.generation,
             location=operand.location,
             in_parts=True,
         )

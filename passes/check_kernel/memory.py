@@ -94,7 +94,7 @@ def block_bytes(type: Attribute, target: Target) -> int:
     memref = cast(_MEMREF, type)
     shape, bits = memref.get_shape(), bit_width(memref)
     tiling: Tiling = tiling_of(memref) or infer_tiling(
-        shape, bits, target.generation, argument=False
+        shape, bits, large_halves=target.large_buffer_halves
     )
     return -(-tiling.elements(shape) * bits // 8)
 
@@ -160,7 +160,7 @@ def _held(module: ModuleOp, kernel: Kernel, target: Target) -> tuple[dict[str, _
     call = call_of(module)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
         title = partial(_window_title, kernel, call, number, _copies(window))
-        place = copied if not window.windowed and _is_copied(argument, target) else owners
+        place = copied if not window.windowed and _is_copied(argument) else owners
         _add(place, argument, target, _copies(window), title)
     for argument in kernel.prefetch:
         _add(owners, argument, target, 1, lambda: "scalar prefetch")
@@ -169,7 +169,7 @@ def _held(module: ModuleOp, kernel: Kernel, target: Target) -> tuple[dict[str, _
     return owners, copied["vmem"]
 
 
-def _is_copied(operand: SSAValue, target: Target) -> bool:
+def _is_copied(operand: SSAValue) -> bool:
     """Whether the array of a whole operand in VMEM is stored with its dimensions in another order,
     which pads it less, outside the kernel."""
     if not isinstance(operand.type, MemRefType):
@@ -178,10 +178,10 @@ def _is_copied(operand: SSAValue, target: Target) -> bool:
     shape = kind.get_shape()
     if memory_space(kind) not in ("vmem", None) or not 1 < len(shape) <= _MOST_ORDERED:
         return False
-    bits, generation = bit_width(kind), target.generation
+    bits = bit_width(kind)
 
     def padded(order: Sequence[int]) -> int:
-        return infer_tiling(order, bits, generation, argument=True).elements(order)
+        return infer_tiling(order, bits).elements(order)
 
     return min(map(padded, permutations(shape))) < padded(shape)
 

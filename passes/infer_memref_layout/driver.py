@@ -55,7 +55,7 @@ from pallasite.passes.infer_memref_layout.single_rows import (
 from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
 from pallasite.passes.laid_out import laid_out, see_operand
 from pallasite.passes.scalars_of_views import look_through_views
-from pallasite.targets import DEFAULT_TARGET, Target, get_target
+from pallasite.targets import DEFAULT_TARGET, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
 _ACCESSES = (vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
@@ -113,82 +113,81 @@ def _in_vmem(kind: MemRefType[Attribute]) -> bool:
     return memory_space(kind) in ("vmem", None)
 
 
-class _Inference:
+def infer_layouts(function: func.FuncOp) -> None:
     """Assigns layouts to one function, roots first, then views in program order."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-
-    def run(self, function: func.FuncOp) -> None:
-        look_through_views(function, self.target)
-        know_sizes(function)
-        for argument in function.body.block.args:
-            self._root(argument)
-        for op in operations_in(function.body):
-            if type(op) in LAYOUT_VIEWS:
-                self._view(op)
-            else:
-                for result in op.results:
-                    self._root(result)
-        function.update_function_type()
-
-    def _root(self, value: SSAValue) -> None:
-        kind = ref_type(value)
-        if kind is None or tiling_of(kind) is not None:
-            return
-        shape = tuple(kind.get_shape())
-        if isinstance(kind.element_type, _SEMAPHORES):
-            tiling = Tiling((), contiguous_strides(shape, ()))
-        elif _in_vmem(kind):
-            bits = bit_width(kind.element_type)
-            tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
-        elif len(shape) == 1 and memory_space(kind) != "smem":
-            tiling = flat_tiling(shape, bit_width(kind.element_type))
+    look_through_views(function)
+    know_sizes(function)
+    for argument in function.body.block.args:
+        _lay_out_root(argument)
+    for op in operations_in(function.body):
+        if type(op) in LAYOUT_VIEWS:
+            _lay_out_view(op)
         else:
-            bits = bit_width(kind.element_type)
-            tiling = infer_tiling(shape, bits, self.target.generation, argument=True)
-            tiling = for_parts(value, tiling)
-            if _is_own_column(value, kind, tiling):
-                tiling = vmem_tiling(shape, bits, single_rows=True)
-        made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
-        if isinstance(made.owner, memref.AllocaOp) and memory_space(kind) == "vmem":
-            _pad(made)
+            for result in op.results:
+                _lay_out_root(result)
+    function.update_function_type()
 
-    def _view(self, op: Operation) -> None:
-        source, result = ref_type(op.operands[0]), ref_type(op.results[0])
-        tiling = tiling_of(op.operands[0].type)
-        if source is None or result is None or tiling is None:
-            return
-        if isinstance(op, tpu.EraseMemrefLayoutOp):
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.detach()
-            op.erase()
-            return
-        if tiling_of(result) is not None:
-            return
-        if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
-            _slice_rows(op, tiling)
-            return
-        if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
-            return
-        made = _viewed(op, source, result, tiling)
-        if made is None and isinstance(op, tpu.MemrefReshapeOp):
-            if (rows := rows_of_column(source, tiling)) is not None:
-                see_operand(op, with_tiling(source, rows))
-                made = _viewed(op, source, result, rows)
-            elif is_contiguous(tiling, source.get_shape()) and not _in_vmem(source):
-                made = refolded(tiling, source.get_shape(), result.get_shape())
-        if made is None:
-            raise Unsupported(
-                "view-layout",
-                f"{op.name} from {source} to {result} does not keep whole tiles together",
-                source_location(op),
-                [
-                    Note("memory is not moved: what lies in one tile must stay in one"),
-                    Note("load the whole array and reshape its value"),
-                ],
-            )
-        Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
+
+def _lay_out_root(value: SSAValue) -> None:
+    """Gives a ref that is no view, if `value` is one, the layout of its memory space."""
+    kind = ref_type(value)
+    if kind is None or tiling_of(kind) is not None:
+        return
+    shape = tuple(kind.get_shape())
+    if isinstance(kind.element_type, _SEMAPHORES):
+        tiling = Tiling((), contiguous_strides(shape, ()))
+    elif _in_vmem(kind):
+        bits = bit_width(kind.element_type)
+        tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
+    elif len(shape) == 1 and memory_space(kind) != "smem":
+        tiling = flat_tiling(shape, bit_width(kind.element_type))
+    else:
+        bits = bit_width(kind.element_type)
+        tiling = infer_tiling(shape, bits)
+        tiling = for_parts(value, tiling)
+        if _is_own_column(value, kind, tiling):
+            tiling = vmem_tiling(shape, bits, single_rows=True)
+    made = Rewriter.replace_value_with_new_type(value, with_tiling(kind, tiling))
+    if isinstance(made.owner, memref.AllocaOp) and memory_space(kind) == "vmem":
+        _pad(made)
+
+
+def _lay_out_view(op: Operation) -> None:
+    """Gives a view the layout that follows from the ref that it is of, or raises `Unsupported`."""
+    source, result = ref_type(op.operands[0]), ref_type(op.results[0])
+    tiling = tiling_of(op.operands[0].type)
+    if source is None or result is None or tiling is None:
+        return
+    if isinstance(op, tpu.EraseMemrefLayoutOp):
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.detach()
+        op.erase()
+        return
+    if tiling_of(result) is not None:
+        return
+    if isinstance(op, tpu.MemrefSliceOp) and _some_rows(op, source, tiling):
+        _slice_rows(op, tiling)
+        return
+    if isinstance(op, tpu.MemrefSliceOp) and slice_part_of_tiles(op, tiling):
+        return
+    made = _viewed(op, source, result, tiling)
+    if made is None and isinstance(op, tpu.MemrefReshapeOp):
+        if (rows := rows_of_column(source, tiling)) is not None:
+            see_operand(op, with_tiling(source, rows))
+            made = _viewed(op, source, result, rows)
+        elif is_contiguous(tiling, source.get_shape()) and not _in_vmem(source):
+            made = refolded(tiling, source.get_shape(), result.get_shape())
+    if made is None:
+        raise Unsupported(
+            "view-layout",
+            f"{op.name} from {source} to {result} does not keep whole tiles together",
+            source_location(op),
+            [
+                Note("memory is not moved: what lies in one tile must stay in one"),
+                Note("load the whole array and reshape its value"),
+            ],
+        )
+    Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
 
 
 def _is_own_column(value: SSAValue, kind: MemRefType[Attribute], tiling: Tiling) -> bool:
@@ -279,7 +278,7 @@ class InferMemrefLayoutPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        inference = _Inference(get_target(self.target))
+        get_target(self.target)  # refuses names that nobody knows; the rules are the same for all
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                inference.run(function)
+                infer_layouts(function)

@@ -28,7 +28,7 @@ CUT = [
 
 @pytest.mark.parametrize(("old", "new", "tile"), FITS)
 def test_no_element_moves(old: Shape, new: Shape, tile: Shape) -> None:
-    tiling = infer_tiling(old, 32, 5, argument=True)
+    tiling = infer_tiling(old, 32)
     seen = refolded(tiling, old, new)
     assert seen == Tiling((tile,), contiguous_strides(new, tile))
     for number in np.random.default_rng(0).integers(0, np.prod(old), 50):
@@ -39,4 +39,4 @@ def test_no_element_moves(old: Shape, new: Shape, tile: Shape) -> None:
 
 @pytest.mark.parametrize(("old", "new"), CUT)
 def test_elements_would_move(old: Shape, new: Shape) -> None:
-    assert refolded(infer_tiling(old, 32, 5, argument=True), old, new) is None
+    assert refolded(infer_tiling(old, 32), old, new) is None

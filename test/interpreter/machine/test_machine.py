@@ -42,7 +42,7 @@ def test_copies_between_tilings(element):
     core = Machine(V5E).cores[0]
     shape = (40, 300)
     bits = element.bitwidth
-    tilings = [native_tiling(shape, bits), infer_tiling(shape, bits, 5, argument=True), None]
+    tilings = [native_tiling(shape, bits), infer_tiling(shape, bits), None]
     array = np.random.default_rng(0).integers(-8, 8, shape)
     for first, second in itertools.product(tilings, tilings):
         source = core.allocate(array_type(shape, "any", element, first), argument=True)

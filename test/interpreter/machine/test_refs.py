@@ -33,7 +33,7 @@ ELEMENTS = [
 def make(shape, element, tiling=None, **flags) -> Ref:
     memory = Memory("vmem", 1 << 26)
     bits = codec(element).bits
-    tiling = tiling or infer_tiling(shape, bits, 5, argument=True)
+    tiling = tiling or infer_tiling(shape, bits)
     buffer = memory.allocate(-(-tiling.elements(shape) * bits // 8), "buffer", **flags)
     return Ref.of(buffer, element, shape, tiling)
 
@@ -50,7 +50,7 @@ def numbers(shape, element, seed=0) -> np.ndarray:
 
 def layouts(shape, bits):
     untiled = Tiling((), contiguous_strides(shape, ()))
-    inferred = infer_tiling(shape, bits, 5, argument=True)
+    inferred = infer_tiling(shape, bits)
     return [native_tiling(shape, bits), inferred, untiled]
 
 
