@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, vector
-from pallasite.dialects.types import element_of, is_vector
+from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import accesses
@@ -26,11 +26,7 @@ from pallasite.lowering.vectors_to_tiles.chains import Copies, copied
 from pallasite.lowering.vectors_to_tiles.constants import data_bits, splat_scalar
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.shape import lifted, with_rank
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    grid_type,
-    is_one_value,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type, is_one_value
 
 
 @rule(vector.BroadcastOp)
@@ -38,12 +34,12 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     """The source's registers serve the new dimensions; a spread row or column is replicated."""
     source, result = op.operands[0], op.results[0]
     if not is_vector(source):
-        shape = shape_of(result)
+        shape = shape_of(result.type)
         layout = VectorLayout.replicated(len(shape), data_bits(element_of(result)))
         c.define(result, splat_scalar(c, source, layout, shape), layout)
         c.retire(op)
         return
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     rank = len(shape)
     layout, old = lifted(c.tiled(source), rank)
     layout = _filled(layout, old, shape)
@@ -132,7 +128,7 @@ def _by_rows(
 
     Rows that lie on the sublanes of one register are stored at a distance, row by row.
     """
-    old, rank = shape_of(source), len(shape)
+    old, rank = shape_of(source.type), len(shape)
     if len(old) != rank or rank < 3 or spread.bits != 32 or old[-1] != shape[-1]:
         return spread
     if old[-2] != 1 or spread.sublane_dim in (None, rank - 2) or spread.lane_dim != rank - 1:

@@ -8,16 +8,20 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_vector,
+    shape_of,
+    splat,
+    splat_value,
+    vector_of,
+)
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    Tiled,
-    grid_type,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 
 def data_bits(element: Attribute) -> int:
@@ -38,7 +42,7 @@ def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
             "the TPU has no instruction that loads an arbitrary register constant",
             "pass the array to the kernel as an input, or compute it from iota",
         )  # fmt: skip
-    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    shape, element = shape_of(op.results[0].type), element_of(op.results[0])
     layout = VectorLayout.replicated(len(shape), data_bits(element))
     kind = cast(VectorType[Attribute], grid_type(layout, shape, element))
     c.define(op.results[0], c.emit(arith.ConstantOp(splat(kind, value))), layout)
@@ -58,7 +62,7 @@ def splat_scalar(
 @rule(tpu.PrngRandomBitsOp)
 def lower_random_bits(op: tpu.PrngRandomBitsOp, c: Converter) -> None:
     """Fresh bits for every register of the grid, in grid order."""
-    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    shape, element = shape_of(op.results[0].type), element_of(op.results[0])
     if bit_width(element) != 32:
         raise c.unsupported(
             op,
@@ -80,7 +84,7 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
     The listed dimensions count row-major; each contributes its coordinate times the product of the
     extents listed after it.
     """
-    shape, element = shape_of(op.results[0]), element_of(op.results[0])
+    shape, element = shape_of(op.results[0].type), element_of(op.results[0])
     dims = [int(d) for d in op.dimensions.get_values()]
     rank = len(shape)
     layout = VectorLayout.native(

@@ -12,17 +12,17 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu
-from pallasite.dialects.types import bit_width, element_of, is_vector, splat
+from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of, splat
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
-from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 
 
 def carried_layout(value: SSAValue) -> VectorLayout:
     """The layout of a vector that crosses the border of a region."""
     bits = bit_width(element_of(value))
-    rank = len(shape_of(value))
+    rank = len(shape_of(value.type))
     if rank == 1:
         return VectorLayout(32 if bits == 1 else bits, None, 0, 0, 0, 1)
     return VectorLayout.native(rank, 32 if bits == 1 else bits)
@@ -33,7 +33,7 @@ def carried_type(value: SSAValue) -> Attribute:
     if not is_vector(value):
         return value.type
     element = i32 if is_mask(value) else element_of(value)
-    return grid_type(carried_layout(value), shape_of(value), element)
+    return grid_type(carried_layout(value), shape_of(value.type), element)
 
 
 def carried(values: Sequence[SSAValue], c: Converter) -> list[SSAValue]:

@@ -33,18 +33,14 @@ from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import refusal, source_location
-from pallasite.dialects.types import bit_width, element_of, is_vector
+from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.planner import Costs, plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    Tiled,
-    is_free,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
@@ -143,7 +139,7 @@ class Converter(Insertion):
     def define(self, value: SSAValue, grid: SSAValue, layout: VectorLayout) -> None:
         """Records that vector `value` is held by `grid` in `layout`."""
         grid.name_hint = value.name_hint
-        self._values[value] = Tiled(grid, layout, shape_of(value))
+        self._values[value] = Tiled(grid, layout, shape_of(value.type))
 
     def in_layout(self, value: SSAValue, layout: VectorLayout) -> SSAValue:
         """The grid of `value` in `layout`; a change of layout is placed behind its definition."""
@@ -315,7 +311,7 @@ class Converter(Insertion):
 
     def rebind(self, old: SSAValue, new: Tiled) -> None:
         """Records `new` for vector `old` as it is."""
-        self._values[old] = replace(new, shape=shape_of(old))
+        self._values[old] = replace(new, shape=shape_of(old.type))
 
 
 @dataclass(frozen=True)

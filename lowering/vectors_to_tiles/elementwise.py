@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
-from pallasite.dialects.types import element_of, is_vector
+from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    Tiled,
-    grid_type,
-    is_one_value,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
 
 
 def elementwise_kinds() -> list[type[Operation]]:
@@ -100,7 +95,7 @@ def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
     ]
     made = type(op).create(
         operands=operands,
-        result_types=[grid_type(layout, shape_of(op.results[0]), element_of(op.results[0]))],
+        result_types=[grid_type(layout, shape_of(op.results[0].type), element_of(op.results[0]))],
         properties=op.properties,
         attributes=op.attributes,
     )
@@ -125,7 +120,7 @@ class _InFewerRegisters:
 
     def cost(self, layout: VectorLayout) -> float | None:
         """What moving the operand and computing the result takes."""
-        shape = shape_of(self.op.results[0])
+        shape = shape_of(self.op.results[0].type)
         count = layout.register_count(shape)
         if layout.bits != self.layout.bits or count >= self.layout.register_count(shape):
             return None

@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import bit_width, element_of, splat, vector_of
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.check_kernel.vectors import gather_form, gather_unit
 
 
@@ -58,11 +58,11 @@ def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
     source, index, result = op.operands[0], op.operands[1], op.results[0]
     gather_form(op, c.target)
     gather_unit(op, c.target)
-    rank = len(shape_of(source))
+    rank = len(shape_of(source.type))
     lanes = op.dimensions.get_values()[0] == rank - 1
     element = element_of(source)
     gathered = gather(words(source, c).grid, words(index, c).grid, lanes, c)
-    made = Tiled(gathered, VectorLayout.native(rank, 32), shape_of(result))
+    made = Tiled(gathered, VectorLayout.native(rank, 32), shape_of(result.type))
     c.define(result, *_from_words(made, element, c))
     c.retire(op)
 
@@ -71,10 +71,10 @@ def lower_gather(op: tpu.DynamicGatherOp, c: Converter) -> None:
 def lower_static_gather(op: tpu.GatherOp, c: Converter) -> None:
     """Rows of one register in another order: a load that takes them so, or a shuffle."""
     source, result = op.source, op.result
-    shape, rank = shape_of(result), len(shape_of(source))
+    shape, rank = shape_of(result.type), len(shape_of(source.type))
     rows = [int(i) for i in op.indices.get_values()]
     axis, bits = op.dimension.value.data, bit_width(element_of(source))
-    if axis != rank - 2 or max(len(rows), shape_of(source)[axis]) > SUBLANES or bits != 32:
+    if axis != rank - 2 or max(len(rows), shape_of(source.type)[axis]) > SUBLANES or bits != 32:
         raise c.unsupported(
             op, "static-gather", f"a gather of positions {rows} of {source.type} is not supported",
             "a shuffle moves rows of 32-bit elements inside one register",
@@ -97,7 +97,7 @@ def lower_static_gather(op: tpu.GatherOp, c: Converter) -> None:
 
 def words(value: SSAValue, c: Converter) -> Tiled:
     """`value` in native tiles of words: narrower elements, floats too, as sign-extended bits."""
-    shape, bits = shape_of(value), bit_width(element_of(value))
+    shape, bits = shape_of(value.type), bit_width(element_of(value))
     layout = VectorLayout.native(len(shape), bits)
     held = c.in_layout(value, layout)
     if bits == 32:

@@ -7,10 +7,11 @@ from typing import Any, cast
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu
+from pallasite.dialects.types import shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.padding import zero_padding
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 
 @rule(tpu.MatmulOp)
@@ -33,7 +34,7 @@ def lower_matmul(op: tpu.MatmulOp, c: Converter) -> None:
 
 def _transposed_rhs(op: tpu.MatmulOp, c: Converter) -> bool:
     """Whether the right operand is (N, K); anything but that and (K, N) is refused."""
-    if len(shape_of(op.lhs)) == 2 and len(shape_of(op.rhs)) == 2:
+    if len(shape_of(op.lhs.type)) == 2 and len(shape_of(op.rhs.type)) == 2:
         numbers = cast(Any, op.dimension_numbers)
         if numbers is None:
             return bool(op.transpose_rhs.value.data)
@@ -50,5 +51,5 @@ def _zeroed(c: Converter, value: SSAValue, dim: int) -> SSAValue:
     """`value` in native tiles with zeros behind its data along the contracted dimension."""
     bits = c.mask_bits(value)
     layout = VectorLayout.native(2, bits)
-    held = Tiled(c.in_layout(value, layout), layout, shape_of(value))
+    held = Tiled(c.in_layout(value, layout), layout, shape_of(value.type))
     return zero_padding(c, held, dim)

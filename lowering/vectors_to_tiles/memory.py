@@ -7,7 +7,7 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import vector
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import access, access_in
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
@@ -18,14 +18,13 @@ from pallasite.lowering.vectors_to_tiles.packed_loads import (
     load_words,
 )
 from pallasite.lowering.vectors_to_tiles.shuffled_loads import load_filled, load_rows
-from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 @rule(vector.LoadOp)
 def lower_load(op: vector.LoadOp, c: Converter) -> None:
     """One grid load; another layout that memory can serve is loaded again when it is wanted."""
     result, indices = op.results[0], list(op.indices)
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     plan = access(op, op.base, indices, shape, c)
     c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
 

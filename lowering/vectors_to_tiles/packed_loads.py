@@ -20,14 +20,14 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, element_of, splat, tiling_of, vector_of
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat, tiling_of, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_grid, load_registers
-from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 from pallasite.passes.divisibility import constant_of
 
 
@@ -52,7 +52,7 @@ def load_words(
 
     With `row` they are as many words from that row of elements on.
     """
-    shape = shape_of(op.results[0])
+    shape = shape_of(op.results[0].type)
     p = packing(bit_width(element_of(op.results[0])))
     start = constant_of(op.indices[-2]) if row is None else row
     if start is None or start % p or shape[-2] % p:
@@ -77,7 +77,7 @@ def load_between_words(
     Each word is the upper part of one word of memory and the lower part of the next; memory has to
     serve words from any row.
     """
-    shape, kind = shape_of(op.results[0]), element_of(op.results[0])
+    shape, kind = shape_of(op.results[0].type), element_of(op.results[0])
     bits, start = bit_width(kind), constant_of(op.indices[-2]) if len(shape) > 1 else None
     p = packing(bits)
     if start is None or not start % p or layout != plan.layout.with_offsets(0, plan.layout.column):
@@ -128,7 +128,7 @@ def load_spread_row(
 ) -> SSAValue | None:
     """One packed row in all rows of its registers: its words in every sublane, packed with
     themselves."""
-    shape, kind = shape_of(op.results[0]), element_of(op.results[0])
+    shape, kind = shape_of(op.results[0].type), element_of(op.results[0])
     rank, bits = len(shape), bit_width(kind)
     if bits == 32 or rank < 2 or shape[-2] != 1:
         return None

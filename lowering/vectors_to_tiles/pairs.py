@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import element_of, splat, vector_of
+from pallasite.dialects.types import element_of, shape_of, splat, vector_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
@@ -21,14 +21,14 @@ from pallasite.lowering.vectors_to_tiles.casts import narrow
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_slots
 from pallasite.lowering.vectors_to_tiles.stacked import stack
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 
 
 def transpose_pairs(
     op: Operation, permutation: Sequence[int] | None, target: VectorLayout, c: Converter
 ) -> SSAValue | None:
     """The result of `op` in the native layout of `target`, or None."""
-    rank, element = len(shape_of(op.results[0])), element_of(op.results[0])
+    rank, element = len(shape_of(op.results[0].type)), element_of(op.results[0])
     wide = _halves(op, permutation, c) if target == VectorLayout.native(rank, 16) else None
     if wide is None:
         return None
@@ -48,7 +48,7 @@ def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) 
 
 def _halves(op: Operation, permutation: Sequence[int] | None, c: Converter) -> Tiled | None:
     """The elements of the result of `op` in the lower halves of words, in the native layout."""
-    held, shape = c.tiled(op.operands[0]), shape_of(op.results[0])
+    held, shape = c.tiled(op.operands[0]), shape_of(op.results[0].type)
     rank = len(shape)
     if permutation is None or held.layout.bits != 16:
         return None
@@ -78,7 +78,7 @@ def _words(value: SSAValue, axis: int, c: Converter) -> SSAValue | None:
 
     Memory serves them so; where rows would wait for each other, it may be better to move them.
     """
-    held, rank = c.tiled(value), len(shape_of(value))
+    held, rank = c.tiled(value), len(shape_of(value.type))
     wanted = VectorLayout(32, axis, rank - 1)
     words = c.form("words", value, wanted)
     if words is None or (times := load_slots(words, c)) == 1:

@@ -11,11 +11,10 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, splat_value, vector_of
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 from pallasite.passes.divisibility import constant_of
 
 _SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq"}
@@ -46,7 +45,7 @@ def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:
     dims = [int(d) for d in left.owner.dimensions.get_values()]
     if len(dims) != 1:
         return None
-    extent = shape_of(left)[dims[0]]
+    extent = shape_of(left.type)[dims[0]]
     low, high = {
         "slt": (0, bound), "sle": (0, bound + 1), "sgt": (bound + 1, extent),
         "sge": (bound, extent), "eq": (bound, bound + 1),
@@ -61,7 +60,7 @@ def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
     if found is None:
         return False
     dim, low, high = found
-    shape = shape_of(op.results[0])
+    shape = shape_of(op.results[0].type)
     rank = len(shape)
     if dim < rank - 2 or rank < 2 or bit_width(element_of(op.operands[0])) != 32:
         return False

@@ -14,17 +14,21 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, is_float, splat, splat_value, vector_of
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_float,
+    shape_of,
+    splat,
+    splat_value,
+    vector_of,
+)
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    Tiled,
-    grid_type,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
 
 KINDS: dict[str, tuple[type[Operation], str]] = {
@@ -67,7 +71,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
         raise c.unsupported(
             op, "scalar-reduction", "a reduction to a scalar must keep a unit dimension"
         )
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     layout = without_dims(reduced.layout, dims, len(held.shape))
     value = c.emit(
         grid.ReshapeOp(

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.types import splat, vector_of
+from pallasite.dialects.types import shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES
 from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
@@ -22,7 +22,7 @@ from pallasite.lowering.vectors_to_tiles.reduce import (
     reduce_dims,
     without_dims,
 )
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.two_values import neutral_value
 
 
@@ -65,7 +65,7 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
     index = Tiled(c.emit(arith.SelectOp(other, never, position)), held.layout, held.shape)
     least = reduce_dims(c, index, [axis], "minsi", True)
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     layout = without_dims(least.layout, [axis], len(held.shape))
     c.define(result, c.emit(grid.ReshapeOp(least.grid, grid_type(layout, shape, i32))), layout)
     c.retire(op)
@@ -106,7 +106,7 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
         )
         found = c.emit(gather)
     layout = without_dims(held.layout.with_offsets(held.layout.row, None), [axis], rank)
-    kept = grid_type(layout, shape_of(op.results[0]), i32)
+    kept = grid_type(layout, shape_of(op.results[0].type), i32)
     c.define(op.results[0], c.emit(grid.ReshapeOp(found, kept)), layout)
     c.retire(op)
 

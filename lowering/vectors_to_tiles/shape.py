@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import element_of, vector_of
+from pallasite.dialects.types import element_of, shape_of, vector_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
 from pallasite.layouts.planner.planner import plan
@@ -30,12 +30,7 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
     renaming,
     transposed,
 )
-from pallasite.lowering.vectors_to_tiles.tiled import (
-    Tiled,
-    grid_type,
-    is_one_value,
-    shape_of,
-)
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
 from pallasite.passes.check_kernel.vectors import scalar_rule
 from pallasite.passes.equal_values import equal_values
 
@@ -110,7 +105,7 @@ def move_operand(op: Operation, make: Callable[[Laid], Move], c: Converter) -> N
     One value stays one register, and replication is spelled out where the planner needs that.
     """
     value, result = op.operands[0], op.results[0]
-    held, shape = c.tiled(value), shape_of(result)
+    held, shape = c.tiled(value), shape_of(result.type)
     if is_one_value(held):
         layout = VectorLayout.replicated(len(shape), held.layout.bits)
         one = vector_of(held.element, layout.register_shape())
@@ -137,7 +132,7 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
     """Reshapes at borders of registers are free; others are moves."""
     source, result = op.operands[0], op.results[0]
     held = c.tiled(source)
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     layout = relabel(held, shape)
     if layout is not None:
         c.define(result, regrid(held.grid, layout, shape, c), layout)
@@ -159,7 +154,7 @@ def rename(op: Operation, permutation: Sequence[int] | None, c: Converter) -> bo
     The operand may have to be in another layout for that, which only counts if it is offered.
     """
     source, result = op.operands[0], op.results[0]
-    held, shape = c.tiled(source), shape_of(result)
+    held, shape = c.tiled(source), shape_of(result.type)
 
     def forward(layout: VectorLayout) -> VectorLayout | None:
         if permutation is None:
@@ -231,7 +226,7 @@ def _renamed(value: SSAValue, names: Renaming, element: Attribute, c: Converter)
 def lower_slice(op: vector.ExtractStridedSliceOp, c: Converter) -> None:
     """A box of registers and a new offset; the data moves only if a later operation needs it."""
     held, result = c.tiled(op.operands[0]), op.results[0]
-    shape = shape_of(result)
+    shape = shape_of(result.type)
     # Dimensions that are not named are taken whole.
     others = len(shape) - len(op.offsets)
     offsets = [*values_of(op.offsets), *[0] * others]
@@ -285,7 +280,7 @@ def _is_wider_transpose(held: Tiled, permutation: Sequence[int], c: Converter) -
 
 
 def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c: Converter) -> None:
-    byte, half, shape = IntegerType(8), IntegerType(16), shape_of(op.results[0])
+    byte, half, shape = IntegerType(8), IntegerType(16), shape_of(op.results[0].type)
     number = c.bitcast(held.grid, grid_type(held.layout, held.shape, byte))
     wide, layout = widen(c, Tiled(number, held.layout, held.shape), half)
     target = VectorLayout.native(len(permutation), 16)

@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu, vector
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, shape_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
-from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 
 _ROWS = 16
 """The first row of words that a shuffled load does not reach."""
@@ -32,7 +32,7 @@ def load_filled(
 
     None unless rows of words begin a register and the last block has padding.
     """
-    shape = shape_of(op.results[0])
+    shape = shape_of(op.results[0].type)
     if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
         return None
     whole, rest = divmod(shape[-2], SUBLANES)
@@ -55,7 +55,7 @@ def load_rows(
     op: vector.LoadOp, plan: Access, c: Converter, layout: VectorLayout, rows: Sequence[int]
 ) -> SSAValue | None:
     """Rows `rows`, at most a register of them, of the vector that `op` loads."""
-    shape = shape_of(op.results[0])
+    shape = shape_of(op.results[0].type)
     if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
         return None
     if shape[-2] > plan.tile_rows and not plan.single_rows:

@@ -17,12 +17,12 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import grid, tpu
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import bit_width, memref_of, tiling_of
+from pallasite.dialects.types import bit_width, memref_of, shape_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 from pallasite.passes.divisibility import constant_of
 
 
@@ -65,7 +65,7 @@ def stacked_view(
     """The memory of `plan` with as many neighbours in a tile as fill a register, the indices there
     and the shape of `value` there; None if its tiles do not follow each other so."""
     kind = cast(MemRefType[Attribute], plan.memref.type)
-    extent, shape, tiling = kind.get_shape(), shape_of(value), tiling_of(kind)
+    extent, shape, tiling = kind.get_shape(), shape_of(value.type), tiling_of(kind)
     p = packing(plan.layout.bits)
     if p == 1 or len(shape) < 3 or tiling is None or tiling.first != (SUBLANES, LANES):
         return None

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import array_attribute, integer_attribute, splat, vector_of
+from pallasite.dialects.types import array_attribute, integer_attribute, shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
@@ -31,7 +31,6 @@ from pallasite.lowering.vectors_to_tiles.loading import (
 )
 from pallasite.lowering.vectors_to_tiles.masks import mask_in_layout, merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
-from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def classes(offset: int, extent: int, block: int, open_end: bool) -> list[Class]
 def lower_store(op: tpu.VectorStoreOp | vector.StoreOp, c: Converter) -> None:
     """One grid store per class of blocks: interior, ragged row, ragged column, corner."""
     value = op.value if isinstance(op, tpu.VectorStoreOp) else op.vector
-    plan = access(op, op.base, list(op.indices), shape_of(value), c)
+    plan = access(op, op.base, list(op.indices), shape_of(value.type), c)
     store_grid(op, value, getattr(op, "mask", None), plan, list(op.indices), c)
     c.retire(op)
 
@@ -95,16 +94,16 @@ def store_grid(
     layout = c.tiled(value).layout
     held: SSAValue | None = None
     if indices and layout != plan.layout and layout.row is not None and mask is None:
-        other = access_in(plan, list(indices), shape_of(value), layout)
+        other = access_in(plan, list(indices), shape_of(value.type), layout)
         if other is not None:
             held = _rather_together(value, other, plan.layout, c)
             plan = plan if held is not None else other
     held = c.in_layout(value, plan.layout) if held is None else held
     words = mask_in_layout(c, mask, plan.layout) if mask is not None else None
-    if len(shape_of(value)) == 1:
-        _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value))[1], c)
+    if len(shape_of(value.type)) == 1:
+        _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value.type))[1], c)
         return
-    _store_classes(held, words, plan, shape_of(value), c)
+    _store_classes(held, words, plan, shape_of(value.type), c)
 
 
 def _rather_together(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.types import bit_width, element_of
+from pallasite.dialects.types import bit_width, element_of, shape_of
 from pallasite.layouts.move import Move
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.boxes import accessed
@@ -20,7 +20,6 @@ from pallasite.lowering.vectors_to_tiles.access import Access, access
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.stores import store_grid
-from pallasite.lowering.vectors_to_tiles.tiled import shape_of
 
 
 def strided_access(
@@ -42,7 +41,7 @@ def strided_access(
         steps=(*lead, plan.steps[-1]),
         sublane_stride=plan.sublane_stride * strides[-2],
         open_row=plan.open_row and strides[-2] == 1,
-        box=accessed(op, indices, span, shape_of(memref)),
+        box=accessed(op, indices, span, shape_of(memref.type)),
     )
 
 
@@ -63,7 +62,7 @@ def _strides(
 def lower_strided_load(op: tpu.StridedLoadOp, c: Converter) -> None:
     """A load whose sublanes lie `stride` rows apart."""
     result, indices = op.results[0], list(op.indices)
-    strides, shape, element = _strides(op, result, c), shape_of(result), element_of(result)
+    strides, shape, element = _strides(op, result, c), shape_of(result.type), element_of(result)
     if bit_width(element) == 32 or strides[-2] == 1:
         plan = strided_access(op, op.base, indices, strides, shape, c)
         c.define(result, load_grid(plan, shape, element, c), plan.layout)
@@ -89,6 +88,6 @@ def lower_strided_store(op: tpu.StridedStoreOp, c: Converter) -> None:
             "rows of packed types share words with the rows between them",
             "load the whole block, select between it and the value, and store that",
         )  # fmt: skip
-    plan = strided_access(op, op.base, list(op.indices), strides, shape_of(op.value), c)
+    plan = strided_access(op, op.base, list(op.indices), strides, shape_of(op.value.type), c)
     store_grid(op, op.value, None, plan, (), c)
     c.retire(op)

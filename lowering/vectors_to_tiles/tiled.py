@@ -56,10 +56,6 @@ def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
     return old.row in (None, new.row) and old.column in (None, new.column)
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    return tuple(cast(VectorType[Attribute], value.type).get_shape())
-
-
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
     """The vector type of a grid that holds a `shape` of `element` in `layout`."""
     return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from pallasite.dialects import tpu
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.tiled import grid_type, shape_of
+from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 
 
 @rule(tpu.MatmulPushRhsOp, tpu.MatmulAccLhsOp, tpu.MatmulLhsFifoOp)
@@ -26,7 +26,7 @@ def lower_feeding(
 def lower_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, c: Converter) -> None:
     (result,) = op.results
     layout = VectorLayout.native(2, 32)
-    kind = grid_type(layout, shape_of(result), element_of(result))
+    kind = grid_type(layout, shape_of(result.type), element_of(result))
     made = type(op).create(result_types=[kind], properties=op.properties)
     c.define(result, c.emit(made), layout)
     c.retire(op)
