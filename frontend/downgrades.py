@@ -17,21 +17,22 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.tpu.cores import VECTOR_SUBCORE, own_core
 from pallasite.dialects.types import splat_value
 from pallasite.frontend.serialized import (
     SEGMENTS,
+    inserted,
     is_true,
     name_of,
     operand_of,
     segments,
     set_segments,
-    unregistered,
 )
-from pallasite.frontend.upgrades import SUBCORES, core_type
+from pallasite.frontend.upgrades import SUBCORES
 
 PREFIX = "stable_mosaic."
 
@@ -170,25 +171,12 @@ def _merge_core(op: Operation, sizes: tuple[int, ...], core: int) -> None:
     subcore = operand_of(op, sizes, core + 1)
     if subcore is not None:
         identifier = operand_of(op, sizes, core)
-        if identifier is None or core_type(op) != "sc_vector_subcore":
+        if identifier is None or own_core(op) != VECTOR_SUBCORE:
             raise _refuse(op, 14, "a subcore id without core id, or outside a vector subcore,")
-        count = _insert(op, "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
-        base = _insert(op, "arith.muli", (identifier, count), {})
+        count = inserted(op, PREFIX + "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
+        base = inserted(op, PREFIX + "arith.muli", (identifier, count), {})
         operands = list(op.operands)
         place = sum(sizes[:core])
-        operands[place : place + 2] = [_insert(op, "arith.addi", (base, subcore), {})]
+        operands[place : place + 2] = [inserted(op, PREFIX + "arith.addi", (base, subcore), {})]
         op.operands = operands
     set_segments(op, sizes[: core + 1])
-
-
-def _insert(
-    op: Operation, name: str, operands: tuple[SSAValue, ...], attributes: dict[str, Attribute]
-) -> SSAValue:
-    """The i32 result of a new serialized operation before `op`."""
-    new = unregistered(PREFIX + name).create(
-        operands=operands, result_types=[i32], attributes=attributes, location=op.location
-    )
-    block = op.parent
-    if block is not None:
-        block.insert_op_before(new, op)
-    return new.results[0]

@@ -119,6 +119,19 @@ def operand_of(op: Operation, sizes: Sequence[int], segment: int) -> SSAValue | 
     return op.operands[sum(sizes[:segment])] if sizes[segment] else None
 
 
+def inserted(
+    op: Operation, name: str, operands: Sequence[SSAValue], attributes: dict[str, Attribute]
+) -> SSAValue:
+    """The i32 result of a new serialized operation called `name` before `op`."""
+    new = unregistered(name).create(
+        operands=operands, result_types=[i32], attributes=attributes, location=op.location
+    )
+    if op.parent is None:
+        raise malformed(op, "expected a block around the operation")
+    op.parent.insert_op_before(new, op)
+    return new.results[0]
+
+
 def is_true(attribute: Attribute | None) -> bool:
     """Whether a boolean attribute is set; a missing one has its default, false."""
     return isinstance(attribute, IntegerAttr) and attribute.value.data != 0

@@ -14,22 +14,21 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
-    IntegerType,
-    StringAttr,
     i1,
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
+from pallasite.dialects.tpu.cores import VECTOR_SUBCORE, own_core
 from pallasite.frontend.serialized import (
     SEGMENTS,
+    inserted,
     malformed,
     operand_of,
     rename,
     segments,
     set_segments,
-    unregistered,
 )
 
 Rule = Callable[[Operation], None]
@@ -153,47 +152,13 @@ def _split_core(op: Operation, sizes: tuple[int, ...], core: int) -> None:
     On a vector subcore of a SparseCore the core id was `core * 16 + subcore`.
     """
     mangled = operand_of(op, sizes, core)
-    if mangled is None or core_type(op) != "sc_vector_subcore":
+    if mangled is None or own_core(op) != VECTOR_SUBCORE:
         set_segments(op, (*sizes, 0))
         return
-    count = _insert(op, "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
+    count = inserted(op, "arith.constant", (), {"value": IntegerAttr(SUBCORES, i32)})
     operands = list(op.operands)
     place = sum(sizes[:core])
-    operands[place] = _insert(op, "arith.divui", (mangled, count), {})
-    operands.insert(place + 1, _insert(op, "arith.remui", (mangled, count), {}))
+    operands[place] = inserted(op, "arith.divui", (mangled, count), {})
+    operands.insert(place + 1, inserted(op, "arith.remui", (mangled, count), {}))
     op.operands = operands
     set_segments(op, (*sizes, 1))
-
-
-def core_type(op: Operation) -> str:
-    """The core `op` runs on: that of the nearest operation around it that names one, else `tc`.
-
-    A function called `main` that names none runs on the TensorCore (spec section 3).
-    """
-    current: Operation | None = op
-    while current is not None:
-        named = current.attributes.get("tpu.core_type")
-        if named is not None:
-            return str(named).split("<")[-1].rstrip(">")
-        symbol = current.attributes.get("sym_name") or current.properties.get("sym_name")
-        if isinstance(symbol, StringAttr) and symbol.data == "main":
-            return "tc"
-        current = current.parent_op()
-    return "tc"
-
-
-def _insert(
-    op: Operation, name: str, operands: tuple[SSAValue, ...], attributes: dict[str, Attribute]
-) -> SSAValue:
-    """The i32 result of a new operation before `op`, in the same form."""
-    new = unregistered(name).create(
-        operands=operands,
-        result_types=[cast(IntegerType, i32)],
-        attributes=attributes,
-        location=op.location,
-    )
-    block = op.parent
-    if block is None:
-        raise malformed(op, "expected a block around the operation")
-    block.insert_op_before(new, op)
-    return new.results[0]

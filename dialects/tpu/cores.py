@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.attrs import CoreType, CoreTypeAttr, MemorySpaceAttr
@@ -12,16 +12,20 @@ from pallasite.dialects.tpu.base import AnyMemRef
 TENSOR_CORE = CoreType.TC.value
 SCALAR_SUBCORE = CoreType.SC_SCALAR_SUBCORE.value
 VECTOR_SUBCORE = CoreType.SC_VECTOR_SUBCORE.value
+_MAIN = StringAttr("main")
 
 
 def declared_core(op: Operation) -> str | None:
-    """The core type of the nearest ancestor that has one; a function called `main` has `tc`."""
+    """The core type of the nearest ancestor that has one; a function called `main` has `tc`.
+
+    Ancestors may be unregistered, with inherent attributes in the dictionary.
+    """
     parent = op.parent_op()
-    while parent is not None:
+    while parent is not None and not isinstance(parent, ModuleOp):
         core = parent.attributes.get("tpu.core_type")
         if isinstance(core, CoreTypeAttr):
             return core.data.value
-        if parent.name == "func.func" and _symbol(parent) == "main":
+        if parent.get_attr_or_prop("sym_name") == _MAIN:
             return TENSOR_CORE
         parent = parent.parent_op()
     return None
@@ -63,8 +67,3 @@ def check_scalar_semaphore(type: AnyMemRef) -> None:
     """A single semaphore is a memref of rank 0."""
     if type.get_num_dims():
         raise VerifyException(f"expected a semaphore of rank 0, got {type}")
-
-
-def _symbol(function: Operation) -> str | None:
-    name: Attribute | None = function.properties.get("sym_name")
-    return name.data if isinstance(name, StringAttr) else None
