@@ -19,8 +19,8 @@ from typing import Any
 import jax
 from jax._src.export import _export
 from jax._src.interpreters import mlir
-from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
-from jax._src.lib.mlir.dialects import func  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.lib.mlir import ir
+from jax._src.lib.mlir.dialects import func
 
 from pallasite.diagnostics import Note, Unsupported
 

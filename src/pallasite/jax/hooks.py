@@ -60,7 +60,7 @@ check_version()
 from jax._src import callback as jax_callback  # noqa: E402
 from jax._src import core  # noqa: E402
 from jax._src.interpreters import mlir, pxla  # noqa: E402
-from jax._src.lib.mlir import ir  # noqa: E402  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.lib.mlir import ir  # noqa: E402
 from jax._src.pallas import core as pallas_core  # noqa: E402
 from jax._src.pallas import mpmd, pallas_call  # noqa: E402
 from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402

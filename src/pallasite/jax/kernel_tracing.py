@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 from jax._src import config as jax_config
-from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.lib.mlir import ir
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
 from jax._src.pallas.mosaic import core as tpu_core

@@ -21,8 +21,8 @@ import ml_dtypes
 import numpy as np
 from jax._src.interpreters import mlir
 from jax._src.lax import convolution, lax
-from jax._src.lib.mlir import ir  # pyright: ignore[reportPrivateImportUsage]
-from jax._src.lib.mlir.dialects import hlo  # pyright: ignore[reportPrivateImportUsage]
+from jax._src.lib.mlir import ir
+from jax._src.lib.mlir.dialects import hlo
 
 _EXPONENT, _MANTISSA = 8, 7
 """Bits of a bfloat16 beside its sign."""
