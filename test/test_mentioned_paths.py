@@ -24,7 +24,7 @@ MENTIONED = re.compile(
 )
 """Names of Python files and pages, and paths that begin with one of our folders."""
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
-PROSE = re.compile(r'^ *"""(.*?)"""|# ([^\n]*)', re.MULTILINE | re.DOTALL)
+PROSE = re.compile(r'^ *"""(?=[\w`])(.*?)"""|# ([^\n]*)', re.MULTILINE | re.DOTALL)
 """Docstrings and comments, where code is formatted; parsing every file takes many times as long."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
