@@ -5,6 +5,7 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,8 @@ def diagnosed(what: str) -> Generator[None, None, None]:
 
 AfterPass = Callable[["ModulePass", str, ModuleOp], None]
 """Called with a pass that has run, the form it left, and the module."""
+Tell = Callable[[Diagnostic], None]
+"""Called with what is odd about a kernel that is accepted."""
 
 
 def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
@@ -105,6 +108,23 @@ def lower(
     that the TPU compiler refuses but we can lower. What is odd about an accepted kernel is a
     `KernelWarning`.
     """
+    return lower_telling(
+        warn, module, form, target, passes=passes, after_pass=after_pass,
+        allow_beyond_reference=allow_beyond_reference,
+    )  # fmt: skip
+
+
+def lower_telling(
+    tell: Tell,
+    module: ModuleOp,
+    form: str,
+    target: str,
+    *,
+    passes: Sequence[ModulePass] = (),
+    after_pass: AfterPass | None = None,
+    allow_beyond_reference: bool = False,
+) -> ModuleOp:
+    """`lower`, telling what is odd about the kernel instead of warning of it."""
     from pallasite.lowering.pipelines import check_form
 
     target_named(target)
@@ -115,7 +135,9 @@ def lower(
         if present == "pallas":
             # The form's rules are its verifiers; the lowering relies on them.
             verify(module)
-        return _lower_verified(module, form, target, passes, after_pass, allow_beyond_reference)
+        return _lower_verified(
+            module, form, target, passes, after_pass, allow_beyond_reference, tell
+        )
 
 
 def _lower_verified(
@@ -125,8 +147,9 @@ def _lower_verified(
     passes: Sequence[ModulePass],
     after_pass: AfterPass | None,
     allow_beyond_reference: bool,
+    tell: Tell,
 ) -> ModuleOp:
-    """`lower` for arguments that were looked at."""
+    """`lower_telling` for arguments that were looked at."""
     from pallasite.dialects import make_context
     from pallasite.dialects.kernel import set_form
     from pallasite.lowering.pipelines import planned
@@ -139,7 +162,7 @@ def _lower_verified(
     lowered = module.clone() if checked or changes else module
     if present != "pallas":
         with diagnosed("check-kernel"):
-            _check(lowered, model, allow_beyond_reference)
+            _check(lowered, model, allow_beyond_reference, tell)
         if checked and changes and after_pass is not None:
             after_pass(FoldKernelPass(target), present, lowered)
     context = make_context()
@@ -154,12 +177,13 @@ def _lower_verified(
         after = form_of(lowered)
         if before == "pallas" != after:
             # A copy where it is the answer: what the kernel says stays in it, used or not.
-            _check(lowered.clone() if form == after else lowered, model, allow_beyond_reference)
+            judged = lowered.clone() if form == after else lowered
+            _check(judged, model, allow_beyond_reference, tell)
         if after_pass is not None:
             after_pass(step, after, lowered)
     if form == "pallas":
         # What the target or the compiler refuses shows in the next form.
-        _lower_verified(lowered, "mosaic", target, (), None, allow_beyond_reference)
+        _lower_verified(lowered, "mosaic", target, (), None, allow_beyond_reference, tell)
     return lowered if changes else module
 
 
@@ -171,8 +195,20 @@ def _verify_after(step: ModulePass, module: ModuleOp) -> None:
         raise
 
 
-def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> None:
-    """Refuses what no step can make legal; warns of what is odd.
+def warn(advice: Diagnostic) -> None:
+    """Warns of `advice` at the line that asks for it, outside of this file; where warnings are
+    errors, the diagnostic itself is raised."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == warn.__code__.co_filename:
+        level, frame = level + 1, frame.f_back
+    try:
+        warnings.warn(KernelWarning(advice), stacklevel=level)
+    except KernelWarning as error:
+        raise error.diagnostic from error
+
+
+def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool, tell: Tell) -> None:
+    """Refuses what no step can make legal; tells what is odd.
 
     What is trivial or computes nothing that is used goes first: the TPU compiler never looks at it
     either.
@@ -199,8 +235,7 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool) -> No
         if call is None or not call.unchecked:
             told += bounds_advice(func)
     for advice in told:
-        # Of the line that asks for the lowering.
-        warnings.warn(KernelWarning(advice), stacklevel=4)
+        tell(advice)
 
 
 def with_call(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
-from pallasite import lower
-from pallasite.diagnostics import KernelWarning
+from pallasite import lower, run
+from pallasite.diagnostics import Diagnostic, KernelWarning
 from pallasite.frontend import read
 from pallasite.passes.check_kernel import check_kernel
 from pallasite.targets import get_target
@@ -77,3 +78,29 @@ def test_blocks_that_parallel_steps_share(
     semantics: str, sizes: str, index_map: str, shared: list[int]
 ) -> None:
     assert shared_axes(semantics, sizes, index_map) == shared
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_the_line_that_asks_is_warned_of(form: str) -> None:
+    module = read(SHARED)
+    inputs = [np.zeros((64, 512), np.float32)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", KernelWarning)
+        lower(module, form=form)
+        run(module, inputs, form=form)
+    assert [w.filename for w in told] == 2 * [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        with pytest.raises(Diagnostic, match="axis 1") as raised:
+            lower(module, form=form)
+    assert (raised.value.code, raised.value.severity) == ("parallel-shared-block", "warning")
+
+
+SHARED = """
+pallas.kernel @sum grid (i = 2 parallel, j = 4 parallel)
+  input %x: tensor<64x512xf32> in vmem block (8, 128) at (i, j)
+  output %o: tensor<64x512xf32> in vmem block (8, 128) at (i, 0)
+{
+  %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+  pallas.store %a, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
+}"""
