@@ -60,6 +60,7 @@ def test_equal_calls_share_what_was_lowered_and_prepared(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(calls, "prepare", counted)
     x = ramp(8, 128)
+    simulate().settings.kernels.clear()
     with simulate():
         for factor in (1, 2, 3):
             # JAX traces and lowers the kernel of each call anew.
@@ -76,6 +77,7 @@ def test_traced_kernels_are_verified_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(verification, "verify", noted)
     x = ramp(8, 128)
+    simulate().settings.kernels.clear()
     with simulate(form="pallas"):
         np.testing.assert_array_equal(add(x, x), 2 * x)
     assert verified.count("pallas") == 1

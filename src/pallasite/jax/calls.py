@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from io import StringIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
 
-from pallasite.api import lower, parse, target_named
-from pallasite.diagnostics import ExecutionError, Note, Unsupported, UsageError
+from pallasite.api import lower_telling, parse, target_named, warn
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported, UsageError
 from pallasite.dialects.kernel import CONFIG, call_of, kernel_function
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import DeviceIdOp
@@ -25,7 +27,8 @@ from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.windows import give_names
 from pallasite.interpreter.arrays import dtype_of
 from pallasite.interpreter.run import execute, find_kernel, prepare
-from pallasite.jax.settings import KnownKernel, Settings
+from pallasite.jax.known_kernels import Key, KnownKernel
+from pallasite.jax.settings import Settings
 
 Array = NDArray[Any]
 PATIENCE = 120.0
@@ -49,11 +52,10 @@ class KernelCall:
         self.settings = settings
         self.name = name
         if traced is not None:
-            kernel = KnownKernel(traced, _lowered(traced, settings))
+            self.kernel = lowered_from_trace(traced, settings)
         else:
-            kernel = lowered_by_jax(text, name, settings, jaxpr)
-        self.kernel = kernel
-        module = self.module = kernel.module
+            self.kernel = lowered_by_jax(text, name, settings, jaxpr)
+        module = self.module = self.kernel.module
         call = call_of(module)
         if call is None:
             raise UsageError("no-kernel", f"the call of {name} carries no kernel")
@@ -184,8 +186,8 @@ class _Round:
 def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) -> KnownKernel:
     """The kernel in the call as JAX wrote it, which calls of the same text share; its `jaxpr`
     knows what its author calls what it works on."""
-    known = settings.kernels.find(text)
-    if known is None:
+
+    def make() -> KnownKernel:
         module = parse(text, name=name)
         if jaxpr is not None:
             _name_arguments(module, jaxpr)
@@ -196,9 +198,33 @@ def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) 
                 f"kernel {name} runs on the SparseCore, which is not modelled",
                 notes=[Note("use a TensorCoreMesh, or interpret=True")],
             )
-        known = KnownKernel(module, _lowered(module, settings))
-        settings.kernels.keep(text, known)
-    return known
+        return _lowered(module, settings)
+
+    said: tuple[Any, ...] = ()
+    if jaxpr is not None:
+        said = (*(jaxpr.debug_info.arg_names or ()), location_of_kernel(jaxpr))
+    return _known(text, said, settings, make)
+
+
+def lowered_from_trace(module: ModuleOp, settings: Settings) -> KnownKernel:
+    """The kernel that was traced to `module`, which calls with the same lines share."""
+    text = StringIO()
+    Printer(text, print_generic_format=True, print_debuginfo=True).print_op(module)
+    return _known(text.getvalue(), (), settings, lambda: _lowered(module, settings))
+
+
+def _known(
+    text: str, said: tuple[Any, ...], settings: Settings, make: Callable[[], KnownKernel]
+) -> KnownKernel:
+    """The kernel of that text, made if it is new; whoever asks for it is told what is odd."""
+    key = Key(
+        text, said, settings.target, settings.form, settings.allow_beyond_reference,
+        settings.max_memory,
+    )  # fmt: skip
+    kernel = settings.kernels.known(key, make)
+    for advice in kernel.advice:
+        warn(advice)
+    return kernel
 
 
 def _name_arguments(module: ModuleOp, jaxpr: Any) -> None:
@@ -212,11 +238,13 @@ def _name_arguments(module: ModuleOp, jaxpr: Any) -> None:
         give_names(func.args[len(func.args) - len(names) :], names)
 
 
-def _lowered(module: ModuleOp, settings: Settings) -> ModuleOp:
-    return lower(
-        module, settings.form, settings.target, passes=settings.passes,
+def _lowered(module: ModuleOp, settings: Settings) -> KnownKernel:
+    advice: list[Diagnostic] = []
+    lowered = lower_telling(
+        advice.append, module, settings.form, settings.target, passes=settings.passes,
         allow_beyond_reference=settings.allow_beyond_reference,
     )  # fmt: skip
+    return KnownKernel(module, lowered, tuple(advice))
 
 
 def _array_type(type: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,50 +13,13 @@ from pallasite.api import target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
-from pallasite.interpreter.run import Prepared
+from pallasite.jax.known_kernels import Kernels
 
-KEPT_KERNELS = 128
 PRODUCTS = ("cpu", "tpu")
 
 # Settings live as long as what JAX compiled for them: the limit of what is kept is the process's.
 _SPARE = Spare()
-
-
-@dataclass(frozen=True)
-class KnownKernel:
-    """A kernel that a simulation has lowered."""
-
-    module: ModuleOp
-    """As JAX wrote it, or as it was traced."""
-    lowered: ModuleOp
-    """In the form that is executed."""
-    prepared: list[Prepared] = field(default_factory=list[Prepared])
-    """Executable copies that no thread is running."""
-
-
-class Kernels:
-    """The kernels that a simulation lowered last, by the text of their call; threads share it."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, KnownKernel] = {}
-        self._lock = threading.Lock()
-
-    def find(self, text: str) -> KnownKernel | None:
-        """The kernel of that call, if it is known."""
-        with self._lock:
-            return self._kept.get(text)
-
-    def keep(self, text: str, kernel: KnownKernel) -> None:
-        """Remembers `kernel` in place of the oldest one."""
-        with self._lock:
-            self._kept[text] = kernel
-            if len(self._kept) > KEPT_KERNELS:
-                del self._kept[next(iter(self._kept))]
-
-    def clear(self) -> None:
-        """Forgets them all."""
-        with self._lock:
-            self._kept.clear()
+_KERNELS = Kernels()
 
 
 @dataclass
@@ -95,6 +57,7 @@ class Settings:
     """Whose precision XLA's products outside of kernels have: one of `PRODUCTS`."""
     collector: Collector | None = None
     kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
+    """Kernels that were lowered: those of all simulations, without passes of the user's."""
     spare: Spare = field(default=_SPARE, compare=False, repr=False)
     """Memory that one call of a kernel leaves to the next, of any simulation."""
 
@@ -155,4 +118,5 @@ def settings_of(
         chosen,
         allow_beyond_reference,
         products,
+        kernels=Kernels() if chosen else _KERNELS,
     )
