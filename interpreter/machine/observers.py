@@ -61,6 +61,11 @@ class Observer:
     def finish(self) -> None:
         """All programs of a run have ended, before transfers left in flight land."""
 
+    def told(self, code: str, at: SourceLocation | None, subject: str) -> bool:
+        """Whether `report` drops a finding at that place about that subject, which need not be put
+        into words then; of one without a place, its message is the subject."""
+        return (code, at, subject) in self._seen or len(self._seen) >= MOST_FINDINGS
+
     def report(
         self,
         code: str,
@@ -70,9 +75,9 @@ class Observer:
         subject: str = "",
     ) -> None:
         """Records a finding, once per place and subject."""
-        key = (code, at, message if at is None else subject)
-        if key not in self._seen and len(self._seen) < MOST_FINDINGS:
-            self._seen.add(key)
+        subject = message if at is None else subject
+        if not self.told(code, at, subject):
+            self._seen.add((code, at, subject))
             self.machine.findings.append(Diagnostic(code, message, at, list(notes), "finding"))
 
 

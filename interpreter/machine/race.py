@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
 
 Clock = NDArray[np.int64]
+_CODE = "data-race"
 FEW = 4
 """Transfers in flight that are looked at one by one."""
 
@@ -225,6 +226,9 @@ class RaceCheck(Observer):
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
         if not use.region.overlaps(other.region) or other.before(clock):
             return
+        # Two lines race as often as they are executed.
+        if self.told(_CODE, use.location, str(other.location)):
+            return
         low = max(use.region.low, other.region.low)
         high = min(use.region.high, other.region.high)
         name = buffer.title
@@ -238,7 +242,7 @@ class RaceCheck(Observer):
         ]
         notes += allocation(name, buffer.location)
         self.report(
-            "data-race",
+            _CODE,
             f"{use.actor}, which {_verb(use)} {use.region.extent} of {name}, races with "
             f"{other.actor} on {span_text(low, high)}",
             use.location,

@@ -11,8 +11,10 @@ from xdsl.dialects.builtin import MemRefType, f32
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
+from pallasite.interpreter.machine import race
 from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.regions import span_text
 from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.targets import get_target
 
@@ -68,6 +70,28 @@ def races(program: Callable[[Kernel], Any], policy: str, devices: int = 1) -> li
     machine.run([(k.core, program(k)) for k in kernels])
     assert all(finding.code == "data-race" for finding in machine.findings)
     return sorted(f"{finding.location} {finding.notes[0].location}" for finding in machine.findings)
+
+
+def test_a_pair_of_lines_is_put_into_words_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every store of a row races with 40 copies of it, and every copy with those before it."""
+    worded: list[str] = []
+
+    def noted(low: int, high: int) -> str:
+        worded.append(span_text(low, high))
+        return worded[-1]
+
+    monkeypatch.setattr(race, "span_text", noted)
+
+    def program(k: Kernel) -> Any:
+        for row in range(10):
+            for _ in range(40):
+                k.copy(row, 1, line=3)
+            for line in (1, 2):
+                k.store(k.target, row, 1, line)
+        yield from k.wait(400)
+
+    assert races(program, "on_wait") == ["k.py:1 k.py:3", "k.py:2 k.py:3", "k.py:3 k.py:3"]
+    assert len(worded) == 3
 
 
 @pytest.mark.parametrize("policy", POLICIES)
