@@ -3,7 +3,8 @@
 * The C library gives large freed blocks back to the system and gets them again, page by page, for
   the next intermediate result. Keeping them takes a third off element-wise ops on values of a
   megabyte, and far more where page faults are slow. It concerns the whole process, so its owner
-  decides.
+  decides. A run only sees to what glibc does by itself as soon as a program has freed a block of
+  32 MiB: from then on it takes smaller ones from its heap, and keeps up to 64 MiB there.
 * Matrix products are cut into small groups (`pallasite.interpreter.ops.matmul`). On a busy machine
   two BLAS threads that wait for each other take up to 20 times as long as one, and they may add up
   in another order.
@@ -23,6 +24,7 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -42,6 +44,17 @@ def tune() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _KEEP_BYTES)
+
+
+_LARGEST_HEAP_BLOCK = (32 << 20) - (1 << 14)
+"""Bytes of the largest block that glibc may learn to take from its heap, with its own ones."""
+
+
+@cache
+def keep_freed() -> None:
+    """Has glibc keep up to 64 MiB that are freed, unless the thresholds of its `malloc` were set."""
+    # Nobody touches the block, so it takes no memory.
+    np.empty(_LARGEST_HEAP_BLOCK, np.uint8)
 
 
 @cache

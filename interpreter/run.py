@@ -53,7 +53,7 @@ from pallasite.interpreter.machine.core import Machine
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
-from pallasite.interpreter.process import one_blas_thread
+from pallasite.interpreter.process import keep_freed, one_blas_thread
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
 
@@ -200,6 +200,7 @@ def _run(
     inputs: Sequence[Sequence[Any]],
 ) -> list[list[Array]]:
     """Runs the program on every device of `machine` to its end; gives the results per device."""
+    keep_freed()
     with values.quiet(), one_blas_thread():
         bound = [
             bind(device, program, kernel, split, call, arrays)
