@@ -23,14 +23,16 @@ from pallasite.dialects.scf import (
     WhileOp,
     YieldOp,
 )
-from pallasite.dialects.tpu import EnqueueDmaOp, RegionOp, SemSignalOp, TraceOp
+from pallasite.dialects.tpu import EnqueueDmaOp, LoadOp, RegionOp, SemSignalOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.interpreter import driver
+from pallasite.interpreter.compiled.brief import is_brief
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
 from pallasite.interpreter.compiled.pack_writer import PackWriter
 from pallasite.interpreter.compiled.packs import runs
 from pallasite.interpreter.costs import FREE, cost_of
+from pallasite.interpreter.effects.registers import glance
 from pallasite.interpreter.effects.views import key_of_view
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import width
@@ -182,6 +184,8 @@ class FunctionWriter(PackWriter):
             self._line(f"{self._define(op.results[0])} = {inline}")
             return
         fn, effect, blocking = driver.meaning_of(op, self.program.facts)
+        if isinstance(op, LoadOp) and is_brief(op):
+            fn = glance(op)
         known = None if effect else self.program.folder.fold(op, fn, self._known)
         if known is not None or isinstance(op, ConstantOp):
             known = fn() if known is None else known

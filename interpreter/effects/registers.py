@@ -56,6 +56,15 @@ def pattern_of(
 @effect(tpu.LoadOp, tpu.ShuffledLoadOp)
 def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Array]:
     """A grid of registers from rows of memory; sublanes that are masked off are poison."""
+    return _load(op, look=False)
+
+
+def glance(op: tpu.LoadOp) -> Callable[..., Array]:
+    """`load` for a value that nobody looks at once memory has changed: it may be a view of it."""
+    return _load(op, look=True)
+
+
+def _load(op: tpu.LoadOp | tpu.ShuffledLoadOp, look: bool) -> Callable[..., Array]:
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.base.type, op.result.type)
@@ -63,7 +72,7 @@ def load(op: tpu.LoadOp | tpu.ShuffledLoadOp, facts: Facts) -> Callable[..., Arr
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        return load_registers(core, ref, index, wanted, watched, at)
+        return load_registers(core, ref, index, wanted, watched, at, look)
 
     return fn
 

@@ -87,6 +87,15 @@ class Codec:
         carrier = self.carrier
         return lambda: source.astype(carrier, order="C")
 
+    def viewer(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
+        """One piece as a view of memory that nobody may write to; None if its elements are not held
+        as their carriers."""
+        if self.storage != self.carrier:
+            return None
+        found = view(memory, self.storage, base, piece, self.bits)
+        found.flags.writeable = False
+        return found
+
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
         """`encode` of one piece without a mask; None if nothing is gained by it."""
         target = view(memory, self.storage, base, piece, self.bits)
@@ -244,6 +253,9 @@ class PackedCodec(Codec):
         target[...] = packed
 
     def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
+        return None
+
+    def viewer(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
 
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:

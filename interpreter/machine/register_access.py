@@ -64,12 +64,13 @@ class Access:
     the ref's memory until the next collection.
     """
 
-    __slots__ = ("_load", "_marks", "_region", "_simple", "_store", "pattern", "plan")
+    __slots__ = ("_load", "_look", "_marks", "_region", "_simple", "_store", "pattern", "plan")
 
     def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
         self.plan = plan
         self.pattern = pattern
         self._load: Callable[[], Array] | None = None
+        self._look: Array | None = None
         self._store: Callable[[Array], None] | None = None
         self._marks: Array | None = None
         self._region: Region | None = None
@@ -91,6 +92,18 @@ class Access:
                 self._load = found if straight else lambda: found().transpose(inverse)
                 return self._load()
         return rows.read(ref, self.plan, self.pattern.shape)
+
+    def look(self, ref: Ref) -> Array:
+        """The grid of registers, as a view of memory where that is possible."""
+        if self._look is None:
+            found = None
+            if self._simple is not None:
+                found = ref.codec.viewer(ref.buffer.bytes, ref.base, self._simple)
+            if found is None:
+                return self.load(ref)
+            self._look = found
+        # A new object each time: that a value is the same object means that it has not changed.
+        return self._look.transpose(rows.inverse(self.plan.order))
 
     def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
         """Writes the grid of registers, or adds to it, where `mask` is true."""

@@ -94,6 +94,9 @@ def write(ref: Ref, found: Registers, array: Array, mask: Array | None, add: boo
     ordered = array.transpose(found.order)
     where = None if mask is None else word_mask(mask, shape).transpose(found.order)
     memory, shadow = ref.buffer.bytes, ref.buffer.shadow
+    if len(found.pieces) > 1 and np.may_share_memory(ordered, memory):
+        # One piece must not change what the next one takes.
+        ordered = ordered.copy()
     raw = raw_codec(ref.codec.bits)
     for piece in found.pieces:
         part: Any = ... if piece.part is None else piece.part

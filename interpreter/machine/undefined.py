@@ -132,8 +132,10 @@ def load_registers(
     wanted: Pattern,
     watched: bool,
     at: SourceLocation | None,
+    look: bool = False,
 ) -> Array:
-    """The grid of registers of `ref` at `index`; see `load_scalar`."""
+    """The grid of registers of `ref` at `index`; see `load_scalar`. A `look` may give a view
+    of memory."""
     try:
         found = access(ref, "load", index, wanted, at)
     except ExecutionError as error:
@@ -141,7 +143,7 @@ def load_registers(
         return _registers_inside(core, ref, index, wanted, watched, at)
     if watched and core.observer is not None:
         core.observer.read(core, Rows(ref, found, index), at)
-    return found.load(ref)
+    return found.look(ref) if look else found.load(ref)
 
 
 def _excuse(core: Core, error: ExecutionError) -> None:

@@ -1,0 +1,135 @@
+"""Loads that look at memory itself mean what loads that copy it mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from pallasite.dialects import make_context
+from pallasite.dialects.tpu import LoadOp
+from pallasite.interpreter import compiled, reference
+from pallasite.interpreter.compiled.brief import is_brief
+from pallasite.interpreter.driver import Budget
+from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.meanings import Facts
+from pallasite.interpreter.values import quiet
+from pallasite.targets import get_target
+
+V5E = get_target("v5e")
+MEMREF = "memref<96x128xf32, #tpu.memory_space<vmem>>"
+SUBLANES = "sublanes [true, true, true, true, true, true, true, true] sublane_stride 1"
+STEPS = "{grid.steps = array<i64: 8, 128>}"
+
+
+def load(name: str, row: int, ref: str = "%a") -> str:
+    return f"%{name} = tpu.load {ref}[%c{row}, %c0] {SUBLANES} {STEPS} : {MEMREF}, {FULL}"
+
+
+def store(value: str, row: int, ref: str = "%a") -> str:
+    return f"tpu.store {ref}[%c{row}, %c0], %{value} {SUBLANES} {STEPS} : {MEMREF}, {FULL},"
+
+
+FULL = "vector<8x1x8x128xf32>"
+DOUBLE = f"%y = arith.addf %x, %x : {FULL}"
+RENAMED = f"%y = grid.reshape %x : {FULL} -> vector<1x8x8x128xf32>"
+BACK = f"%z = grid.reshape %y : vector<1x8x8x128xf32> -> {FULL}"
+OTHER = f"%other = arith.constant dense<7.0> : {FULL}"
+
+CASES: dict[str, tuple[bool, list[str]]] = {
+    "used_before_a_store": (True, [load("x", 0), DOUBLE, store("y", 0)]),
+    "stored_itself": (True, [load("x", 0), store("x", 0, "%b")]),
+    "stored_onto_part_of_itself_above": (True, [load("x", 0), store("x", 8)]),
+    "stored_onto_part_of_itself_below": (True, [load("x", 8), store("x", 0)]),
+    "a_load_in_between": (
+        True,
+        [load("x", 0), load("w", 8), f"%y = arith.addf %x, %w : {FULL}", store("y", 8)],
+    ),
+    "used_after_a_store": (False, [OTHER, load("x", 0), store("other", 0), DOUBLE, store("y", 8)]),
+    "stored_twice": (False, [load("x", 0), store("x", 8), store("x", 24)]),
+    "a_view_stored_after_a_store": (
+        False,
+        [OTHER, load("x", 0), RENAMED, store("other", 0), BACK, store("z", 8)],
+    ),
+    "a_view_stored": (True, [load("x", 0), RENAMED, BACK, store("z", 8)]),
+    "used_in_a_region": (
+        False,
+        [load("x", 0), "scf.for %i = %c0 to %c2 step %c1 {", DOUBLE, store("y", 0), "}"],
+    ),
+    "carried_by_a_loop": (
+        False,
+        [
+            load("x", 0),
+            f"%r = scf.for %i = %c0 to %c2 step %c1 iter_args(%k = %x) -> ({FULL}) {{",
+            load("w", 8),
+            f"%s = arith.addf %k, %w : {FULL}",
+            store("s", 8),
+            f"scf.yield %s : {FULL}",
+            "}",
+            store("r", 0),
+        ],
+    ),
+    "yielded": (
+        False,
+        [
+            OTHER,
+            f"%r = scf.if %yes -> ({FULL}) {{",
+            load("x", 0),
+            f"scf.yield %x : {FULL}",
+            f"}} else {{ scf.yield %other : {FULL} }}",
+            store("other", 0),
+            store("r", 16),
+        ],
+    ),
+    "unused": (True, [load("x", 0)]),
+}  # fmt: skip
+
+
+def parsed(lines: list[str]) -> Any:
+    constants = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 8, 16, 24)]
+    body = "\n".join([*constants, "%yes = arith.constant true", *lines])
+    text = f"func.func @main(%a: {MEMREF}, %b: {MEMREF}) {{\n{body}\nreturn\n}}"
+    module = Parser(make_context(), text, "kernel.mlir").parse_module()
+    module.verify()
+    return module
+
+
+def left(driver: Any, module: Any) -> list[Any]:
+    """What a run leaves in the two arrays."""
+    machine = Machine(V5E)
+    core = machine.cores[0]
+    space: Attribute = module.body.block.first_op.body.block.args[0].type.memory_space
+    refs = [core.allocate(MemRefType(f32, (96, 128), memory_space=space)) for _ in range(2)]
+    generator = np.random.default_rng(5)
+    for ref in refs:
+        ref.write(generator.standard_normal((96, 128)).astype(np.float32))
+    program = driver.Program(module, Facts(V5E), Budget(10**6))
+    with quiet():
+        machine.run([(core, program.function("main")(core, *refs))])
+    return [ref.read() for ref in refs]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_memory_is_what_the_reference_leaves(name: str) -> None:
+    brief, lines = CASES[name]
+    module = parsed(lines)
+    loads = [op for op in module.walk() if isinstance(op, LoadOp)]
+    assert is_brief(loads[0]) == brief
+    for found, expected in zip(left(compiled, module), left(reference, module), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_small_values_are_copied() -> None:
+    register = "vector<8x128xf32>"
+    module = parsed(
+        [
+            f"%x = tpu.load %a[%c0, %c0] {SUBLANES} : {MEMREF}, {register}",
+            f"tpu.store %b[%c0, %c0], %x {SUBLANES} : {MEMREF}, {register},",
+        ]
+    )
+    (load_op,) = (op for op in module.walk() if isinstance(op, LoadOp))
+    assert not is_brief(load_op)
