@@ -52,7 +52,7 @@ _LARGEST_HEAP_BLOCK = (32 << 20) - (1 << 14)
 
 @cache
 def keep_freed() -> None:
-    """Has glibc keep up to 64 MiB that are freed, unless the thresholds of its `malloc` were set."""
+    """Has glibc keep up to 64 MiB that are freed, unless thresholds of its `malloc` were set."""
     # Nobody touches the block, so it takes no memory.
     np.empty(_LARGEST_HEAP_BLOCK, np.uint8)
 
