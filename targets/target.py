@@ -158,7 +158,7 @@ _BF16_V6 = _BF16_V4 | {
     "math.erf", "math.exp", "math.exp2", "math.log", "math.powf", "math.tanh",
 }  # fmt: skip
 
-_I16_V6 = frozenset({"arith.addi", "arith.muli", "arith.subi"})
+_I16_V6 = frozenset({"arith.addi", "arith.cmpi", "arith.muli", "arith.subi"})
 
 _V4 = Target(
     name="v4", topology="v4:2x2x1", cores=2,

@@ -21,6 +21,7 @@ from pallasite.passes.check_kernel.vectors import (
     constant_or_value,
     refusal,
 )
+from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
 _COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
@@ -35,14 +36,32 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
         return
     if condition.predicate.value.data not in _COMPARISONS:
         return
-    compared = [constant_or_value(v) for v in condition.operands]
-    chosen = [constant_or_value(v) for v in op.operands[1:]]
-    if compared not in (chosen, chosen[::-1]):
-        return
+    compared, chosen = list(condition.operands), list(op.operands[1:])
     if bit_width(type) < 32:
-        raise _no_extremum(op, cast(Vector, type))
+        # Of bytes, and of half words where their comparison goes through words, this is done once
+        # more when equal values are one, but the comparison is one of words by then.
+        native = bit_width(type) == 16 and condition.name in target.i16_ops
+        same = _equal if native else _written_alike
+        if same(compared, chosen) or same(compared, chosen[::-1]):
+            raise _no_extremum(op, cast(Vector, type))
+        return
+    if not _equal(compared, chosen) and not _equal(compared, chosen[::-1]):
+        return
     unsigned = condition.predicate.value.data in _UNSIGNED_COMPARISONS
     _narrowed_extremum(op, op.operands[1:], arith.ExtUIOp if unsigned else arith.ExtSIOp)
+
+
+def _written_alike(some: Sequence[SSAValue], others: Sequence[SSAValue]) -> bool:
+    """Whether the values are the same ones, or equal constants."""
+    return [constant_or_value(v) for v in some] == [constant_or_value(v) for v in others]
+
+
+def _equal(some: Sequence[SSAValue], others: Sequence[SSAValue]) -> bool:
+    """Whether the values are the same ones once equal values are computed once."""
+    return all(
+        _written_alike([one], [other]) or equal_values(one, other)
+        for one, other in zip(some, others, strict=True)
+    )
 
 
 def _extremum(extension: type[arith.ExtSIOp | arith.ExtUIOp]) -> Rule:

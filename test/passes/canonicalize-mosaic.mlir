@@ -24,6 +24,15 @@ func.func @narrow_integers(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vect
   func.return %0 : vector<32x128xi8>
 }
 
+// CHECK-LABEL: func.func @compared_half_words(
+// CHECK:       arith.cmpi sgt, {{.*}} : vector<16x128xi32>
+// V6E-LABEL:   func.func @compared_half_words(
+// V6E-NEXT:    arith.cmpi sgt, %a, %b : vector<16x128xi16>
+func.func @compared_half_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>) -> vector<16x128xi1> {
+  %0 = arith.cmpi sgt, %a, %b : vector<16x128xi16>
+  func.return %0 : vector<16x128xi1>
+}
+
 // v6e multiplies 16-bit integers as they are.
 // CHECK-LABEL: func.func @half_words(
 // CHECK:       arith.muli {{.*}} : vector<16x128xi32>

@@ -260,51 +260,6 @@ def test_refs_are_reshaped_where_they_lie() -> None:
     beyond(reshape("8x256xf32", "2x4x256xf32", load("y", "v", "2x4x256xf32")), "view-layout")
 
 
-def test_choosing_the_larger_of_narrow_integers() -> None:
-    def choose(element: str, other: str) -> str:
-        kind = f"vector<32x128x{element}>"
-        return kernel(
-            f"%x: {memref(f'32x128x{element}')}",
-            load("a", "x", f"32x128x{element}") + f"%z = arith.constant dense<0> : {kind}\n"
-            f"%w = arith.constant dense<{other}> : {kind}\n"
-            f"%m = arith.cmpi sgt, %a, %z : {kind}\n"
-            f"%s = arith.select %m, %a, %w : vector<32x128xi1>, {kind}",
-        )
-
-    beyond(choose("i8", "0"), "narrow-integer")
-    check(choose("i8", "1"))
-    check(choose("i32", "0"))
-
-
-@pytest.mark.parametrize(("operation", "extension", "back", "good"), [
-    ("maxsi", "extsi", "i8", False), ("minsi", "extsi", "i8", False),
-    ("maxui", "extui", "i8", False), ("maxsi", "extui", "i8", True), ("minui", "extsi", "i8", True),
-    ("maxsi", "extsi", "i16", True), ("maxsi", "extsi", "i8, i16", True),
-])  # fmt: skip
-def test_the_larger_of_extended_integers_that_are_truncated_again(
-    operation: str, extension: str, back: str, good: bool
-) -> None:
-    narrow, wide = "vector<32x128xi8>", "vector<32x128xi32>"
-    extended = "".join(
-        load(v, v, "32x128xi8").replace(f"%{v} =", f"%{v}n =")
-        + f"%{v}w = arith.{extension} %{v}n : {narrow} to {wide}\n"
-        for v in "xy"
-    )
-    truncated = "".join(
-        f"%t{e} = arith.trunci %m : {wide} to vector<32x128x{e}>\n" for e in back.split(", ")
-    )
-    arguments = ", ".join(f"%{v}: {memref('32x128xi8')}" for v in "xy")
-    found = f"%m = arith.{operation} %xw, %yw : {wide}\n"
-    chosen = (
-        f"%c = arith.cmpi {operation[3:][0]}{'gt' if 'max' in operation else 'lt'}, %xw, %yw : "
-        f"{wide}\n%m = arith.select %c, %xw, %yw : vector<32x128xi1>, {wide}\n"
-    )
-    for body in (found, chosen):
-        text = kernel(arguments, extended + body + truncated)
-        (check if good else partial(beyond, code="narrow-integer"))(text)
-    check(kernel(arguments, extended + found.replace("%yw", "%xw") + truncated))
-
-
 def test_strided_accesses_step_over_rows_of_one_tile() -> None:
     def strided(columns: int, strides: str, column: str = "%c0") -> str:
         ref = memref(f"32x{columns}xf32")
