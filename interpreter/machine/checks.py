@@ -142,7 +142,7 @@ class SyncCheck(Observer):
         self, core: Core, semaphore: Semaphore, verb: str, at: SourceLocation | None
     ) -> None:
         owner = self._owners[semaphore.owner]
-        if owner.finished:
+        if owner.finished and not semaphore.passed:
             self.report(
                 "signal-after-end",
                 f"{core} {verb} {semaphore}, but {owner} has finished",
