@@ -15,7 +15,14 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.accesses import accessed_shape, base_of, spaced_out, stores, value_of
+from pallasite.passes.accesses import (
+    Along,
+    accessed_shape,
+    base_of,
+    spaced_out,
+    stores,
+    value_of,
+)
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.vectors import Rule, refusal
@@ -91,21 +98,44 @@ def _instead(
     strides: Sequence[int],
     target: Target,
 ) -> list[str]:
-    if isinstance(op, tpu.StridedStoreOp):
-        dim, stride = len(strides) - 1, strides[-1]
-        if stride > 1 and all(s == 1 for s in strides[:-1]):
-            return [
-                f"spread the value and choose: ref[...] = jnp.where(k % {stride} == 0, "
-                f"jnp.repeat(value, {stride}, {dim}), ref[...]), with k = "
-                f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim})"
-            ]
-        return [
-            "store the rows one by one, ref[2:3, :] = value[1:2, :], or choose between the value "
-            "and what is there with jnp.where"
-        ]
-    if 0 in strides:
+    if 0 in strides and isinstance(op, tpu.StridedLoadOp):
         return [f"load what is repeated once and repeat its value: {_repeated(op, strides)}"]
-    return spaced_out("ref[...]", shape, strides, target)
+    starts, counts = [constant_of(index) for index in op.indices], accessed_shape(op)
+    dims = [
+        Along(size, start, count, stride)
+        for size, start, count, stride in zip(shape, starts, counts, strides, strict=True)
+        if start is not None
+    ]
+    known = len(dims) == len(shape)
+    if isinstance(op, tpu.StridedStoreOp):
+        return _chosen(dims) if known else [_one_by_one(strides)]
+    if not known:
+        return ["load the rows one by one, ref[pl.ds(i, 1), :], of types of 32 bits"]
+    return spaced_out("ref[...]", dims, target)
+
+
+def _chosen(dims: Sequence[Along]) -> list[str]:
+    """What to write for a store at a distance to known places."""
+    *rows, lanes = dims
+    start, stride = lanes.start, lanes.stride
+    whole = all(dim == Along(dim.size, 0, dim.size) for dim in rows)
+    if stride == 1 or not whole or lanes.count * stride != lanes.size:
+        return [_one_by_one([dim.stride for dim in dims])]
+    return [
+        f"spread the value and choose: ref[...] = jnp.where(k % {stride} == {start}, "
+        f"jnp.repeat(value, {stride}, {len(rows)}), ref[...]), with k = "
+        f"lax.broadcasted_iota(jnp.int32, ref.shape, {len(rows)})"
+    ]
+
+
+def _one_by_one(strides: Sequence[int]) -> str:
+    columns = strides[-1] > 1
+    which = "columns" if columns else "rows"
+    store = "ref[:, 2:3] = value[:, 1:2]" if columns else "ref[2:3, :] = value[1:2, :]"
+    return (
+        f"store the {which} one by one, {store}, or choose between the value "
+        "and what is there with jnp.where"
+    )
 
 
 def _repeated(op: tpu.StridedLoadOp, strides: Sequence[int]) -> str:
