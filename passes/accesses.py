@@ -42,7 +42,7 @@ def accessed_shape(op: Operation) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Along:
-    """What is taken along a dimension of `size` elements: `count`, `stride` apart from `start` on."""
+    """What is taken along a dimension of `size`: `count` elements, `stride` apart, from `start`."""
 
     size: int
     start: int
