@@ -7,16 +7,17 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, VectorType
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, f32
 from xdsl.ir import Attribute
 
-from pallasite.dialects import grid
-from pallasite.dialects.types import grid_shape, register_rank, shape_of
+from pallasite.dialects import arith, grid
+from pallasite.dialects.types import element_type, grid_shape, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.ops.matmul import product
 from pallasite.interpreter.ops.movement import to_matrix, to_tiles
+from pallasite.interpreter.ops.reduce import folds_itself
 from pallasite.interpreter.ops.shape import stretch
 from pallasite.interpreter.values import Array, poison
 
@@ -104,14 +105,31 @@ def reduce(op: grid.ReduceOp, facts: Facts) -> Function:
         raise unsupported(op, f"kind {op.kind.data}")
     dim, count = op.dim.value.data, shape_of(op.value.type)[op.dim.value.data]
     pieces = [(slice(None),) * dim + (slice(i, i + 1),) for i in range(count)]
+    ufunc = _ufunc(op)
 
     def function(x: Array) -> Array:
+        if ufunc is not None and folds_itself(x, dim):
+            return ufunc.reduce(x, axis=dim, keepdims=True)
         total = x[pieces[0]]
         for piece in pieces[1:]:
             total = combine(total, x[piece])
         return total
 
     return function
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    arith.AddfOp.name: np.add,
+    arith.MulfOp.name: np.multiply,
+    arith.MaximumfOp.name: np.maximum,
+    arith.MinimumfOp.name: np.minimum,
+}
+
+
+def _ufunc(op: grid.ReduceOp) -> np.ufunc | None:
+    """What folds floats of 32 bits by itself, as nothing is rounded in between; two by one sum."""
+    several = shape_of(op.value.type)[op.dim.value.data] > 2
+    return _UFUNCS.get(op.kind.data) if several and element_type(op.value.type) == f32 else None
 
 
 @meaning(grid.MatmulOp)

@@ -24,7 +24,7 @@ from pallasite.dialects.tpu.attrs import ReductionKind
 from pallasite.dialects.types import element_type, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
-from pallasite.interpreter.ops.shape import as_scalar
+from pallasite.interpreter.ops.shape import as_scalar, stretch
 from pallasite.interpreter.values import (
     Array,
     carrier,
@@ -94,12 +94,14 @@ def fold_of(op: Operation, name: str, type: Attribute) -> Fold:
     return fold
 
 
-def fold_dimension(x: Array, axis: int, fold: Fold) -> Array:
-    """A left fold over dimension `axis`, which is kept with extent 1.
+def folds_itself(x: Array, axis: int) -> bool:
+    """Whether NumPy reduces dimension `axis` by a left fold: its inner loop runs along another."""
+    return axis != x.ndim - 1 and x.strides[-1] == x.itemsize and x.shape[-1] >= SUBLANES
 
-    NumPy reduces in that order itself when its inner loop runs along another dimension.
-    """
-    if axis != x.ndim - 1 and x.strides[-1] == x.itemsize and x.shape[-1] >= SUBLANES:
+
+def fold_dimension(x: Array, axis: int, fold: Fold) -> Array:
+    """A left fold over dimension `axis`, which is kept with extent 1."""
+    if folds_itself(x, axis):
         return fold.ufunc.reduce(x, axis=axis, keepdims=True)
     place = (slice(None),) * axis
     total = x[(*place, slice(0, 1))]
@@ -234,12 +236,13 @@ def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
         raise unsupported(op, f"kind {kind} of {element_type(source)}")
     fold = fold_of(op, name, source)
     lane_dim = len(shape) - register_rank(source) + 1
+    repeat = stretch((*shape[:dim], 1, *shape[dim + 1 :]), shape)
     if fold.ordered:
         finish = rounder(source)
         reduce = reduce_lanes if dim == lane_dim else fold_dimension
-        return lambda x: np.broadcast_to(finish(reduce(x, dim, fold)), shape)
+        return lambda x: repeat(finish(reduce(x, dim, fold)))
     fold_only = reduction(source, (dim,), fold)
-    return lambda x: np.broadcast_to(fold_only(x), shape)
+    return lambda x: repeat(fold_only(x))
 
 
 def _mask_reduction(

@@ -51,6 +51,26 @@ def test_reduce_is_a_left_fold_that_rounds_every_step(meaning):
     assert result.shape == (1, 8, 128, 2) and (result == 256).all()
 
 
+@pytest.mark.parametrize("kind", ["addf", "mulf", "maximumf", "minimumf"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3)])
+def test_reduce_has_the_bits_of_a_left_fold(meaning, kind, dim, order):
+    shape = (5, 9, 8, 128)
+    bits = SEED.integers(0, 1 << 32, shape, np.uint32)
+    bits[SEED.random(shape) < 0.2] |= 0x7F800000  # NaNs that differ, and infinities
+    memory = np.ascontiguousarray(bits.view(np.float32).transpose(order))
+    x = memory.transpose([order.index(d) for d in range(4)])
+    v = "vector<5x9x8x128xf32>"
+    r = "vector<1x9x8x128xf32>" if dim == 0 else "vector<5x1x8x128xf32>"
+    result = meaning(f'%r = grid.reduce %a dim {dim} kind "arith.{kind}" : {v} -> {r}', a=v)(x)
+    step = {"addf": np.add, "mulf": np.multiply, "maximumf": np.maximum, "minimumf": np.minimum}
+    with np.errstate(all="ignore"):
+        total = x.take([0], dim)
+        for i in range(1, shape[dim]):
+            total = step[kind](total, x.take([i], dim))
+    np.testing.assert_array_equal(result.view(np.uint32), total.view(np.uint32))
+
+
 @pytest.mark.parametrize(("element", "p"), [("f32", 1), ("bf16", 2), ("i8", 4)])
 @pytest.mark.parametrize("blocks", [(2, 1), (1, 2)])
 def test_transpose_blocks(meaning, element, p, blocks):
