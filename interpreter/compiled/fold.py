@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.interpreter.meanings import Function
 from pallasite.interpreter.values import quiet
 
+Array = NDArray[Any]
 MOST_BYTES = 1 << 16
 """Bytes that a vector may take to be kept; a broadcast takes those of its source."""
 MOST_IN_ALL = 1 << 24
@@ -45,6 +47,22 @@ class Folder:
             return None
         self._left -= size
         return result
+
+
+def uniform(array: Array) -> Array | None:
+    """`array` as one element and strides of 0, if all its elements are the same number.
+
+    NumPy has loops of their own for operands that do not move, and takes all dimensions at once. A
+    NaN is not spread: which of two comes out of a sum depends on the loop.
+    """
+    if array.dtype.kind == "b" or not array.size:
+        return None
+    held = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
+    first = held[(slice(1),) * held.ndim]
+    same = (held.view(f"u{held.itemsize}") == first.view(f"u{held.itemsize}")).all()
+    if not same or (first != first).any():
+        return None
+    return np.broadcast_to(first.copy(), array.shape)
 
 
 def _held(array: Any) -> int:

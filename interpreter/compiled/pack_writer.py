@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.interpreter.compiled.names import Names
+from pallasite.interpreter.compiled.fold import uniform
+from pallasite.interpreter.compiled.names import QUICK, Names
 from pallasite.interpreter.compiled.packs import (
     ACCESSES,
     LEAST,
@@ -84,7 +85,7 @@ class PackWriter(Names, ABC):
             names = ["core", value, *self._uses(first)[1:]]
         else:
             ops = self._aligned(ops)
-            arrays = [self._array(column) for column in _columns(ops)]
+            arrays = [self._array(column, type(first) in QUICK) for column in _columns(ops)]
             if any(array is None for array in arrays):
                 return False
             fn = meaning_of_pack(first, count, self.program.facts)
@@ -134,14 +135,17 @@ class PackWriter(Names, ABC):
 
     # Registers as one array
 
-    def _array(self, values: Sequence[SSAValue]) -> str | None:
-        """`values` as an expression for one array; None if it takes as long as they do singly."""
+    def _array(self, values: Sequence[SSAValue], thin: bool = False) -> str | None:
+        """`values` as an expression for one array, one number as one element if `thin`; None if it
+        takes as long as they do singly."""
         first, count = values[0], len(values)
         if not isinstance(first.type, VectorType):
             return self._names[first]
         if all(value is first for value in values):
             if first in self._known:
-                return self._bind("k", spread(self._known[first], count))
+                found = uniform(self._known[first]) if thin else None
+                known = self._known[first] if found is None else found
+                return self._bind("k", spread(known, count))
             return f"spread({self._names[first]}, {count})"
         parts = [self._part(value) for value in values]
         pieces = _pieces(parts)

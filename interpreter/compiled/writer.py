@@ -192,8 +192,8 @@ class FunctionWriter(PackWriter):
             self._names[op.results[0]] = self._bind("k", known)
             self._known[op.results[0]] = known
             return
+        arguments = ", ".join((["core"] if effect else []) + self._operands(op))
         self._bury(op)
-        arguments = ", ".join((["core"] if effect else []) + names)
         call = f"{'yield from ' if blocking else ''}{self._bind('f', fn)}({arguments})"
         key = key_of_view(op, names, lambda value: self._bind("k", value))
         if key is not None:
