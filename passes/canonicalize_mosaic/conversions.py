@@ -41,8 +41,7 @@ _UPPER_HALF = -(1 << 16)
 def legalize_extf(op: Operation, r: Legalizer) -> SSAValue | None:
     """To f32 in one step; to anything narrower through f32."""
     if not is_vector(op.results[0]):
-        alike = is_bf16(op.operands[0].type) and op.results[0].type == f32
-        return scalars.widened(op.operands[0], r) if alike else None
+        return scalars.widened(op.operands[0], r) if op.results[0].type == f32 else None
     target = element_of(op.results[0])
     if bit_width(target) == 32:
         if isinstance(op, tpu.ExtfOp):
@@ -56,8 +55,9 @@ def legalize_truncf(op: Operation, r: Legalizer) -> SSAValue | None:
     """From f32 in one step; from anything narrower through f32. Constant scalars fold."""
     if not is_vector(op.results[0]):
         folded = _rounded_constant(op, r)
-        alike = is_bf16(op.results[0].type) and op.operands[0].type == f32
-        return scalars.rounded(op.operands[0], r) if alike and folded is None else folded
+        if folded is not None or op.operands[0].type != f32:
+            return folded
+        return scalars.rounded(op.operands[0], op.results[0].type, r)
     source, target = op.operands[0], element_of(op.results[0])
     mode = _mode_of(op)
     if bit_width(element_of(source)) == 32 and isinstance(op, tpu.TruncfOp) and mode == NEAREST:

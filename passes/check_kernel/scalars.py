@@ -113,7 +113,7 @@ def _float_conversion(op: Operation, target: Target) -> None:
     source, result = op.operands[0].type, op.results[0].type
     if isinstance(source, VectorType):
         return
-    if str(source) in _UNREAD:
+    if isinstance(source, AnyFloat) and str(source) not in _READ:
         raise refusal(
             op, "scalar-type", f"{op.name} of a scalar of {source} is not supported",
             "the scalar unit does not convert from it",
@@ -156,8 +156,8 @@ _CONVERSIONS = (
 """Operations that narrow scalars are made for: they only change the type."""
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp)
 """What predicates are combined by."""
-_UNREAD = ("f16", "f4E2M1FN", "f8E8M0FNU")
-"""Floats that scalars are converted to, but not from."""
+_READ = ("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ")
+"""Floats that scalars are converted from; they are converted to all."""
 _COMPUTING = [
     kind
     for dialect in (arith.Arith, math.Math)

@@ -215,35 +215,6 @@ def test_branches_that_only_pass_values_on_are_selects(element: str) -> None:
     assert selects and all("xi1>" in str(op.operands[0].type) for op in selects)
 
 
-def test_scalar_bf16_rounds_as_vectors_do() -> None:
-    """All halves between two neighbours, infinities and a NaN, one scalar at a time."""
-    from xdsl.dialects.builtin import bf16
-
-    from pallasite.interpreter.arrays import dtype_of
-
-    bits = np.array([0x3F808000, 0x3F818000, 0x3F817FFF, 0x7F7FFFFF, 0x7F800001, 0xFF800000], "<u4")
-    values = bits.view(np.float32)
-    smem = "#tpu.memory_space<smem>"
-    text = f"""
-func.func @kernel(%x: memref<6xf32, {smem}>, %o: memref<6xbf16, {smem}>) attributes {{
-    dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
-    tpu.core_type = #tpu.core_type<tc>}} {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %c6 = arith.constant 6 : index
-  scf.for %i = %c0 to %c6 step %c1 {{
-    %a = memref.load %x[%i] : memref<6xf32, {smem}>
-    %b = arith.truncf %a : f32 to bf16
-    memref.store %b, %o[%i] : memref<6xbf16, {smem}>
-  }}
-  return
-}}"""
-    kind = dtype_of(bf16)
-    (answer,) = api.run(pallasite.parse(text), [values], form="vreg", results=[((6,), kind)])
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(answer.astype(np.float32), values.astype(kind).astype("f4"))
-
-
 @pytest.mark.parametrize("target", ["v5e", "v6e"])
 @pytest.mark.parametrize("other", ["bf16", "i8"])
 def test_masks_of_different_widths_meet_as_masks_of_words(other: str, target: str) -> None:

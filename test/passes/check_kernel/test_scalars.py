@@ -80,6 +80,9 @@ def test_narrow_floats_are_read_and_written(element: str) -> None:
 
 
 def test_narrow_floats_become_each_other_through_float32() -> None:
+    for element in ("f8E4M3", "f8E3M4", "f8E4M3FNUZ", "f8E5M2FNUZ"):
+        read = scalars(f"%r = arith.extf %x : {element} to f32", element, "f32")
+        beyond(read, "scalar-type")
     beyond(scalars("%r = arith.extf %x : f8E5M2 to bf16", "f8E5M2", "bf16"), "scalar-type")
     beyond(scalars("%r = arith.truncf %x : bf16 to f8E5M2", "bf16", "f8E5M2"), "scalar-type")
 
