@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.subcores import subcore_functions
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 STEPS: dict[str, tuple[str, ...]] = {
@@ -76,10 +77,15 @@ class Lowering(ModulePass):
         for leaves, step in self.steps(op):
             step.apply(ctx, op)
             set_form(op, leaves)
+        if subcore_functions(op):
+            set_form(op, self.goal)
 
     def steps(self, op: ModuleOp) -> list[tuple[str, ModulePass]]:
-        """The passes that `op` lacks, each with the form that it leaves."""
+        """The passes that `op` lacks, each with the form that it leaves; kernels of SparseCores are
+        the same in all forms."""
         get_target(self.target)  # refuses names that nobody knows
+        if subcore_functions(op):
+            return []
         return steps(check_form(op, self.goal), self.goal, self.target)
 
 
@@ -102,6 +108,8 @@ def planned(
 ) -> Iterator[tuple[str | None, ModulePass]]:
     """`passes` step by step, then what `module` still lacks to `goal` after them."""
     yield from step_by_step(module, passes)
+    if subcore_functions(module):
+        return
     yield from steps(check_form(module, goal), goal, target)
 
 

@@ -25,7 +25,8 @@ from xdsl.dialects.builtin import ModuleOp, VectorType, i1, i32
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.dialects import arith, func
+from pallasite.dialects import arith
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel import fold_kernel
 from pallasite.passes.fold_kernel.comparisons import predicate
@@ -124,7 +125,7 @@ class FoldRangesPass(ModulePass):
 
     def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits | None) -> None:
         """`apply` with only the rewrites that `admits` lets through; the others are left out."""
-        functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp)]
+        functions = lowered_functions(op)
         if any([RangeFolder(admits).function(f) for f in functions]):
             # Choices by what is decided now, and what was computed for the other answer.
             fold_kernel(op)

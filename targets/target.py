@@ -9,8 +9,33 @@ from dataclasses import dataclass
 
 from pallasite.diagnostics import UsageError
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class SparseCores:
+    """The SparseCores of one device (JAX 0.10.2, `tpu_info`; memories asked of libtpu 0.0.51)."""
+
+    cores: int
+    subcores: int
+    """Vector subcores of each core, beside its one scalar subcore."""
+    lanes: int
+    """Words of a register."""
+    vmem_bytes: int
+    """Of a vector subcore. The memory that the subcores of a core share is what they leave of
+    theirs: all of them together have `subcores * vmem_bytes`."""
+    semaphores: int
+    """Of one subcore."""
+    smem_bytes: int = 2 * MIB
+    dma_granule_bytes: int = 32
+    """What transfers move at once."""
+
+    @property
+    def pool_bytes(self) -> int:
+        """Of the memory of which one core's subcores have their own and their shared parts."""
+        return self.subcores * self.vmem_bytes
 
 
 @dataclass(frozen=True)
@@ -105,6 +130,8 @@ class Target:
 
     chip_devices: int = 1
     """Devices that one chip is for a program."""
+    sparse: SparseCores | None = None
+    """The SparseCores of a device, if it has any."""
 
     clock_hz: float = 940e6
     hbm_bytes_per_second: float = 820e9
@@ -149,6 +176,9 @@ _V7_CASTS = _V6_CASTS | {
 }  # fmt: skip
 
 _GATHERS = frozenset({8, 16, 32})
+_SPARSE_V5P = SparseCores(cores=4, subcores=16, lanes=8, vmem_bytes=512 * KIB, semaphores=32)
+_SPARSE_V6E = SparseCores(cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=32)
+_SPARSE_V7X = SparseCores(cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=64)
 
 _BF16_V4 = frozenset({
     "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",
@@ -196,6 +226,7 @@ _V5P = Target(
     transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
+    sparse=_SPARSE_V5P,
 )  # fmt: skip
 _V6E = Target(
     name="v6e", topology="v6e:2x2",
@@ -213,7 +244,11 @@ _V6E = Target(
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, large_half_tiles=frozenset({"scoped"}),
+<<<<<<< HEAD
     large_buffer_halves=True,
+=======
+    sparse=_SPARSE_V6E,
+>>>>>>> e8af962 (targets, passes: which SparseCores a target has; lowerings leave their kernels alone, check-kernel judges meshes and operands)
 )  # fmt: skip
 _V7X = Target(
     name="v7x", topology="tpu7x:2x2x1", chip_devices=2,
@@ -233,6 +268,7 @@ _V7X = Target(
     bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
     large_half_tiles=frozenset({"scratch", "scoped"}), large_buffer_halves=True,
     unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
+    sparse=_SPARSE_V7X,
 )  # fmt: skip
 
 TARGETS: dict[str, Target] = {t.name: t for t in (_V4, _V5E, _V5P, _V6E, _V7X)}

@@ -24,6 +24,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.walking import of_kind, operations
 from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
@@ -50,8 +51,8 @@ class AbsorbMovesPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
+        for function in lowered_functions(op):
+            if function.body.blocks:
                 _absorb(function)
 
 

@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import collection
-from pallasite.dialects import func
 from pallasite.dialects.kernel import set_form
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.lowering.tiles_to_vregs import control, groups, memory, registerwise, renaming
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller
 from pallasite.targets import DEFAULT_TARGET
@@ -29,7 +29,6 @@ class TilesToVregsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         with collection.paused():
-            for function in list(op.body.block.ops):
-                if isinstance(function, func.FuncOp):
-                    Unroller().run(function)
+            for function in lowered_functions(op):
+                Unroller().run(function)
         set_form(op, "vreg")

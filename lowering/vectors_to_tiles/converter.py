@@ -33,6 +33,7 @@ from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
@@ -330,8 +331,8 @@ class VectorsToTilesPass(ModulePass):
         rules.load()
         target = get_target(self.target)
         with collection.paused():
-            for function in list(op.body.block.ops):
-                if isinstance(function, func.FuncOp) and function.body.blocks:
+            for function in lowered_functions(op):
+                if function.body.blocks:
                     Converter(target).run(function)
                     absorb_bitcasts(function)
                     load_spread_rows(function)

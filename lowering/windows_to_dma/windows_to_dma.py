@@ -75,6 +75,7 @@ from pallasite.dialects.kernel import (
     set_form,
 )
 from pallasite.dialects.locations import argument_location, first_location, source_location
+from pallasite.dialects.subcores import subcore_functions
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
@@ -115,6 +116,9 @@ class WindowsToDmaPass(ModulePass):
         if form_of(op) != "mosaic":
             return
         function = kernel_function(op)
+        if subcore_functions(op):
+            set_form(op, "dma")
+            return
         if function is None:
             raise Unsupported(
                 "no-tensorcore-kernel",

@@ -30,8 +30,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.dialects import arith, func, math, tpu
+from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.locations import refusal
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.insertion import Insertion
@@ -235,7 +236,6 @@ class CanonicalizeMosaicPass(ModulePass):
 
         rules.load()
         legalizer = Legalizer(get_target(self.target), admits)
-        for function in op.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                for block in function.body.blocks:
-                    legalizer.block(block)
+        for function in lowered_functions(op):
+            for block in function.body.blocks:
+                legalizer.block(block)

@@ -46,6 +46,7 @@ from pallasite.passes.check_kernel.slices import (
     slice_rule,
     stride_rule,
 )
+from pallasite.passes.check_kernel.subcores import check_subcores
 from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
 from pallasite.passes.check_kernel.units import UNIT_RULES
 from pallasite.passes.check_kernel.vectors import (
@@ -69,6 +70,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
 
     `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
     """
+    check_subcores(module, target)
     func = kernel_function(module)
     if func is None:
         return

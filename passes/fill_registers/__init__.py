@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, vector
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
 from pallasite.passes.fill_registers.rows import rewrite
@@ -45,8 +46,8 @@ class FillRegistersPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
+        for function in lowered_functions(op):
+            if function.body.blocks:
                 for arrays in list(_arrays(function)):
                     rewrite(function, arrays)
                 homes = islands_of(function, of_matrices=True)

@@ -29,6 +29,7 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.kernel import EXTENT
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
@@ -278,7 +279,14 @@ class InferMemrefLayoutPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+<<<<<<< HEAD
         get_target(self.target)  # refuses names that nobody knows; the rules are the same for all
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 infer_layouts(function)
+=======
+        inference = _Inference(get_target(self.target))
+        for function in lowered_functions(op):
+            if function.body.blocks:
+                inference.run(function)
+>>>>>>> e8af962 (targets, passes: which SparseCores a target has; lowerings leave their kernels alone, check-kernel judges meshes and operands)

@@ -152,6 +152,7 @@ def _lower_verified(
     """`lower_telling` for arguments that were looked at."""
     from pallasite.dialects import make_context
     from pallasite.dialects.kernel import set_form
+    from pallasite.dialects.subcores import subcore_functions
     from pallasite.lowering.pipelines import planned
     from pallasite.passes.fold_kernel import FoldKernelPass
     from pallasite.passes.plugins import blamed
@@ -181,6 +182,8 @@ def _lower_verified(
             _check(judged, model, allow_beyond_reference, tell)
         if after_pass is not None:
             after_pass(step, after, lowered)
+    if subcore_functions(lowered):
+        set_form(lowered, form)
     if form == "pallas":
         # What the target or the compiler refuses shows in the next form.
         _lower_verified(lowered, "mosaic", target, (), None, allow_beyond_reference, tell)
