@@ -16,6 +16,7 @@ from pallasite.diagnostics import Diagnostic, Note, SourceLocation, UsageError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import DYNAMIC, WRITTEN_ONCE, Call, Kernel
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.subcores import Kernels
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
@@ -25,6 +26,7 @@ from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.subcores import invocations
 from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
 
 Array = NDArray[Any]
@@ -103,8 +105,12 @@ def bind(
     split: CoreSplit | None,
     call: Call,
     inputs: Sequence[Array],
+    subcores: Kernels | None = None,
 ) -> Bound:
-    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel on each core."""
+    """Puts `inputs` into HBM, makes room for the results, and prepares the kernel on each core.
+
+    `subcores` are the kernels of a call that runs on SparseCores; `kernel` is one of them.
+    """
     core = device.cores[0]
     bounds = dynamic_bounds(kernel)
     arguments = (*kernel.prefetch, *kernel.operands)
@@ -145,11 +151,14 @@ def bind(
             operand = Operand(name, shared.ref, shared.buffer, True, True)
         operands.append(operand)
     first = len(kernel.prefetch)
-    invocations = [
-        Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
-        for core in device.cores
-    ]
-    return Bound(core, invocations, operands[len(call.operands) - bounds :])
+    if subcores:
+        started = invocations(device, program, subcores, operands)
+    else:
+        started = [
+            Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
+            for core in device.cores
+        ]
+    return Bound(core, started, operands[len(call.operands) - bounds :])
 
 
 def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:

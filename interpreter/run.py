@@ -34,9 +34,9 @@ from pallasite.dialects.kernel import (
     checked_kernel,
     form_of,
     functions_of,
-    kernel_function,
 )
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
@@ -54,6 +54,7 @@ from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.process import keep_freed, one_blas_thread
+from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
 
@@ -91,12 +92,15 @@ class Described:
     kernel: Kernel
     call: Call | None
     """The call that the module records."""
+    subcores: Kernels = field(default_factory=dict[str, Kernel])
+    """The kernels of SparseCores, of which `kernel` is one."""
 
     @staticmethod
     def of(module: ModuleOp) -> Described:
         """Of the kernel of `module`, which may be in any form."""
         module = _executable(module)
-        return Described(module, find_kernel(module), call_of(module))
+        subcores = subcore_kernels(module)
+        return Described(module, find_kernel(module), call_of(module), subcores)
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,8 @@ def execute(
         call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
     checked = [_checked_inputs(call, device) for device in inputs]
     check_arrays(call, devices, max_memory, kernel.func)
-    split = _split(module, kernel, call, target)
+    subcores = described.subcores
+    split = None if subcores else _split(module, kernel, call, target)
     machine = Machine(
         target,
         devices=devices,
@@ -160,6 +165,7 @@ def execute(
         max_memory=max_memory,
         unordered=unordered,
         spare=spare,
+        mesh=mesh_of(subcores, call, target),
     )
     if grid_walk is not None and form_of(module) not in ("pallas", "mosaic"):
         raise UsageError(
@@ -175,13 +181,13 @@ def execute(
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
-        outputs = _run(machine, program, kernel, split, call, checked)
+        outputs = _run(machine, program, described, split, call, checked)
     except Diagnostic as error:
         located(error, kernel.func)
         raise
     return Outcome(
         outputs,
-        {f"{kind}_peak_bytes": max(c.memory(kind).peak_bytes for c in machine.cores)
+        {f"{kind}_peak_bytes": max(getattr(c, kind).peak_bytes for c in machine.cores)
          for kind in ("vmem", "smem")},
         time.perf_counter() - began,
         {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
@@ -194,16 +200,17 @@ def execute(
 def _run(
     machine: Machine,
     program: Program,
-    kernel: Kernel,
+    described: Described,
     split: CoreSplit | None,
     call: Call,
     inputs: Sequence[Sequence[Any]],
 ) -> list[list[Array]]:
     """Runs the program on every device of `machine` to its end; gives the results per device."""
     keep_freed()
+    kernel = described.kernel
     with values.quiet(), one_blas_thread():
         bound = [
-            bind(device, program, kernel, split, call, arrays)
+            bind(device, program, kernel, split, call, arrays, described.subcores)
             for device, arrays in zip(machine.devices, inputs, strict=True)
         ]
         machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
@@ -253,7 +260,8 @@ def _prepare(
         )
     program = _program(driver, module, Facts(target, poison, profile), Budget())
     limit = default_memory() if max_memory is None else max_memory
-    check_functions(program.functions, described.kernel.func.sym_name.data, limit)
+    for kernel in described.subcores.values() or [described.kernel]:
+        check_functions(program.functions, kernel.func.sym_name.data, limit)
     return Prepared(described, program)
 
 
@@ -278,7 +286,7 @@ def _program(driver: Driver, module: ModuleOp, facts: Facts, budget: Budget) -> 
 
 def find_kernel(module: ModuleOp) -> Kernel:
     """The kernel of `module` with its arguments sorted; a `VerifyError` if there is none."""
-    func = kernel_function(module)
+    func = first_function(module)
     if func is None:
         raise VerifyError(
             "no-kernel",

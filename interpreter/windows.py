@@ -233,10 +233,18 @@ class Invocation:
         split: CoreSplit | None,
         prefetch: Sequence[Operand],
         operands: Sequence[Operand],
+        point: tuple[int, ...] | None = None,
+        owned: Callable[[Attribute], bool] | None = None,
     ):
+        """`point` is the only one that this core runs, by default it runs its part of the grid.
+
+        `owned` says of the type of scratch whether it is this core's own, and not to be put into
+        `scratch` later. Where it is given, memory of the kernel lives to the end of the run: other
+        cores may use it after this one has ended.
+        """
         self.core = core
         self.grid = grid
-        axes = [range(size) for size in grid]
+        axes = [range(size) for size in grid] if point is None else [range(n, n + 1) for n in point]
         if split is not None:
             first, count = split.part(core.index, grid[split.axis])
             axes[split.axis] = range(first, first + count)
@@ -245,6 +253,7 @@ class Invocation:
         self._axes: Sequence[Axis] = axes if walk is None else walk.shuffled(axes, kinds, core)
         self._visit = None if walk is None else walk.visit
         self._token = core.mark()
+        self._lasting = owned is not None
         self._budget = program.budget
         self._func = kernel.func
         self._body = program.function(kernel.func.sym_name.data)
@@ -279,10 +288,13 @@ class Invocation:
                 memory = block.operand.ref.buffer
                 outputs = [b for b in windowed if b.operand.output]
                 block.writers = [b for b in outputs if b.operand.ref.buffer is memory]
-        self._scratch = [
+        self.scratch: list[Ref | None] = [
             core.allocate(argument.type, titled(f"scratch {n}", argument), kernel_line(location))
+            if owned is None or owned(argument.type)
+            else None
             for n, argument in enumerate(kernel.scratch)
         ]
+        """Refs of the kernel's scratch; None for what is another core's until it is put here."""
 
     def _aliased(self, operand: Operand) -> Block | None:
         """The input that output `operand` shares its array with, if that is held whole as well.
@@ -304,14 +316,15 @@ class Invocation:
                 self._visit(point, self.core.device.index, self.core.index)
             yield from self._move(point, number)
             refs = [self._blocks[n].ref if ref is None else ref for n, ref in enumerate(self._refs)]
-            yield from self._body(self.core, *point, *self._prefetch, *refs, *self._scratch)
+            yield from self._body(self.core, *point, *self._prefetch, *refs, *self.scratch)
         for position, block in self._blocks.items():
             if position in self._transforms:
                 block.leave(0)
             elif block.operand.output and all(self._axes):
                 self.core.machine.engine.land_passed(block.ref.buffer)
                 copy_whole(block.ref, block.operand.ref, block.operand.name)
-        self.core.release(self._token)
+        if not self._lasting:
+            self.core.release(self._token)
         return ()
 
     def _move(self, point: Index, number: int) -> Run:

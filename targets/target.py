@@ -244,11 +244,8 @@ _V6E = Target(
     clock_hz=1750e6, hbm_bytes_per_second=1640e9,
     bf16_ops_per_second=920e12, int8_ops=1840e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, large_half_tiles=frozenset({"scoped"}),
-<<<<<<< HEAD
     large_buffer_halves=True,
-=======
     sparse=_SPARSE_V6E,
->>>>>>> e8af962 (targets, passes: which SparseCores a target has; lowerings leave their kernels alone, check-kernel judges meshes and operands)
 )  # fmt: skip
 _V7X = Target(
     name="v7x", topology="tpu7x:2x2x1", chip_devices=2,

@@ -290,9 +290,9 @@ def told(profile: dict[str, Any]) -> str:
 
 def count_ops(module: ModuleOp) -> int:
     """Operations of the kernel function, nested ones included."""
-    from pallasite.dialects.kernel import kernel_function
+    from pallasite.dialects.subcores import first_function
 
-    func = kernel_function(module)
+    func = first_function(module)
     return sum(1 for _ in (func or module).walk()) - 1
 
 

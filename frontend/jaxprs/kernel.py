@@ -97,7 +97,9 @@ def trace_mesh(
     body, tracer = _start(jaxpr, surroundings)
     if mesh.core_type is not tpu_core.CoreType.TC:
         raise tracer.unsupported(
-            "a kernel for the SparseCore", "use a TensorCoreMesh", code="sparse-core"
+            "form pallas has no kernels for SparseCores",
+            "run it in form mosaic, or a later one: it is the same text in all of them",
+            code="sparse-core",
         )
     if len(names) > 1:
         raise tracer.unsupported(

@@ -33,6 +33,12 @@ def core_id(op: tpu.CoreIdOp, facts: Facts) -> Callable[[Core], int]:
     return lambda core: core.index
 
 
+@effect(tpu.SubcoreIdOp)
+def subcore_id(op: tpu.SubcoreIdOp, facts: Facts) -> Callable[[Core], int]:
+    """The number of this vector subcore on its SparseCore."""
+    return lambda core: core.number
+
+
 @effect(tpu.IterationBoundOp)
 def iteration_bound(op: tpu.IterationBoundOp, facts: Facts) -> Callable[[Core], int]:
     """The size of one grid dimension of the running kernel."""

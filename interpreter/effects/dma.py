@@ -11,10 +11,10 @@ from pallasite.diagnostics import VerifyError
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import source_location
-from pallasite.interpreter.effects.semaphores import no_subcores
-from pallasite.interpreter.machine.core import Core, amount_of
+from pallasite.interpreter.effects.semaphores import peer_of
+from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import reach, spoil_block
-from pallasite.interpreter.machine.semaphores import Wait
+from pallasite.interpreter.machine.semaphores import Wait, amount_of
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
 from pallasite.interpreter.promises import multiples_of_view
@@ -23,16 +23,13 @@ Steps = Generator[Wait, None, None]
 
 
 def _operands(op: tpu.EnqueueDmaOp | tpu.WaitDmaOp) -> Callable[[tuple[Any, ...]], list[Any]]:
-    """The optional operands spelled out: source, its semaphore, target, its semaphore, ids."""
-    if op.subcore_id is not None:
-        raise no_subcores(op)
+    """The optional operands spelled out: source, its semaphore, target, its semaphore."""
     if op.target_semaphore is None and isinstance(op, tpu.EnqueueDmaOp):
         raise VerifyError(
             "dma-semaphore", "tpu.enqueue_dma needs a target semaphore", source_location(op)
         )
     present = [
         True, op.source_semaphore is not None, True, op.target_semaphore is not None,
-        op.device_id is not None, op.core_id is not None,
     ]  # fmt: skip
 
     places = [sum(present[:n]) if here else None for n, here in enumerate(present)]
@@ -62,13 +59,18 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
     spread = _operands(op)
     rounded = multiples_of_view(op.target)
     blocks = _slots(op)
+    semaphore = op.target_semaphore
+    assert semaphore is not None
+    peer = peer_of(op, semaphore.type)
+    ids = 3 + (op.source_semaphore is not None)
 
     def fn(core: Core, *operands: Any) -> None:
-        source, sent, target, received, device, index = spread(operands)
+        source, sent, target, received = spread(operands)
         if blocks:
             spoil_block(target, blocks)
         beyond = reach(target, rounded) if rounded else None
-        core.enqueue(source, target, received, sent, device, index, at, beyond)
+        other = peer(core, operands[ids:])
+        core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other)
 
     return fn
 
@@ -95,7 +97,7 @@ def wait(op: tpu.WaitDmaOp, facts: Facts) -> Callable[..., Steps]:
         raise VerifyError("dma-semaphore", f"tpu.wait_dma needs its {end} semaphore", at)
 
     def fn(core: Core, *operands: Any) -> Steps:
-        source, sent, target, received, *_ = spread(operands)
+        source, sent, target, received = spread(operands)
         semaphore, ref = (received, target) if at_target else (sent, source)
         return core.wait(semaphore, amount_of(semaphore, ref), at)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import allocation_place, source_location
+from pallasite.dialects.tpu.base import AnyMemRef
+from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
 from pallasite.interpreter import values
+from pallasite.interpreter.effects.subcores import subcore_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.semaphores import Pause, Wait
 from pallasite.interpreter.machine.views import Ref
@@ -59,22 +62,32 @@ def wait(op: tpu.SemWaitOp, facts: Facts) -> Callable[[Core, Ref, int], Steps]:
 def signal(op: tpu.SemSignalOp, facts: Facts) -> Callable[..., None]:
     """Adds to a semaphore here, on another core, or on another device."""
     at = source_location(op)
-    if op.subcore_id is not None:
-        raise no_subcores(op)
-    has_device, has_core = op.device_id is not None, op.core_id is not None
+    peer = peer_of(op, op.semaphore.type)
 
     def fn(core: Core, ref: Ref, amount: int, *place: int) -> None:
-        device = place[0] if has_device else None
-        index = place[-1] if has_core else None
-        core.signal(core.peer(device, index, at), ref, amount, at)
+        core.signal(peer(core, place) or core, ref, amount, at)
 
     return fn
 
 
-def no_subcores(op: Any) -> Unsupported:
-    """The refusal of an op that addresses SparseCore subcores."""
-    return Unsupported(
-        "subcore",
-        f"{op.name} addresses a SparseCore subcore; only TensorCores are modelled",
-        source_location(op),
-    )
+def peer_of(
+    op: tpu.SemSignalOp | tpu.EnqueueDmaOp, semaphore: AnyMemRef
+) -> Callable[[Core, Sequence[int]], Core | None]:
+    """Whom the ids of `op`, its last operands, address on behalf of a core; None without ids."""
+    at = source_location(op)
+    present = [op.device_id is not None, op.core_id is not None, op.subcore_id is not None]
+    kind = memory_core(semaphore) or own_core(op)
+    if own_core(op) != TENSOR_CORE:
+        return subcore_of(present, kind, at)
+    if op.subcore_id is not None:
+        raise Unsupported(
+            "subcore", f"{op.name} addresses a subcore of a SparseCore from a TensorCore", at
+        )
+    has_device, has_core, _ = present
+
+    def fn(core: Core, place: Sequence[int]) -> Core | None:
+        if not place:
+            return None
+        return core.peer(place[0] if has_device else None, place[-1] if has_core else None, at)
+
+    return fn

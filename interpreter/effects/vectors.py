@@ -13,6 +13,11 @@ from pallasite.dialects import tpu, vector
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter import values
+from pallasite.interpreter.effects.compressed import (
+    is_compressed,
+    load_expanded,
+    store_compressed,
+)
 from pallasite.interpreter.effects.observed import is_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
@@ -31,6 +36,8 @@ def _box(rank: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 @effect(vector.LoadOp, tpu.VectorLoadOp)
 def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Array]:
     """A box of memory; what a mask leaves out is poison."""
+    if isinstance(op, tpu.VectorLoadOp) and is_compressed(op):
+        return load_expanded(op, facts)
     at = source_location(op)
     shape = shape_of(op.result.type)
     rank = len(op.indices)
@@ -72,6 +79,8 @@ def vector_store(op: vector.StoreOp, facts: Facts) -> Callable[..., None]:
 @effect(tpu.VectorStoreOp)
 def store(op: tpu.VectorStoreOp, facts: Facts) -> Callable[..., None]:
     """Writes, or adds to, the part of a box that the mask selects."""
+    if is_compressed(op):
+        return store_compressed(op)
     return _store(op, len(op.indices), None, bool(op.add.value.data))
 
 

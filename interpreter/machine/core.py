@@ -24,7 +24,7 @@ from pallasite.interpreter.machine.memory import Buffer, HostMemory, Memory
 from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.prng import Prng
-from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
+from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait, amount_of, negative
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
@@ -33,6 +33,7 @@ from pallasite.targets import TARGETS, Target
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Clock
     from pallasite.interpreter.machine.grid_walk import GridWalk
+    from pallasite.interpreter.machine.sparse import SubcoreMesh
 
 _SPACES = {
     None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
@@ -48,6 +49,7 @@ class Core:
         self.machine = machine
         self.device = device
         self.index = index
+        self.number = 0  # Of a subcore among those of its SparseCore.
         self.target = machine.target
         self.bounds: tuple[int, ...] = ()
         """Iteration bounds of the running kernel, for `tpu.iteration_bound`."""
@@ -62,7 +64,7 @@ class Core:
         """Whether its program has ended while others of the same run go on."""
         self.prng = Prng(machine.seed, device.index, index)
         self.semaphores: dict[int, Semaphore] = {}
-        sizes = machine.sizes
+        sizes = self._sizes()
         self.vmem = machine.new_memory("vmem", sizes["vmem"], str(self))
         self.smem = machine.new_memory("smem", sizes["smem"], str(self))
         words = sizes["semaphore_mem"]
@@ -79,10 +81,17 @@ class Core:
         self._scoped: list[Buffer] = []
         self._scratch: dict[Attribute, Ref] = {}
 
+    def _sizes(self) -> dict[str, int]:
+        """Bytes of its memories by kind."""
+        return self.machine.sizes
+
     def __str__(self) -> str:
-        one_device = len(self.machine.devices) <= 1 and self.machine.device_count == 1
-        place = "" if one_device else f" of device {self.device.index}"
-        return f"core {self.index}{place}"
+        return f"core {self.index}{self._place()}"
+
+    def _place(self) -> str:
+        """On which device it is, if there are several."""
+        several = len(self.machine.devices) > 1 or self.machine.device_count > 1
+        return f" of device {self.device.index}" if several else ""
 
     # --- memory -----------------------------------------------------------------------------
 
@@ -145,11 +154,14 @@ class Core:
     def release(self, token: int) -> None:
         """Frees what this core has allocated since `mark` returned `token`."""
         while len(self._scoped) > token:
-            buffer = self._scoped.pop()
-            self.machine.engine.land_passed(buffer)
-            if self.observer is not None:
-                self.observer.released(self, buffer)
-            buffer.memory.free(buffer)
+            self._end(self._scoped.pop())
+
+    def _end(self, buffer: Buffer) -> None:
+        """The scope of a buffer ends."""
+        self.machine.engine.land_passed(buffer)
+        if self.observer is not None:
+            self.observer.released(self, buffer)
+        buffer.memory.free(buffer)
 
     def internal_scratch(self, type: Attribute, location: SourceLocation | None = None) -> Ref:
         """The compiler's scratch area of a type: one per core, whatever scope asks first."""
@@ -198,7 +210,7 @@ class Core:
         """Adds `amount` to the semaphore that `ref` names on `target`."""
         semaphore = target.semaphore(ref, at)
         if amount < 0:
-            raise _negative(amount, semaphore, at)
+            raise negative(amount, semaphore, at)
         if self.observer is not None:
             self.observer.signal(self, semaphore, amount, at)
         semaphore.credit(amount, self, at)
@@ -209,7 +221,7 @@ class Core:
         """Blocks until the semaphore holds `amount`, then takes it."""
         semaphore = self.semaphore(ref, at)
         if amount < 0:
-            raise _negative(amount, semaphore, at)
+            raise negative(amount, semaphore, at)
         if semaphore.value < amount:
             self.machine.engine.hurry(semaphore, amount)
         while semaphore.value < amount:
@@ -245,10 +257,11 @@ class Core:
         core: int | None = None,
         at: SourceLocation | None = None,
         reach: Ref | None = None,
+        peer: Core | None = None,
     ) -> Transfer:
-        """Starts a copy, to this core or to a peer; returns at once."""
-        remote = device is not None or core is not None
-        receiver = self.peer(device, core, at) if remote else self
+        """Starts a copy, to this core or to a peer, which is named or given; returns at once."""
+        remote = device is not None or core is not None or peer is not None
+        receiver = peer or (self.peer(device, core, at) if remote else self)
         credited = receiver.semaphore(target_semaphore, at)
         sent = None if source_semaphore is None else self.semaphore(source_semaphore, at)
         transfer = Transfer(
@@ -268,24 +281,16 @@ class Core:
         return transfer
 
 
-def _negative(amount: int, semaphore: Semaphore, at: SourceLocation | None) -> ExecutionError:
-    return ExecutionError(
-        "semaphore-amount", f"expected an amount of at least 0 for {semaphore}, got {amount}", at
-    )
-
-
-def amount_of(semaphore: Ref, ref: Ref) -> int:
-    """What one transfer of `ref` adds to a semaphore: its bytes, or one to a regular one."""
-    return ref.byte_count if semaphore.element.name == "tpu.dma_semaphore" else 1
-
-
 class Device:
     """One chip (or half of one): HBM shared by its cores."""
 
-    def __init__(self, machine: Machine, index: int, cores: int) -> None:
+    def __init__(
+        self, machine: Machine, index: int, cores: int, mesh: SubcoreMesh | None = None
+    ) -> None:
         self.index = index
         self.hbm = machine.new_memory("hbm", machine.sizes["hbm"], f"device {index}")
-        self.cores = [Core(machine, self, c) for c in range(cores)]
+        own = [Core(machine, self, c) for c in range(cores)]
+        self.cores: list[Core] = own if mesh is None else mesh.cores_of(machine, self)
 
 
 class Machine:
@@ -304,9 +309,11 @@ class Machine:
         max_memory: int | None = None,
         unordered: bool = False,
         spare: Spare | None = None,
+        mesh: SubcoreMesh | None = None,
     ) -> None:
         """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
 
+        `mesh` puts subcores of SparseCores in the place of TensorCores;
         `max_memory` limits the bytes of this computer that simulated memories may take;
         `unordered` lets transfers between the same two cores overtake each other; `spare` has
         memory of this computer for it to use, and gets it back by `close`.
@@ -332,11 +339,12 @@ class Machine:
         }
         self.random = random.Random(seed)
         self.policy: Policy = policy
-        self.engine = Engine(policy, self.random, devices * cores, unordered)
+        count = devices * (cores if mesh is None else mesh.size)
+        self.engine = Engine(policy, self.random, count, unordered)
         self.device_count = devices
         self.devices: list[Device] = []
         for index in range(devices):
-            self.devices.append(Device(self, index, cores))
+            self.devices.append(Device(self, index, cores, mesh))
         self.cores = [core for device in self.devices for core in device.cores]
         self.observe(*self._sanitizers())
 

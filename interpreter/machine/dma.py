@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -61,6 +61,32 @@ class Transfer:
     """A copy of the source, between the two halves of a transfer."""
     read: bool = False
     done: bool = False
+    add: bool = False
+    """Whether it adds to what its target holds, which others may do at the same time."""
+
+    @property
+    def parts(self) -> Sequence[Transfer]:
+        """What checks see of it: transfers from a box to a box."""
+        return (self,)
+
+    @property
+    def bits(self) -> int:
+        """Bits of the elements that it moves, padding not counted."""
+        return math.prod(self.source.shape) * self.source.codec.bits
+
+    def take(self) -> None:
+        """Reads the source."""
+        self.data = transfers.snapshot(self.source)
+
+    def put(self, target: Ref) -> None:
+        """Writes `target`, the target on the receiver, with what was read or is there now."""
+        copy(self.data or self.source, target, self.location)
+
+    def drop_data(self) -> None:
+        """Forgets what was read."""
+        if self.data is not None:
+            self.data.buffer.forget()
+            self.data = None
 
     @property
     def is_empty(self) -> bool:
@@ -187,7 +213,7 @@ class Engine:
 
     def enqueue(self, transfer: Transfer) -> None:
         """Starts `transfer`."""
-        if transfer.source.shape != transfer.target.shape:
+        if transfer.source.shape != transfer.target.shape and transfer.parts == (transfer,):
             copy(transfer.source, transfer.target, transfer.location)
         if len(self.flying) >= self.limit:
             raise ExecutionError(
@@ -209,13 +235,14 @@ class Engine:
         if transfer.remote and not self.unordered:
             self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)
         self.started += 1
-        self.bits += math.prod(transfer.source.shape) * transfer.source.codec.bits
+        self.bits += transfer.bits
         transfer.target_semaphore.pending.append(transfer)
         if transfer.source_semaphore is not None:
             transfer.source_semaphore.pending.append(transfer)
         observer = transfer.sender.observer
         if observer is not None:
-            observer.dma_start(transfer)
+            for part in transfer.parts:
+                observer.dma_start(part)
         if self.policy == "eager":
             self.finish(transfer)
         elif self.policy == "random":
@@ -288,14 +315,15 @@ class Engine:
         if transfer.read:
             return
         _in_scope(transfer, transfer.source)
-        transfer.data = transfers.snapshot(transfer.source)
+        transfer.take()
         self._was_read(transfer)
 
     def _was_read(self, transfer: Transfer) -> None:
         transfer.read = True
         observer = transfer.sender.observer
         if observer is not None:
-            observer.dma_read(transfer)
+            for part in transfer.parts:
+                observer.dma_read(part)
         if transfer.source_semaphore is not None:
             transfer.source_semaphore.pending.remove(transfer)
             transfer.source_semaphore.credit(
@@ -321,19 +349,18 @@ class Engine:
             target = target.on(memory, transfer.location)
         _in_scope(transfer, transfer.data or transfer.source)
         _in_scope(transfer, target)
-        copy(transfer.data or transfer.source, target, transfer.location)
+        transfer.put(target)
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape)
         if not transfer.read:
             self._was_read(transfer)
         transfer.done = True
-        if transfer.data is not None:
-            transfer.data.buffer.forget()
-            transfer.data = None
+        transfer.drop_data()
         del self.flying[transfer]
         observer = transfer.sender.observer
         if observer is not None:
-            observer.dma_done(transfer)
+            for part in transfer.parts:
+                observer.dma_done(part)
         transfer.target_semaphore.pending.remove(transfer)
         transfer.target_semaphore.credit(transfer.target_amount, transfer.sender, transfer.location)
 

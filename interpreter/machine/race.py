@@ -54,6 +54,11 @@ class Use:
     collector less than pairs.)"""
 
     @property
+    def adds(self) -> bool:
+        """Whether it adds to what is there, in any order with others that do."""
+        return self.transfer is not None and self.write and self.transfer.add
+
+    @property
     def actor(self) -> str:
         """Who does it, for messages."""
         if self.transfer is not None:
@@ -88,7 +93,7 @@ class Settled:
 
     def add(self, use: Use) -> None:
         """Remembers `use`; an older one of the same region adds nothing to it."""
-        key = use.region.key
+        key = (use.region.key, use.adds)
         if key not in self._latest:
             self._new.append(key)
         self._latest[key] = use
@@ -225,6 +230,8 @@ class RaceCheck(Observer):
 
     def _check(self, use: Use, other: Use, clock: Clock, buffer: Buffer, core: int) -> None:
         if not use.region.overlaps(other.region) or other.before(clock):
+            return
+        if use.adds and other.adds:
             return
         # Two lines race as often as they are executed.
         if self.told(_CODE, use.location, str(other.location)):

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from pallasite.diagnostics import SourceLocation
+from pallasite.diagnostics import ExecutionError, SourceLocation
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
     from pallasite.interpreter.machine.dma import Transfer
     from pallasite.interpreter.machine.scheduler import Task
+    from pallasite.interpreter.machine.views import Ref
 
 
 class Wait(Protocol):
@@ -100,3 +101,15 @@ class Pause:
 
     def describe(self) -> str:
         return "is ready"
+
+
+def negative(amount: int, semaphore: Semaphore, at: SourceLocation | None) -> ExecutionError:
+    """Nobody signals or waits for less than nothing."""
+    return ExecutionError(
+        "semaphore-amount", f"expected an amount of at least 0 for {semaphore}, got {amount}", at
+    )
+
+
+def amount_of(semaphore: Ref, ref: Ref) -> int:
+    """What one transfer of `ref` adds to a semaphore: its bytes, or one to a regular one."""
+    return ref.byte_count if semaphore.element.name == "tpu.dma_semaphore" else 1

@@ -20,6 +20,7 @@ from pallasite.dialects.registers import grid_and_register
 from pallasite.dialects.tpu.attrs import PackFormat
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops import subelements
 from pallasite.interpreter.ops.convert import converter
 from pallasite.interpreter.values import (
     Array,
@@ -66,6 +67,8 @@ def _packing(type: Attribute) -> int:
 @meaning(tpu.PackSubelementsOp)
 def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
     source, result = op.sources[0].type, op.result.type
+    if source.get_num_dims() == 1:
+        return subelements.pack(op, facts)
     before, after = _packing(source), _packing(result)
     parts = after // before
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
@@ -97,6 +100,8 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
 def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     """Integers that are not extended keep undefined high bits; here they are sign bits."""
     source, result = op.source.type, op.result.type
+    if result.get_num_dims() == 1:
+        return subelements.unpack(op)
     before, after = _packing(source), _packing(result)
     grid_and_register(op, source)
     parts, index = before // after, op.index.value.data

@@ -279,14 +279,7 @@ class InferMemrefLayoutPass(ModulePass):
     target: str = DEFAULT_TARGET
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-<<<<<<< HEAD
         get_target(self.target)  # refuses names that nobody knows; the rules are the same for all
-        for function in op.body.block.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                infer_layouts(function)
-=======
-        inference = _Inference(get_target(self.target))
         for function in lowered_functions(op):
             if function.body.blocks:
-                inference.run(function)
->>>>>>> e8af962 (targets, passes: which SparseCores a target has; lowerings leave their kernels alone, check-kernel judges meshes and operands)
+                infer_layouts(function)

@@ -310,18 +310,6 @@ def test_other_jax_versions() -> None:
         hooks.check_version("0.4.1")
 
 
-def test_sparse_core() -> None:
-    plsc = pytest.importorskip("jax.experimental.pallas.tpu_sc")
-    x = jnp.arange(128, dtype=jnp.int32)
-
-    def body(x: Any, o: Any) -> None:
-        pltpu.sync_copy(x, o)
-
-    with simulate(target="v5p"), pytest.raises(Unsupported, match="SparseCore"):
-        mesh = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
-        pl.kernel(body, out_type=x, mesh=mesh)(x)
-
-
 def test_diagnostics_are_errors_of_jax_too() -> None:
     """Programs that try out block sizes catch what JAX raises when a kernel does not compile."""
 

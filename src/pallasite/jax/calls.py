@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
 from pallasite.api import lower_telling, parse, target_named, warn
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import CONFIG, call_of, kernel_function
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError
+from pallasite.dialects.kernel import CONFIG, call_of
 from pallasite.dialects.locations import position_of, source_location
+from pallasite.dialects.subcores import first_function
 from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.windows import give_names
@@ -191,13 +192,6 @@ def lowered_by_jax(text: str, name: str, settings: Settings, jaxpr: Any = None) 
         module = parse(text, name=name)
         if jaxpr is not None:
             _name_arguments(module, jaxpr)
-        call = call_of(module)
-        if call is not None and "sparse_core_config" in call.settings:
-            raise Unsupported(
-                "sparse-core",
-                f"kernel {name} runs on the SparseCore, which is not modelled",
-                notes=[Note("use a TensorCoreMesh, or interpret=True")],
-            )
         return _lowered(module, settings)
 
     said: tuple[Any, ...] = ()
@@ -230,7 +224,7 @@ def _known(
 def _name_arguments(module: ModuleOp, jaxpr: Any) -> None:
     """Gives the arguments of a kernel their author's names, and the kernel the line on which it
     begins: JAX's module says neither."""
-    func, names = kernel_function(module), jaxpr.debug_info.arg_names
+    func, names = first_function(module), jaxpr.debug_info.arg_names
     if func is None or position_of(func.location) is not None:
         return
     func.location = location_of_kernel(jaxpr)

@@ -1,0 +1,322 @@
+"""SparseCores: their subcores, the memory that these share, and their barriers.
+
+A SparseCore has one scalar subcore and several vector subcores. To the scheduler, the DMA engines
+and the checks each of them is a `Core` with memories and semaphores of its own; the memory of one
+SparseCore (`vmem_shared`) is what its vector subcores leave of theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import ExecutionError, KernelLine, Note, SourceLocation, Unsupported
+from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, VECTOR_SUBCORE
+from pallasite.interpreter.machine.codec import is_semaphore
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.memory import ALIGNMENT, Buffer, Memory
+from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
+from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.tiling import Tiling, contiguous_strides
+from pallasite.targets import SparseCores
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Device, Machine
+
+LANES = 128
+"""Words to which rows of arrays of several dimensions are padded, if they are tiled as those of
+TensorCores (`use_tc_tiling_on_sc`)."""
+
+
+@dataclass(frozen=True)
+class SubcoreMesh:
+    """The subcores of each device that a kernel runs on: those of the first `cores` SparseCores."""
+
+    parts: SparseCores
+    cores: int
+    subcores: int
+    """Vector subcores of each core; 0 if the kernel has none."""
+    scalar: bool
+    """Whether the scalar subcores run, too."""
+    padded: bool = True
+    """Whether rows are padded to whole tiles of a TensorCore."""
+
+    @property
+    def size(self) -> int:
+        """Subcores of a device that run."""
+        return self.cores * (self.subcores + self.scalar)
+
+    def cores_of(self, machine: Machine, device: Device) -> list[Core]:
+        """The subcores of one device, core by core; the scalar subcore is the first."""
+        found: list[Core] = []
+        for index in range(self.cores):
+            core = SparseCore(machine, device, index, self)
+            if self.scalar:
+                core.scalar = Subcore(core, SCALAR_SUBCORE, 0)
+                found.append(core.scalar)
+            core.vector = [Subcore(core, VECTOR_SUBCORE, n) for n in range(self.subcores)]
+            found += core.vector
+        return found
+
+
+class SparseCore:
+    """What the subcores of one SparseCore have in common."""
+
+    def __init__(self, machine: Machine, device: Device, index: int, mesh: SubcoreMesh) -> None:
+        self.machine = machine
+        self.device = device
+        self.index = index
+        self.mesh = mesh
+        self.scalar: Subcore | None = None
+        self.vector: list[Subcore] = []
+        self.shared = SharedMemory(
+            "vmem_shared", mesh.parts.pool_bytes, f"SparseCore {index}", machine.poison,
+            "init" in machine.checks, machine.host,
+        )  # fmt: skip
+        self.barriers: dict[int, Barrier] = {}
+
+
+class Subcore(Core):
+    """One subcore: a core whose `index` is that of its SparseCore."""
+
+    def __init__(self, core: SparseCore, kind: str, number: int) -> None:
+        self.core = core
+        self.kind = kind
+        self._name = f"subcore {number}" if kind == VECTOR_SUBCORE else "the scalar subcore"
+        super().__init__(core.machine, core.device, core.index)
+        self.number = number
+        self._memories["vmem_shared"] = Share(core.shared, self)
+        if kind == SCALAR_SUBCORE:
+            del self._memories["vmem"]
+
+    def _sizes(self) -> dict[str, int]:
+        parts = self.core.mesh.parts
+        return {
+            "vmem": parts.vmem_bytes,
+            "smem": parts.smem_bytes,
+            "semaphore_mem": parts.semaphores * 4,
+        }
+
+    def __str__(self) -> str:
+        return f"{self._name} of SparseCore {self.index}{self._place()}"
+
+    # --- memory -----------------------------------------------------------------------------
+
+    def memory(self, space: str | None) -> Memory:
+        """The memory that memory space `space` means on this subcore."""
+        kind = {None: "vmem", "any": "hbm", "host": "hbm"}.get(space, space)
+        found = self._memories.get(kind or "")
+        if found is None:
+            raise Unsupported(
+                "memory-space",
+                f"memory space {space} does not exist on {self} of {self.target.name}",
+                notes=[Note("it has " + ", ".join(self._memories))],
+            )
+        return found
+
+    def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
+        """Row by row; rows of several dimensions may be padded to those of a TensorCore's tiles."""
+        padded = self.core.mesh.padded and len(shape) > 1
+        tile = (LANES,) if padded and not argument and not is_semaphore(element) else ()
+        return Tiling((tile,) if tile else (), contiguous_strides(shape, tile))
+
+    def allocate(self, type: Attribute, *arguments: Any, **options: Any) -> Ref:
+        """As on any core; what is shared comes from the memory of the SparseCore."""
+        ref = super().allocate(type, *arguments, **options)
+        if ref.buffer.memory.kind in ("vmem", "vmem_shared"):
+            self._check_pool(ref.buffer)
+        return ref
+
+    def _check_pool(self, buffer: Buffer) -> None:
+        """All subcores have the same memory of their own, and share the rest."""
+        core, parts = self.core, self.core.mesh.parts
+        own = max((subcore.vmem.used_bytes for subcore in core.vector), default=0)
+        if own * parts.subcores + core.shared.used_bytes > parts.pool_bytes:
+            raise ExecutionError(
+                f"{buffer.memory.kind.replace('_', '-')}-exhausted",
+                f"the subcores of SparseCore {core.index} have {parts.pool_bytes} bytes, but take "
+                f"{own} each as vmem and {core.shared.used_bytes} as vmem_shared, with "
+                f"{buffer.title}",
+                buffer.location,
+                [Note(f"what {parts.subcores} subcores have for themselves they do not share")],
+            )
+
+    def _end(self, buffer: Buffer) -> None:
+        if buffer.memory is not self.core.shared or self.core.shared.leave(self, buffer):
+            super()._end(buffer)
+
+    # --- others -----------------------------------------------------------------------------
+
+    def subcore(
+        self,
+        kind: str,
+        device: int | None,
+        core: int | None,
+        number: int | None,
+        at: SourceLocation | None,
+    ) -> Subcore:
+        """The subcore of a kind that ids name, as seen from this one."""
+        home = self.device if device is None else self.machine.device(device, at)
+        index = self.index if core is None else core
+        there = [c for c in home.cores if isinstance(c, Subcore) and c.kind == kind]
+        if number is None:
+            number = self.number if kind == self.kind else 0
+        for found in there:
+            if (found.index, found.number) == (index, number):
+                return found
+        what = "scalar subcores" if kind == SCALAR_SUBCORE else "vector subcores"
+        raise ExecutionError(
+            "no-such-core",
+            f"subcore {number} of SparseCore {index} on device {home.index}, where the kernel runs "
+            f"on {len(there)} {what} of {self.core.mesh.cores} SparseCores",
+            at,
+            [Note("only subcores of the kernel's meshes are there")],
+        )
+
+    def barrier_of(self, number: int, at: SourceLocation | None) -> Generator[Wait, None, None]:
+        """Waits until all vector subcores of this core have come to barrier `number`."""
+        barrier = self.core.barriers.get(number)
+        if barrier is None:
+            barrier = self.core.barriers[number] = Barrier(self.core)
+        return barrier.arrive(self, at)
+
+
+class SharedMemory(Memory):
+    """The memory of a SparseCore.
+
+    All subcores allocate the same refs in the same order, each at its own pace: the n-th time that
+    they come to one allocation they get the same buffer. It lives until the last one that has it
+    leaves it.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]
+        self._tops: dict[Core, int] = {}
+        """Where the free part begins for each subcore."""
+        self._times: Counter[tuple[Core, object]] = Counter()
+        self._shared: dict[object, Buffer] = {}
+        self._holders: dict[Buffer, set[Core]] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        return max(self._tops.values(), default=0)
+
+    def join(
+        self, core: Core, size: int, name: str, location: SourceLocation | None, *, zero: bool
+    ) -> Buffer:
+        """The buffer that `core` shares with the others."""
+        span = max(1, -(-size // ALIGNMENT)) * ALIGNMENT
+        address = self._tops.get(core, 0)
+        if address + span > self.capacity:
+            raise self._exhausted(span, name, location)
+        self._tops[core] = address + span
+        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        # The kernels of several meshes share scratch, each at a line of its own.
+        place = (address, span, None if isinstance(location, KernelLine) else location)
+        self._times[core, place] += 1
+        key = (place, self._times[core, place])
+        buffer = self._shared.get(key)
+        if buffer is None:
+            buffer = Buffer(self, address, span, name, location, zero)
+            if self.tracked:
+                buffer.track()
+            self._shared[key] = self._live[address] = buffer
+            self._stack.append(buffer)
+        self._holders.setdefault(buffer, set()).add(core)
+        return buffer
+
+    def leave(self, core: Core, buffer: Buffer) -> bool:
+        """Whether `core` was the last to have `buffer`, of which its scope has ended."""
+        self._tops[core] = buffer.address
+        holders = self._holders[buffer]
+        holders.discard(core)
+        return not holders
+
+    def free(self, buffer: Buffer) -> None:
+        """Ends the life of `buffer`."""
+        del self._holders[buffer]
+        buffer.freed = True
+        buffer.forget()
+        if self._live.get(buffer.address) is buffer:
+            del self._live[buffer.address]
+        self._stack.remove(buffer)
+
+
+class Share(Memory):
+    """The memory of a SparseCore as one of its subcores allocates it."""
+
+    def __init__(self, whole: SharedMemory, core: Core) -> None:
+        super().__init__(whole.kind, whole.capacity, whole.owner)
+        self._whole = whole
+        self._core = core
+
+    def allocate(
+        self,
+        size: int,
+        name: str = "",
+        location: SourceLocation | None = None,
+        *,
+        zero: bool = False,
+        pinned: bool = False,
+    ) -> Buffer:
+        """The buffer that the subcore shares with the others."""
+        return self._whole.join(self._core, size, name, location, zero=zero)
+
+    def at(self, address: int) -> Buffer | None:
+        """The live buffer that starts at `address`."""
+        return self._whole.at(address)
+
+
+@dataclass(frozen=True)
+class _Arrival(Count):
+    """Waits for the other subcores at a barrier."""
+
+    barrier: Barrier | None = None
+
+    def describe(self) -> str:
+        where = f" at {self.location}" if self.location else ""
+        assert self.barrier is not None
+        core, come = self.barrier.core, self.barrier.arrived.value
+        return (
+            f"waits{where} at the barrier of SparseCore {core.index}, to which {come} of "
+            f"{len(core.vector)} subcores have come"
+        )
+
+    def advice(self) -> str:
+        return "every subcore must come to the barrier as often: not under a condition"
+
+
+class Barrier:
+    """Where the vector subcores of a core wait for each other."""
+
+    def __init__(self, core: SparseCore) -> None:
+        self.core = core
+        self.arrived = Semaphore(str(core.vector[0]), 0, "barrier")
+        self._left = {subcore: Semaphore(str(subcore), 0, "barrier") for subcore in core.vector}
+
+    def arrive(self, subcore: Subcore, at: SourceLocation | None) -> Generator[Wait, None, None]:
+        """`subcore` comes here, and goes on once all have."""
+        everybody, observer = self.core.vector, subcore.observer
+        if observer is not None:
+            observer.signal(subcore, self.arrived, 1, at)
+        self.arrived.credit(1, subcore, at)
+        if self.arrived.value == len(everybody):
+            self.arrived.value = 0
+            if observer is not None:
+                observer.wait(subcore, self.arrived, len(everybody), at)
+            for other in everybody:
+                if other is not subcore:
+                    if observer is not None:
+                        observer.signal(subcore, self._left[other], 1, at)
+                    self._left[other].credit(1, subcore, at)
+            return
+        own = self._left[subcore]
+        while own.value < 1:
+            yield _Arrival(own, 1, at, barrier=self)
+        own.value -= 1
+        if observer is not None:
+            observer.wait(subcore, own, 1, at)

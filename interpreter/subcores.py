@@ -1,0 +1,65 @@
+"""Runs kernels of SparseCores: a program per subcore of their meshes, all on the same operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from pallasite.dialects.kernel import Call
+from pallasite.dialects.subcores import Kernels, subcore_counts
+from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
+from pallasite.interpreter.driver import Program
+from pallasite.interpreter.machine.core import Device
+from pallasite.interpreter.machine.sparse import Subcore, SubcoreMesh
+from pallasite.interpreter.windows import Invocation, Operand
+from pallasite.targets import Target
+
+
+def mesh_of(kernels: Kernels, call: Call | None, target: Target) -> SubcoreMesh | None:
+    """The subcores that `kernels` run on; None if they run on a TensorCore."""
+    if not kernels:
+        return None
+    parts, cores, subcores = subcore_counts(kernels, target)
+    return SubcoreMesh(parts, cores, subcores, SCALAR_SUBCORE in kernels, _padded(call))
+
+
+def _padded(call: Call | None) -> bool:
+    """Whether refs of the kernel are tiled as on a TensorCore (`use_tc_tiling_on_sc`)."""
+    config: Any = {} if call is None else call.settings.get("sparse_core_config", {})
+    return config.get("tiling", "TILING_COMPACT") == "TILING_COMPACT"
+
+
+def invocations(
+    device: Device,
+    program: Program,
+    kernels: Kernels,
+    operands: Sequence[Operand],
+) -> list[Invocation]:
+    """A program for each subcore of `device`."""
+    found: list[Invocation] = []
+    cores = cast("list[Subcore]", device.cores)
+    for core in cores:
+        kernel = kernels[core.kind]
+        point = (core.index, core.number)[: len(kernel.grid or ())]
+        found.append(
+            Invocation(
+                program, kernel, core, kernel.grid or (), None, (), operands, point,
+                lambda type, core=core: _owned(type, core),
+            )
+        )  # fmt: skip
+    for invocation in found:
+        for number, ref in enumerate(invocation.scratch):
+            if ref is None:
+                # It names a place that every subcore of the other kind has.
+                known = (other.scratch[number] for other in found)
+                invocation.scratch[number] = next(r for r in known if r is not None)
+    return found
+
+
+def _owned(type: Attribute, core: Subcore) -> bool:
+    """Whether scratch of a type is memory of `core`, or of all subcores around it."""
+    memref = cast("MemRefType[Attribute]", type)
+    return memory_core(memref) in (None, core.kind) or in_space(memref, "vmem_shared")

@@ -1,0 +1,227 @@
+"""What goes wrong on subcores is found, with the subcore and the kernel's line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
+
+from pallasite.diagnostics import Diagnostic  # noqa: E402
+from pallasite.jax import simulate, trace  # noqa: E402
+
+from .sparse_kernels import (  # noqa: E402
+    LANES,
+    TARGET,
+    one_subcore,
+    scalar_kernel,
+    typed,
+    vector_kernel,
+)
+
+pytestmark = [pytest.mark.jax, pytest.mark.feature("Y14")]
+
+f32, i32 = jnp.float32, jnp.int32
+FLAT = pltpu.CompilerParams(needs_layout_passes=False)
+
+
+def fault(call: Any, *args: Any, target: str = TARGET, **options: Any) -> Diagnostic:
+    with simulate(target=target, form=options.pop("form", "vreg"), **options):
+        with pytest.raises(Diagnostic) as raised:
+            jax.block_until_ready(jax.jit(call)(*args))
+    error = raised.value
+    assert error.location is not None, error
+    assert error.location.file.endswith("test_sparse_faults.py"), error
+    return error
+
+
+@pytest.mark.parametrize("kind", ["memory", "vector"])
+@pytest.mark.parametrize("index", [-1, 64])
+def test_an_index_of_a_gather_out_of_bounds(kind: str, index: int) -> None:
+    def body(x: Any, i: Any, o: Any, where: Any, rows: Any) -> None:
+        pltpu.sync_copy(i, where)
+        pltpu.sync_copy(x.at[where if kind == "memory" else where[...]], rows)
+        pltpu.sync_copy(rows, o)
+
+    scratch = [pltpu.VMEM((LANES,), i32), pltpu.VMEM((LANES,), f32)]
+    error = fault(
+        one_subcore(body, typed(LANES), scratch),
+        jnp.zeros(64), jnp.zeros(LANES, i32).at[5].set(index),
+    )  # fmt: skip
+    assert error.code == "out-of-bounds"
+    assert f"index {index}, at place 5 of 16" in error.message
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_an_index_of_a_register_out_of_bounds(store: bool) -> None:
+    def body(o: Any, out: Any) -> None:
+        out[...] = jnp.zeros((LANES,), f32)
+        where = jax.lax.iota(i32, LANES) + 1
+        if store:
+            plsc.store_scatter(out, [where], out[...])
+        else:
+            out[...] = plsc.load_gather(out, [where])
+        pltpu.sync_copy(out, o)
+
+    call = one_subcore(body, typed(LANES), [pltpu.VMEM((LANES,), f32)], compiler_params=FLAT)
+    error = fault(call)
+    assert error.code == "out-of-bounds"
+    assert "index 16 of dimension 0" in error.message
+
+
+def _shared(body: Any) -> Any:
+    scratch = [pltpu.VMEM_SHARED((16, LANES), f32), pltpu.VMEM((LANES,), f32)]
+    return vector_kernel(body, typed(16, LANES), scratch, cores=1)
+
+
+def test_a_missing_barrier_is_a_race() -> None:
+    def body(x: Any, o: Any, table: Any, row: Any) -> None:
+        number = jax.lax.axis_index("s")
+        pltpu.sync_copy(x.at[number], table.at[number])
+        pltpu.sync_copy(table.at[(number + 1) % 16], row)
+        pltpu.sync_copy(row, o.at[number])
+
+    error = fault(_shared(body), jnp.ones((16, LANES)), checks=("race",))
+    assert error.code == "data-race"
+    assert "of SparseCore 0" in str(error)
+
+
+@pytest.mark.parametrize("add", [False, True])
+def test_scatters_to_one_row_race_unless_they_add(add: bool) -> None:
+    def body(x: Any, o: Any, table: Any, row: Any) -> None:
+        number = jax.lax.axis_index("s")
+
+        @pl.when(number == 0)
+        def _() -> None:
+            pltpu.sync_copy(x, table)
+
+        plsc.subcore_barrier()
+        pltpu.sync_copy(x.at[number], row)
+        lanes = jax.lax.iota(i32, LANES)
+        pltpu.sync_copy(row, table.at[3].at[lanes], add=add)
+        plsc.subcore_barrier()
+        pltpu.sync_copy(table.at[number], o.at[number])
+
+    x = jnp.ones((16, LANES))
+    if add:
+        with simulate(target=TARGET, checks=("race", "init")):
+            found = jax.jit(_shared(body))(x)
+        np.testing.assert_array_equal(found, x.at[3].set(17.0))
+    else:
+        assert fault(_shared(body), x, checks=("race",)).code == "data-race"
+
+
+def test_a_subcore_that_does_not_come_to_the_barrier() -> None:
+    def body(x: Any, o: Any, table: Any, row: Any) -> None:
+        @pl.when(jax.lax.axis_index("s") != 5)
+        def _() -> None:
+            plsc.subcore_barrier()
+
+    error = fault(_shared(body), jnp.ones((16, LANES)))
+    assert error.code == "deadlock"
+    assert "to which 15 of 16 subcores have come" in error.message
+    assert any("subcore 5 of SparseCore 0 finished" in note.message for note in error.notes)
+
+
+def test_a_wait_that_nobody_ends() -> None:
+    def body(o: Any, ready: Any) -> None:
+        pl.semaphore_wait(ready, 1)
+
+    call = scalar_kernel(body, typed(LANES), [pltpu.SemaphoreType.REGULAR], cores=1)
+    error = fault(call)
+    assert error.code == "deadlock"
+    assert "the scalar subcore of SparseCore 0" in error.message
+
+
+def test_an_uninitialised_load() -> None:
+    def body(o: Any, row: Any) -> None:
+        row[...] = row[...] + 1.0
+        pltpu.sync_copy(row, o)
+
+    error = fault(one_subcore(body, typed(LANES), [pltpu.VMEM((LANES,), f32)]), checks=("init",))
+    assert error.code == "uninitialised-read"
+    assert "subcore 0 of SparseCore 0" in error.message
+
+
+def test_a_copy_that_nobody_waits_for() -> None:
+    def body(x: Any, o: Any, row: Any, done: Any) -> None:
+        pltpu.sync_copy(x, o)
+        pltpu.async_copy(x, row, done)
+
+    scratch = [pltpu.VMEM((LANES,), f32), pltpu.SemaphoreType.DMA]
+    error = fault(one_subcore(body, typed(LANES), scratch), jnp.ones(LANES), checks=("sync",))
+    assert error.code == "unawaited-dma"
+
+
+def test_indices_that_change_while_a_gather_is_in_flight() -> None:
+    def body(x: Any, i: Any, o: Any, where: Any, rows: Any, done: Any) -> None:
+        pltpu.sync_copy(i, where)
+        copy = pltpu.async_copy(x.at[where], rows, done)
+        where[...] = where[...] + 1
+        copy.wait()
+        pltpu.sync_copy(rows, o)
+
+    scratch = [pltpu.VMEM((LANES,), i32), pltpu.VMEM((LANES,), f32), pltpu.SemaphoreType.DMA]
+    call = one_subcore(body, typed(LANES), scratch)
+    error = fault(call, jnp.zeros(64), jnp.arange(LANES, dtype=i32))
+    assert error.code == "broken-promise"
+    assert "indices" in error.message
+
+
+def test_a_loop_without_end() -> None:
+    def body(o: Any) -> None:
+        jax.lax.while_loop(lambda i: i >= 0, lambda i: i * 0, jnp.int32(0))
+
+    assert fault(one_subcore(body, typed(LANES)), max_steps=10_000).code == "step-limit"
+
+
+def test_too_much_memory() -> None:
+    """What a subcore has for itself, sixteen times, and what all share come from one memory."""
+
+    def body(o: Any, mine: Any, shared: Any) -> None:
+        pass
+
+    scratch = [pltpu.VMEM((100_000,), f32), pltpu.VMEM_SHARED((600_000,), f32)]
+    error = fault(vector_kernel(body, typed(LANES), scratch))
+    assert error.code.endswith("exhausted")
+    assert "SparseCore 0" in error.message
+
+
+def test_a_target_without_sparse_cores() -> None:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    module = trace(one_subcore(body, typed(LANES)), jnp.ones(LANES), target=TARGET, form="mosaic")
+    from pallasite.api import lower
+
+    with pytest.raises(Diagnostic, match="which v5e does not have") as raised:
+        lower(module, "vreg", "v5e")
+    assert "v5p, v6e, v7x" in raised.value.notes[0].message
+
+
+def test_a_mesh_that_is_too_large() -> None:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    call = vector_kernel(body, typed(LANES), cores=4)
+    module = trace(call, jnp.ones(LANES), target="v5p", form="mosaic")
+    from pallasite.api import lower
+
+    with pytest.raises(Diagnostic, match="mesh is \\[4, 16\\], but a device of v6e has 2 SparseC"):
+        lower(module, "vreg", "v6e")
+
+
+def test_the_form_of_the_source() -> None:
+    def body(x: Any, o: Any) -> None:
+        pltpu.sync_copy(x, o)
+
+    error = fault(one_subcore(body, typed(LANES)), jnp.ones(LANES), form="pallas")
+    assert error.code == "sparse-core"
+    assert "form" in str(error.notes[-1])
