@@ -44,11 +44,15 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
     kind = ref_type(buffer)
     if kind is None or len(kind.get_shape()) < 2:
         return False
-    if refolded_tiles(buffer, register_rows(kind.get_shape()[-2], packing(bits))):
+    tile = register_rows(kind.get_shape()[-2], packing(bits))
+    if refolded_tiles(buffer, tile):
+        return True
+    parts = list(_transferred_parts(buffer))
+    if any(_unknown_rows(part, tile) for part in parts):
         return True
     if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
         return True
-    if bits < 32 and _cut_for_transfer(buffer, register_rows(kind.get_shape()[-2], packing(bits))):
+    if bits < 32 and any(_cuts_known_rows(part, tile) for part in parts):
         return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
@@ -61,30 +65,33 @@ def _begins_words(row: SSAValue | None, p: int) -> bool:
     return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
 
 
-def _cut_for_transfer(value: SSAValue, tile: int) -> bool:
-    """Whether a transfer's part of packed `value` begins within one of its tiles of `tile` rows, or
-    ends in one that it does not begin, or maybe in one that is less than a register."""
-    native = SUBLANES * packing(bit_width(value.type))
+def _transferred_parts(value: SSAValue) -> Iterator[tpu.MemrefSliceOp]:
+    """The slices of `value`, and of its views of the same type, that transfers read or write."""
     for use in value.uses:
         op = use.operation
         if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
             continue
         if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
-            if tile < native and _unknown_rows(op, tile):
-                return True
-            shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
-            start = constant_of(op.base_idx[-2]) if len(op.base_idx) > 1 else None
-            if start is not None and len(sizes) > 1 and len(shape) > 1:
-                rows = sizes[-2]
-                if start % tile or (rows > tile and rows % tile and start + rows < shape[-2]):
-                    return True
-        if not isinstance(op, tpu.MemrefBitcastOp) and _cut_for_transfer(op.results[0], tile):
-            return True
-    return False
+            yield op
+        if not isinstance(op, tpu.MemrefBitcastOp):
+            yield from _transferred_parts(op.results[0])
+
+
+def _cuts_known_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
+    """Whether a part of packed rows begins within a tile of `tile` rows, or ends in one that it
+    does not begin."""
+    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+    if len(sizes) < 2 or len(shape) < 2:
+        return False
+    start, rows = constant_of(op.base_idx[-2]), sizes[-2]
+    if start is None:
+        return False
+    return start % tile != 0 or (rows > tile and rows % tile != 0 and start + rows < shape[-2])
 
 
 def _unknown_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
-    """Whether `op` takes a number of rows known at run time that may end within a tile."""
+    """Whether `op` takes a number of rows known at run time that may end within a tile, where the
+    TPU compiler wants whole tiles proven."""
     sizes = op.result.type.get_shape()
     if len(sizes) < 2 or sizes[-2] != DYNAMIC_INDEX:
         return False
