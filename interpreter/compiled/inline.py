@@ -2,7 +2,8 @@
 
 Scalars are Python ints and bools, signed and within their width (`pallasite.interpreter.values`),
 so an expression that may leave the width wraps: `(t if -H <= (t := a + b) < H else wrap(t, bits))`.
-Whatever is not listed here (shifts, divisions, floats, vectors) calls its meaning.
+Whatever is not listed here (shifts, divisions by unknown numbers, floats, vectors) calls its
+meaning.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pallasite.dialects.arith import (
     AndIOp,
     CmpiOp,
     ConstantOp,
+    DivSIOp,
     ExtSIOp,
     ExtUIOp,
     IndexCastOp,
@@ -25,6 +27,7 @@ from pallasite.dialects.arith import (
     MinSIOp,
     MuliOp,
     OrIOp,
+    RemSIOp,
     SelectOp,
     SubiOp,
     TruncIOp,
@@ -57,6 +60,17 @@ def _arithmetic(op: Operation, names: Names) -> str | None:
     if bits is None or bits == 1:
         return None
     return _wrapped(f"{names[0]} {_ARITHMETIC[type(op)]} {names[1]}", bits)
+
+
+def _divide(op: Operation, names: Names) -> str | None:
+    """By a positive constant, of which every quotient and remainder is within the width."""
+    bits = bits_of(op.results[0].type)
+    value, divisor = names
+    if bits is None or bits == 1 or not divisor.isdecimal() or divisor == "0":
+        return None
+    sign = "//" if isinstance(op, DivSIOp) else "%"
+    # Rounded toward zero, where Python rounds down.
+    return f"({value} {sign} {divisor} if {value} >= 0 else -(-{value} {sign} {divisor}))"
 
 
 def _bitwise(op: Operation, names: Names) -> str | None:
@@ -129,6 +143,7 @@ def _constant(op: Operation, names: Names) -> str | None:
 _EXPRESSIONS: dict[type[Operation], Callable[[Operation, Names], str | None]] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys(_BITWISE, _bitwise),
+    **dict.fromkeys((DivSIOp, RemSIOp), _divide),
     **dict.fromkeys(_ORDER, _order),
     CmpiOp: _compare,
     SelectOp: _select,
