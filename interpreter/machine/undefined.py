@@ -125,6 +125,21 @@ def load_box(
     return loaded
 
 
+def check_box(
+    core: Core,
+    ref: Ref,
+    index: Sequence[int],
+    shape: tuple[int, ...],
+    strides: Sequence[int] | None,
+    at: SourceLocation | None,
+) -> None:
+    """Raises what `load_box` raises, of a load whose value nobody uses."""
+    try:
+        ref.check("load", index, shape, strides, at)
+    except ExecutionError as error:
+        _excuse(core, error)
+
+
 def load_registers(
     core: Core,
     ref: Ref,

@@ -215,7 +215,7 @@ class Ref:
         at: SourceLocation | None = None,
     ) -> Array:
         """A row-major array of `shape` whose element k is at `index + k * strides`."""
-        starts = self._check("load", index, shape, strides, at)
+        starts = self.check("load", index, shape, strides, at)
         return self._read(self.codec, self.buffer.bytes, starts, shape, strides)
 
     def initialised(
@@ -265,7 +265,7 @@ class Ref:
     ) -> None:
         """Writes `array` where `mask` is true; with `add`, adds to what is there (and rounds)."""
         shape = array.shape
-        starts = self._check("store", index, shape, strides, at)
+        starts = self.check("store", index, shape, strides, at)
         if add:
             old = self._read(self.codec, self.buffer.bytes, starts, shape, strides)
             array = values.accumulate(self.element, old, array)
@@ -378,7 +378,7 @@ class Ref:
                 [Note("allocated here", self.buffer.location)],
             )
 
-    def _check(
+    def check(
         self,
         what: str,
         index: Sequence[int],
@@ -386,6 +386,7 @@ class Ref:
         strides: Sequence[int] | None,
         at: SourceLocation | None,
     ) -> tuple[int, ...]:
+        """Where an access begins; raises if it leaves the ref."""
         if self.buffer.freed:
             self.alive(at)
         starts: list[int] = []

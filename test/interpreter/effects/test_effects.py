@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.machine.views import Ref
 from pallasite.targets import get_target
 
 V5E = get_target("v5e")
@@ -310,6 +311,26 @@ def test_assertions(run):
       return
     }"""
     with pytest.raises(ExecutionError, match="assertion failed on core 0: row out of range"):
+        run(text)
+
+
+@pytest.mark.parametrize("row", [0, 8])
+def test_a_load_that_nobody_uses_is_checked_and_reads_nothing(run, row, monkeypatch):
+    text = f"""
+    func.func @main(%a: memref<8x128xf32, {VMEM}>) {{
+      %c0 = arith.constant 0 : index
+      %row = arith.constant {row} : index
+      %x = arith.constant dense<1.0> : vector<8x128xf32>
+      %dead = vector.load %a[%row, %c0] : memref<8x128xf32, {VMEM}>, vector<8x128xf32>
+      tpu.vector_store %a[%c0, %c0], %x {{strides = array<i32>}}
+        : memref<8x128xf32, {VMEM}>, vector<8x128xf32>,
+      return
+    }}"""
+    monkeypatch.setattr(Ref, "load", None)
+    if row:
+        with pytest.raises(ExecutionError, match="outside"):
+            run(text)
+    else:
         run(text)
 
 
