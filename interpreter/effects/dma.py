@@ -72,7 +72,11 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
         other = peer(core, operands[ids:])
         core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other)
 
-    return fn
+    def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:
+        core.enqueue(source, target, received, at=at)
+
+    plain = len(op.operands) == 3 and not blocks and not rounded
+    return local if plain else fn
 
 
 @effect(tpu.WaitDma2Op, blocking=True)

@@ -112,8 +112,9 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
             f"target is {list(target.shape)} x {target.element}",
             at,
         )
-    source.alive(at)
-    target.alive(at)
+    if source.buffer.freed or target.buffer.freed:
+        source.alive(at)
+        target.alive(at)
     transfers.copy(source, target)
 
 
@@ -274,7 +275,10 @@ class Engine:
             return
         while semaphore.value < amount:
             # The newest first; what cannot land yet stays in flight.
-            if not any(self._advance(t, semaphore) for t in reversed(semaphore.pending)):
+            for transfer in reversed(semaphore.pending):
+                if self._advance(transfer, semaphore):
+                    break
+            else:
                 break
 
     def _advance(self, transfer: Transfer, semaphore: Semaphore) -> bool:
