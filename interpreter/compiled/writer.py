@@ -29,8 +29,8 @@ from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.brief import is_brief
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
-from pallasite.interpreter.compiled.pack_writer import PackWriter
 from pallasite.interpreter.compiled.packs import runs
+from pallasite.interpreter.compiled.slim_writer import SlimWriter
 from pallasite.interpreter.costs import FREE, cost_of
 from pallasite.interpreter.effects.registers import glance
 from pallasite.interpreter.effects.views import key_of_view
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _DEEPEST = 12
 
 
-class FunctionWriter(PackWriter):
+class FunctionWriter(SlimWriter):
     """Turns `func` into lines of Python; `line_ops[i]` is the op that line i comes from."""
 
     def __init__(self, program: Program, func: FuncOp):
@@ -166,9 +166,10 @@ class FunctionWriter(PackWriter):
         outer, self._op = self._op, op
         structure = self._structure.get(type(op))
         if structure is not None:
+            self._widen(list(self._slim))
             structure(op)
             self._bury(op)
-        else:
+        elif not self._write_slim(op):
             self._meaning(op)
         self._op = outer
 

@@ -231,18 +231,24 @@ def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
     if kind in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):
         find = index_of_extremum(op, kind)
         return lambda x: np.broadcast_to(np.expand_dims(find(x, dim), dim).astype(dtype), shape)
+    reduce = reduced(op)
+    repeat = stretch((*shape[:dim], 1, *shape[dim + 1 :]), shape)
+    return lambda x: repeat(reduce(x))
+
+
+def reduced(op: tpu.AllReduceOp) -> Function:
+    """What `op` holds in every position of its dimension, once: a fold of numbers."""
+    source, kind = op.input.type, ReductionKind(op.kind.data)
     name = _ALL_REDUCE.get((kind, is_float(source)))
     if name is None:
         raise unsupported(op, f"kind {kind} of {element_type(source)}")
-    fold = fold_of(op, name, source)
-    lane_dim = len(shape) - register_rank(source) + 1
-    repeat = stretch((*shape[:dim], 1, *shape[dim + 1 :]), shape)
-    if fold.ordered:
-        finish = rounder(source)
-        reduce = reduce_lanes if dim == lane_dim else fold_dimension
-        return lambda x: repeat(finish(reduce(x, dim, fold)))
-    fold_only = reduction(source, (dim,), fold)
-    return lambda x: repeat(fold_only(x))
+    fold, dim = fold_of(op, name, source), op.dim.value.data
+    if not fold.ordered:
+        return reduction(source, (dim,), fold)
+    lane_dim = len(source.get_shape()) - register_rank(source) + 1
+    finish = rounder(source)
+    reduce = reduce_lanes if dim == lane_dim else fold_dimension
+    return lambda x: finish(reduce(x, dim, fold))
 
 
 def _mask_reduction(

@@ -1,0 +1,176 @@
+"""Writes what repeats along dimensions with one position of each of them.
+
+A column or a row of a matrix is a whole grid of registers, in which every lane, or every sublane,
+holds the same; so are the sums of its rows, and what is computed of them. Of such values the
+compiled driver holds *slim* arrays, which have one position in the dimensions along which they
+repeat, as long as all operations that use them follow NumPy's rule for such arrays. For the others
+they are repeated: that is a view, too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.func import FuncOp
+from pallasite.dialects.tpu.attrs import ReductionKind
+from pallasite.dialects.types import integers_in, shape_of
+from pallasite.interpreter import driver
+from pallasite.interpreter.compiled.fold import uniform
+from pallasite.interpreter.compiled.pack_writer import PackWriter
+from pallasite.interpreter.meanings import Function
+from pallasite.interpreter.ops import reduce, transcendental
+from pallasite.interpreter.ops.shape import stretch
+from pallasite.interpreter.values import is_float
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.compiled.compiled import Program
+
+Shape = tuple[int, ...]
+LEAST_ELEMENTS = 1 << 12
+"""Elements of the smallest value that is worth it."""
+_ELEMENTWISE = frozenset(
+    (
+        *transcendental.ELEMENTWISE,
+        arith.AddfOp,
+        arith.CmpfOp,
+        arith.DivfOp,
+        arith.MaximumfOp,
+        arith.MinimumfOp,
+        arith.MulfOp,
+        arith.NegfOp,
+        arith.SubfOp,
+    )
+)
+"""What NumPy does element by element, whatever the shapes."""
+_SUMS = frozenset(
+    (
+        ReductionKind.SUM,
+        ReductionKind.MAX,
+        ReductionKind.MIN,
+        ReductionKind.MAXF,
+        ReductionKind.MINF,
+    )
+)
+
+
+class SlimWriter(PackWriter, ABC):
+    """The part of a function's writer that knows slim arrays."""
+
+    def __init__(self, program: Program, func: FuncOp):
+        super().__init__(program, func)
+        self._slim: dict[SSAValue, Shape] = {}
+        """The shapes of the arrays of values that will still be used and are slim now."""
+        self._slim_rules: dict[type[Operation], Callable[[Any], bool]] = {
+            **dict.fromkeys(_ELEMENTWISE, self._slim_elementwise),
+            grid.BroadcastOp: self._slim_broadcast,
+            grid.ReshapeOp: self._slim_reshape,
+            tpu.AllReduceOp: self._slim_reduction,
+            tpu.DynamicGatherOp: self._slim_gather,
+        }
+
+    def _uses(self, op: Operation) -> list[str]:
+        self._widen(op.operands)
+        return super()._uses(op)
+
+    def _bury(self, op: Operation) -> None:
+        super()._bury(op)
+        for value in self._dying.get(op, ()):
+            self._slim.pop(value, None)
+
+    def _widen(self, values: Iterable[SSAValue]) -> None:
+        """Repeats slim arrays, from here on: not within a branch that others do not take."""
+        for value in dict.fromkeys(values):
+            shape = self._slim.pop(value, None)
+            if shape is not None:
+                name = self._names[value]
+                repeat = self._bind("f", stretch(shape, shape_of(value.type)))
+                self._line(f"{name} = {repeat}({name})")
+
+    def _write_slim(self, op: Operation) -> bool:
+        """Writes `op` if its operands, or its result, are slim."""
+        rule = self._slim_rules.get(type(op))
+        if rule is None or op.results[0].first_use is None:
+            return False
+        if prod(shape_of(op.results[0].type)) < LEAST_ELEMENTS:
+            return False
+        if all(operand in self._known for operand in op.operands):
+            return False
+        outer, self._op = self._op, op
+        written = rule(op)
+        self._op = outer
+        return written
+
+    def _result(self, op: Operation, call: str, shape: Shape) -> bool:
+        self._bury(op)
+        (value,) = op.results
+        self._line(f"{self._define(value)} = {call}")
+        if shape != shape_of(value.type):
+            self._slim[value] = shape
+        return True
+
+    def _slim_reduction(self, op: tpu.AllReduceOp) -> bool:
+        if ReductionKind(op.kind.data) not in _SUMS or not is_float(op.input.type):
+            return False
+        shape, dim = shape_of(op.result.type), op.dim.value.data
+        if shape != shape_of(op.input.type) or not 0 <= dim < len(shape):
+            return False
+        (name,) = self._uses(op)
+        fn = self._bind("f", reduce.reduced(op))
+        return self._result(op, f"{fn}({name})", (*shape[:dim], 1, *shape[dim + 1 :]))
+
+    def _slim_gather(self, op: tpu.DynamicGatherOp) -> bool:
+        """One that takes the same position everywhere: a copy, in which these are neighbours."""
+        dims, index = integers_in(op.dimensions), self._known.get(op.indices)
+        shape = shape_of(op.result.type)
+        if len(dims) != 1 or index is None or shape_of(op.source.type) != shape:
+            return False
+        (dim,) = dims
+        first = int(index.flat[0]) % shape[dim]
+        if (index % shape[dim] != first).any():
+            return False
+        name = self._uses(op)[0]
+        call = f"{name}[{':, ' * dim}{first}:{first + 1}].copy()"
+        return self._result(op, call, (*shape[:dim], 1, *shape[dim + 1 :]))
+
+    def _slim_broadcast(self, op: grid.BroadcastOp) -> bool:
+        (value,) = op.operands
+        if value in self._known:
+            return False
+        return self._result(op, self._names[value], self._slim.get(value, shape_of(value.type)))
+
+    def _slim_reshape(self, op: grid.ReshapeOp) -> bool:
+        """One that only adds or drops dimensions of one position."""
+        (value,) = op.operands
+        source, result = shape_of(value.type), shape_of(op.results[0].type)
+        slim = self._slim.get(value)
+        if slim is None or [n for n in source if n > 1] != [n for n in result if n > 1]:
+            return False
+        left = iter([held for n, held in zip(source, slim, strict=True) if n > 1])
+        shape = tuple([next(left) if n > 1 else 1 for n in result])
+        return self._result(op, f"{self._names[value]}.reshape({shape})", shape)
+
+    def _slim_elementwise(self, op: Operation) -> bool:
+        if not any(operand in self._slim for operand in op.operands):
+            return False
+        arrays = [self._as_it_is(operand) for operand in op.operands]
+        shape = cast(Shape, tuple(map(max, *(s for _, s in arrays), (1,) * len(arrays[0][1]))))
+        fn: Function = driver.meaning_of(op, self.program.facts)[0]
+        names = ", ".join(name for name, _ in arrays)
+        return self._result(op, f"{self._bind('f', fn)}({names})", shape)
+
+    def _as_it_is(self, value: SSAValue) -> tuple[str, Sequence[int]]:
+        """The name and the shape of the array that is held of `value`."""
+        whole = shape_of(value.type)
+        if value in self._known:
+            one = uniform(self._known[value])
+            if one is not None:
+                corner = np.ascontiguousarray(one[(slice(1),) * one.ndim])
+                return self._bind("k", corner), corner.shape
+        return self._names[value], self._slim.get(value, whole)

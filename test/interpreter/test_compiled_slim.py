@@ -1,0 +1,199 @@
+"""What repeats is computed once by the compiled driver, with the bits of the reference."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from pallasite.dialects import make_context
+from pallasite.interpreter import compiled, reference
+from pallasite.interpreter.driver import Budget
+from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.meanings import Facts
+from pallasite.interpreter.values import quiet
+from pallasite.targets import get_target
+
+V5E = get_target("v5e")
+MEMREF = "memref<64x256xf32, #tpu.memory_space<vmem>>"
+WHOLE, COLUMN = "vector<4x2x8x128xf32>", "vector<4x1x8x128xf32>"
+MASK = "vector<4x2x8x128xi1>"
+SUBLANES = "sublanes [true, true, true, true, true, true, true, true] sublane_stride 1"
+STEPS = "{grid.steps = array<i64: 8, 128>}"
+
+
+class Text:
+    """A function of two arrays, line by line."""
+
+    def __init__(self) -> None:
+        self.lines = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 32)]
+        self.lines.append(f"%half = arith.constant dense<0.5> : {WHOLE}")
+        self.lines.append("%yes = arith.constant true")
+
+    def value(self, line: str) -> str:
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"{name} = {line}")
+        return name
+
+    def load(self, row: int = 0) -> str:
+        return self.value(f"tpu.load %a[%c{row}, %c0] {SUBLANES} {STEPS} : {MEMREF}, {WHOLE}")
+
+    def store(self, value: str, row: int = 0) -> None:
+        self.lines.append(
+            f"tpu.store %b[%c{row}, %c0], {value} {SUBLANES} {STEPS} : {MEMREF}, {WHOLE},"
+        )
+
+    def binary(self, name: str, a: str, b: str, type: str = WHOLE) -> str:
+        return self.value(f"arith.{name} {a}, {b} : {type}")
+
+    def column(self, x: str, kind: str, dim: int = 3) -> str:
+        """The sums, or the like, of rows (dim 3) or of sublanes (dim 2), over a grid of columns."""
+        one = "addf" if kind == "sum" else "maximumf"
+        folded = self.value(f'grid.reduce {x} dim 1 kind "arith.{one}" : {WHOLE} -> {COLUMN}')
+        attributes = f"{{dim = {dim} : i64, kind = #tpu.reduction_kind<{kind}>}}"
+        return self.value(f"tpu.all_reduce {folded} {attributes} : {COLUMN} -> {COLUMN}")
+
+    def spread(self, x: str) -> str:
+        return self.value(f"grid.broadcast {x} : {COLUMN} -> {WHOLE}")
+
+    def __str__(self) -> str:
+        body = "\n".join(self.lines)
+        return f"func.func @main(%a: {MEMREF}, %b: {MEMREF}) {{\n{body}\nreturn\n}}"
+
+
+def left(driver: Any, text: Text) -> tuple[Any, str]:
+    """The second array afterwards, and the generated source."""
+    machine = Machine(V5E)
+    core = machine.cores[0]
+    module: Any = Parser(make_context(), str(text), "kernel.mlir").parse_module()
+    module.verify()
+    space: Attribute = module.body.block.first_op.body.block.args[0].type.memory_space
+    refs = [core.allocate(MemRefType(f32, (64, 256), memory_space=space)) for _ in range(2)]
+    generator = np.random.default_rng(5)
+    for ref in refs:
+        array = generator.standard_normal((64, 256)).astype(np.float32)
+        array[generator.random(64) < 0.2, 7] = np.nan
+        ref.write(array)
+    program = driver.Program(module, Facts(V5E), Budget(10**6))
+    with quiet():
+        machine.run([(core, program.function("main")(core, *refs))])
+    return refs[1].read(), "".join(getattr(program, "sources", {}).values())
+
+
+def same(text: Text) -> str:
+    """Asserts that both drivers leave the same bits; gives the generated source."""
+    found, source = left(compiled, text)
+    expected, _ = left(reference, text)
+    np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+    return source
+
+
+def calls(source: str) -> int:
+    return len(re.findall(r"\bf\d+_fn_main\(", source))
+
+
+def test_softmax_repeats_nothing() -> None:
+    text = Text()
+    x = text.load()
+    top = text.spread(text.column(x, "max"))
+    shifted = text.binary("subf", x, top)
+    e = text.value(f"math.exp {shifted} : {WHOLE}")
+    total = text.spread(text.column(e, "sum"))
+    text.store(text.binary("divf", e, total))
+    # A load, four reductions, a difference, the exponential, a quotient, a store.
+    assert calls(same(text)) == 9
+
+
+def test_columns_meet_constants_and_each_other() -> None:
+    text = Text()
+    x = text.load()
+    total, top = text.column(x, "sum"), text.column(x, "max")
+    spread = text.binary("mulf", text.spread(total), "%half")
+    both = text.binary("addf", spread, text.spread(top))
+    text.store(text.binary("maximumf", x, both))
+    assert calls(same(text)) == 1 + 4 + 3 + 1
+
+
+def test_what_needs_whole_arrays_gets_them() -> None:
+    text = Text()
+    x = text.load()
+    column = text.spread(text.column(x, "max"))
+    mask = text.value(f"arith.cmpf ogt, {x}, {column} : {WHOLE}")
+    chosen = text.value(f"arith.select {mask}, {x}, {column} : {MASK}, {WHOLE}")
+    text.store(chosen)
+    text.store(column, 32)
+    same(text)
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+def test_branches_and_what_follows_them(used_before: bool) -> None:
+    text = Text()
+    x = text.load()
+    column = text.spread(text.column(x, "max"))
+    if used_before:
+        text.store(text.binary("subf", x, column))
+    text.lines.append("scf.if %yes {")
+    inner = text.binary("addf", column, "%half")
+    text.store(inner)
+    text.lines.append("}")
+    text.lines.append("%no = arith.constant false\nscf.if %no {")
+    text.store(column)
+    text.lines.append("}")
+    text.store(text.binary("subf", x, column), 32)
+    same(text)
+
+
+def test_columns_carried_by_loops() -> None:
+    text = Text()
+    x = text.load()
+    column = text.spread(text.column(x, "sum"))
+    head = f"scf.for %i = %c0 to %c2 step %c1 iter_args(%k = {column}) -> ({WHOLE}) {{"
+    text.lines.append(f"%carried = {head}")
+    text.lines.append(f"%next = arith.addf %k, {column} : {WHOLE}")
+    text.lines.append(f"%scaled = arith.mulf %next, %half : {WHOLE}")
+    text.lines.append(f"scf.yield %scaled : {WHOLE}\n}}")
+    text.store("%carried")
+    text.store(column, 32)
+    same(text)
+
+
+def test_one_lane_of_each_row() -> None:
+    text = Text()
+    x = text.load()
+    text.lines.append("%lane = arith.constant dense<7> : vector<4x2x8x128xi32>")
+    wide = "vector<4x2x8x128xi32>"
+    taken = text.value(f"tpu.dynamic_gather {x}[%lane] in [3] : {WHOLE}, {wide} -> {WHOLE}")
+    e = text.value(f"math.exp {taken} : {WHOLE}")
+    text.store(text.binary("mulf", e, taken))
+    text.store(text.binary("subf", x, taken), 32)
+    same(text)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_mixture_has_the_bits_of_the_reference(seed: int) -> None:
+    choose = random.Random(seed)
+    text = Text()
+    known = [text.load(), text.load(32), "%half"]
+    for _ in range(12):
+        kind = choose.choice(["column", "binary", "binary", "unary", "store"])
+        x, y = choose.choice(known), choose.choice(known)
+        if kind == "column":
+            dim, fold = choose.choice([2, 3]), choose.choice(["sum", "max"])
+            known.append(text.spread(text.column(x, fold, dim)))
+        elif kind == "binary":
+            name = choose.choice(["subf", "divf", "maximumf", "minimumf", "addf", "mulf"])
+            known.append(text.binary(name, x, y))
+        elif kind == "unary":
+            name = choose.choice(["exp", "tanh", "rsqrt", "absf", "floor"])
+            known.append(text.value(f"math.{name} {x} : {WHOLE}"))
+        else:
+            text.store(x, choose.choice([0, 32]))
+    text.store(known[-1])
+    text.store(known[-2], 32)
+    same(text)
