@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from math import prod
+from bisect import bisect_left
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.ops import arithmetic, transcendental
 
 LEAST_ELEMENTS = 1 << 13
 """Elements from which a copy takes longer than to work out that there need not be one."""
+MOST_USERS = 64
+"""Operations that a value, or a view of it, is followed to."""
 _LOADS = (tpu.LoadOp, tpu.ShuffledLoadOp)
 """Effects that leave memory as it is."""
 _STORES = (tpu.StoreOp,)
@@ -30,33 +31,46 @@ _FRESH = frozenset(
 """What gives new arrays only; other results may be views of operands."""
 
 
-def is_brief(load: Operation) -> bool:
-    """Whether nobody looks at the value of `load`, or at a view of it, once memory has changed.
+class Memory:
+    """When the operations of a function change memory."""
 
-    Only operations of its own block may use it, of which none before the last one writes, waits or
-    has regions.
-    """
-    if prod(shape_of(load.results[0].type)) < LEAST_ELEMENTS:
-        return False
-    last: set[Operation] = set()
-    waiting: list[SSAValue] = list(load.results)
-    while waiting:
-        for use in waiting.pop().uses:
-            user = use.operation
-            if user in last:
-                continue
-            if user.parent is not load.parent or not _ends(user):
-                return False
-            last.add(user)
-            if type(user) not in _FRESH:
-                waiting += [r for r in user.results if isinstance(r.type, VectorType)]
-    op = load.next_op
-    while last and op is not None:
-        last.discard(op)
-        if last and not _leaves_memory(op):
+    def __init__(self) -> None:
+        self._blocks: dict[Block, tuple[dict[Operation, int], list[int]]] = {}
+
+    def is_brief(self, load: Operation) -> bool:
+        """Whether nobody looks at the value of `load`, or at a view of it, once memory has changed.
+
+        Only operations of its own block may use it, of which none before the last one writes, waits
+        or has regions.
+        """
+        block = load.parent_block()
+        if block is None:
             return False
-        op = op.next_op
-    return not last
+        places, changes = self._of(block)
+        users: set[Operation] = set()
+        waiting: list[SSAValue] = list(load.results)
+        while waiting:
+            for use in waiting.pop().uses:
+                user = use.operation
+                if user in users:
+                    continue
+                if user.parent is not block or not _ends(user) or len(users) >= MOST_USERS:
+                    return False
+                users.add(user)
+                if type(user) not in _FRESH:
+                    waiting += [r for r in user.results if isinstance(r.type, VectorType)]
+        place = places[load]
+        change = bisect_left(changes, place)
+        return change == len(changes) or all(places[user] <= changes[change] for user in users)
+
+    def _of(self, block: Block) -> tuple[dict[Operation, int], list[int]]:
+        """Where each operation of `block` is, and where those are that change memory."""
+        found = self._blocks.get(block)
+        if found is None:
+            places = {op: number for number, op in enumerate(block.ops)}
+            changes = [place for op, place in places.items() if not _leaves_memory(op)]
+            found = self._blocks[block] = places, changes
+        return found
 
 
 def _ends(user: Operation) -> bool:

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
 from pallasite.dialects.func import FuncOp
+from pallasite.interpreter.compiled.brief import Memory
 from pallasite.interpreter.compiled.fold import uniform
 from pallasite.interpreter.limits import user_at_home
 
@@ -56,6 +57,7 @@ class Names:
         self._names: dict[SSAValue, str] = {}
         self._known: dict[SSAValue, Any] = {}
         """Values that are the same whenever the function runs: literals and hoisted constants."""
+        self._memory = Memory()
         self._thin_names: dict[SSAValue, str | None] = {}
         self._free: list[str] = []
         self._free_packs: list[str] = []

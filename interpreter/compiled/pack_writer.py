@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +12,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.types import shape_of
+from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.fold import uniform
 from pallasite.interpreter.compiled.names import QUICK, Names
 from pallasite.interpreter.compiled.packs import (
@@ -75,7 +78,10 @@ class PackWriter(Names, ABC):
         first, count = ops[0], len(ops)
         fn: Callable[..., Any] | None
         if isinstance(first, tpu.LoadOp):
-            fn = load_pack(cast("Sequence[tpu.LoadOp]", ops), self._known, self.program.facts)
+            loads = cast("Sequence[tpu.LoadOp]", ops)
+            large = count * prod(shape_of(first.result.type)) >= LEAST_ELEMENTS
+            look = large and all(self._memory.is_brief(op) for op in ops)
+            fn = load_pack(loads, self._known, self.program.facts, look)
             names = ["core", *self._uses(first)]
         elif isinstance(first, tpu.StoreOp):
             fn = store_pack(cast("Sequence[tpu.StoreOp]", ops), self._known, self.program.facts)

@@ -8,6 +8,7 @@ writes what is done to many registers alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -25,8 +26,9 @@ from pallasite.dialects.scf import (
 )
 from pallasite.dialects.tpu import EnqueueDmaOp, LoadOp, RegionOp, SemSignalOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
+from pallasite.dialects.types import shape_of
 from pallasite.interpreter import driver
-from pallasite.interpreter.compiled.brief import is_brief
+from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
 from pallasite.interpreter.compiled.packs import runs
@@ -185,7 +187,7 @@ class FunctionWriter(SlimWriter):
             self._line(f"{self._define(op.results[0])} = {inline}")
             return
         fn, effect, blocking = driver.meaning_of(op, self.program.facts)
-        if isinstance(op, LoadOp) and is_brief(op):
+        if isinstance(op, LoadOp) and _is_large(op) and self._memory.is_brief(op):
             fn = glance(op)
         known = None if effect else self.program.folder.fold(op, fn, self._known)
         if known is not None or isinstance(op, ConstantOp):
@@ -292,6 +294,10 @@ class FunctionWriter(SlimWriter):
         self._line("case _:")
         self._branch(driver.single_block(op, 0), results)
         self._depth -= 1
+
+
+def _is_large(op: LoadOp) -> bool:
+    return prod(shape_of(op.result.type)) >= LEAST_ELEMENTS
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -75,9 +75,10 @@ def _pattern(ops: Accesses, grid: _Grid, shape: tuple[int, ...]) -> Pattern | No
 
 
 def load_pack(
-    ops: Sequence[tpu.LoadOp], known: Mapping[SSAValue, Any], facts: Facts
+    ops: Sequence[tpu.LoadOp], known: Mapping[SSAValue, Any], facts: Facts, look: bool = False
 ) -> Callable[..., Array] | None:
-    """`fn(core, ref, *index of the first)`: what `ops` load from one ref, as one array."""
+    """`fn(core, ref, *index of the first)`: what `ops` load from one ref, as one array; it may be a
+    view of memory if one may `look`."""
     grid = _grid(ops, known)
     if grid is None:
         return None
@@ -91,7 +92,8 @@ def load_pack(
     def fn(core: Core, ref: Ref, *index: int) -> Array:
         if core.observer is None:
             try:
-                return access(ref, "load", index, wanted, at).load(ref).reshape(pack)
+                found = access(ref, "load", index, wanted, at)
+                return (found.look(ref) if look else found.load(ref)).reshape(pack)
             except ExecutionError:
                 pass
         loads = zip(single(), grid.moves, strict=True)
