@@ -138,7 +138,13 @@ def array_attribute(kind: IntegerType, *values: int) -> DenseArrayBase[IntegerTy
 
 def integers_in(array: DenseArrayBase[Any]) -> tuple[int, ...]:
     """The integers that an attribute lists; equal lists are unpacked once."""
-    return _unpacked(array.elt_type.width.data, array.data.data)
+    data = array.data.data
+    unpacked = _unpacked if len(data) <= FEW_BYTES else _unpacked.__wrapped__
+    return unpacked(array.elt_type.width.data, data)
+
+
+FEW_BYTES = 512
+"""Longer lists number registers, any of which there may be; they are not kept unpacked."""
 
 
 @lru_cache(maxsize=4096)

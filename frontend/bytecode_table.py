@@ -170,9 +170,17 @@ def _from_text(cursor: Cursor, is_type: bool) -> Attribute:
         ) from error
 
 
-@lru_cache(maxsize=4096)
 def parse_text(text: str, is_type: bool) -> Attribute:
-    """The attribute or type that `text` spells. A pure function, so its results are kept."""
+    """The attribute or type that `text` spells; short ones come again."""
+    return (_parsed if len(text) <= SHORT_TEXT else _parsed.__wrapped__)(text, is_type)
+
+
+SHORT_TEXT = 1000
+"""Longer ones have the elements of constants, and are not kept."""
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, is_type: bool) -> Attribute:
     parser = TextParser(make_context(), text, "<attribute>")
     value = parser.parse_type() if is_type else parser.parse_attribute()
     if parser.pos < len(text.rstrip()):

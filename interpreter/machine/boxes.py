@@ -137,7 +137,7 @@ def _shifted(runs: list[Run], first: int, base: int) -> list[Run]:
     return [Run(run.first + first, run.size, run.base + base, run.axes) for run in runs]
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def pieces(
     digits: tuple[Digits, ...],
     starts: tuple[int, ...],

@@ -219,7 +219,7 @@ def _leaves(
     return False
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def registers(
     digits: tuple[Digits, ...],
     starts: tuple[int, ...],

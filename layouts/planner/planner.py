@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from pallasite.diagnostics import Note, Unsupported
+from pallasite.kept import kept
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner.batch import batch
@@ -66,7 +66,7 @@ _SOME_STARTS = np.arange(0, LANES, 8)
 _LOG = logging.getLogger(__name__)
 
 
-@lru_cache(maxsize=4096)
+@kept
 def plan(move: Move, costs: Costs) -> Plan:
     """The cheapest checked plan of `move`; raises `Unsupported` if no strategy finds one."""
     check_replication(move)

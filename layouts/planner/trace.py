@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pallasite.diagnostics import Unsupported
+from pallasite.kept import kept
 from pallasite.layouts.move import Laid, Move
 from pallasite.layouts.planner.lines import Array, Line, Lines
 from pallasite.layouts.registers import LANES
@@ -64,7 +64,7 @@ class TooFine(Exception):
     """A movement has more stretches of rows than whoever asked wants to look at."""
 
 
-@lru_cache(maxsize=4)
+@kept
 def trace(move: Move, most: float = math.inf) -> Trace:
     """Evaluates `move`, cutting the lanes until every step is affine on every segment.
 

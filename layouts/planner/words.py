@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
+from pallasite.kept import kept
 from pallasite.layouts.planner.lines import Array, first_places
 from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -127,7 +127,7 @@ def unique_rows(rows: Array) -> tuple[Array, Array, Array]:
     return rows[first], first, rank[inverse]
 
 
-@lru_cache(maxsize=64)
+@kept
 def _hash_weights(count: int) -> Array:
     # SplitMix64 (Steele et al., 2014) of the position; `np.random` takes longer to load.
     mixed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

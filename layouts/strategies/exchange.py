@@ -18,6 +18,7 @@ from itertools import permutations
 
 import numpy as np
 
+from pallasite.kept import kept
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.lines import Array, any_along
 from pallasite.layouts.planner.program import Program
@@ -204,7 +205,7 @@ class _Groups:
     repeats: tuple[int, ...]
 
 
-@lru_cache(maxsize=256)
+@kept
 def _best_order(
     weights: tuple[int, ...], groups: _Groups, costs: Costs
 ) -> tuple[list[tuple[int, int]], int, int] | None:

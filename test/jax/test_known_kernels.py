@@ -6,15 +6,12 @@ import gc
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from threading import Barrier
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import test
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -24,8 +21,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 
 from pallasite.diagnostics import KernelWarning  # noqa: E402
-from pallasite.jax import calls, known_kernels, simulate, trace  # noqa: E402
-from pallasite.jax.known_kernels import Kernels, Key, KnownKernel  # noqa: E402
+from pallasite.jax import calls, simulate, trace  # noqa: E402
 
 pytestmark = pytest.mark.jax
 X = np.arange(1024, dtype=np.float32).reshape(8, 128)
@@ -194,48 +190,20 @@ def test_no_array_and_no_function_is_kept(form: str) -> None:
     assert len(simulate().settings.kernels) == 1
 
 
-KEY = Key("", (), "v5e", "tiles", False, None)
+def test_kernels_are_kept_by_the_number_of_their_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run()
+    kernels = simulate().settings.kernels
+    (one,) = [size for _, size in kernels._kept.values()]  # pyright: ignore[reportPrivateUsage]
+    assert 10 < one == kernels.total < 100
+    monkeypatch.setattr(kernels, "_most", 3 * one)
+    for factor in range(10):
 
+        def times(x: Any, o: Any, factor: int = factor) -> None:
+            o[...] = x[...] * float(factor + 3)
 
-def known(size: int) -> KnownKernel:
-    module = ModuleOp([test.TestOp() for _ in range(size - 2)])
-    return KnownKernel(module, ModuleOp([]))
-
-
-def test_kernels_that_nobody_asked_for_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_kernels, "KEPT_OPERATIONS", 100)
-    kernels = Kernels()
-    made: list[str] = []
-
-    def ask(text: str, size: int = 30) -> None:
-        def make() -> KnownKernel:
-            made.append(text)
-            return known(size)
-
-        kernels.known(replace(KEY, text=text), make)
-
-    for text in "abcabd":  # c is the oldest one when d comes
-        ask(text)
-    ask("a")
-    assert "".join(made) == "abcd"
-    ask("c", 60)  # leaves room for one more
-    ask("a")
-    assert (len(kernels), "".join(made)) == (2, "abcdc")
-    ask("large", 1000)
-    ask("large", 1000)
-    assert (len(kernels), made[5:]) == (1, ["large"])
-    ask("small", 10)
-    assert (len(kernels), made[6:]) == (1, ["small"])
-
-
-def test_threads_that_make_one_kernel_share_it() -> None:
-    kernels, barrier = Kernels(), Barrier(2)
-
-    def make() -> KnownKernel:
-        barrier.wait()
-        return known(10)
-
-    with ThreadPoolExecutor(2) as threads:
-        one, other = threads.map(lambda _: kernels.known(KEY, make), range(2))
-    assert one is other
-    assert len(kernels) == 1
+        with simulate():
+            doubled(X, times)
+    assert 2 <= len(kernels) <= 3
+    assert kernels.total <= 3 * one

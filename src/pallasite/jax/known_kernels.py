@@ -10,8 +10,6 @@ have them (`settings.settings_of`).
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.walking import operations
 from pallasite.interpreter.run import Prepared
+from pallasite.kept import Kept
 
 KEPT_OPERATIONS = 1 << 16
 """Operations of all kernels that are kept, before and after lowering. With the code made of them
@@ -53,49 +52,15 @@ class KnownKernel:
     prepared: list[Prepared] = field(default_factory=list[Prepared])
     """Executable copies that no thread is running."""
 
-    @property
-    def size(self) -> int:
-        """The number of its operations."""
-        return len(operations(self.module)) + len(operations(self.lowered))
+
+Kernels = Kept[Key, KnownKernel]
+"""The kernels that were used last."""
 
 
-class Kernels:
-    """The kernels that were used last; threads share it."""
+def kernels() -> Kernels:
+    """None yet."""
+    return Kept(_operations, KEPT_OPERATIONS)
 
-    def __init__(self) -> None:
-        self._kept: dict[Key, tuple[KnownKernel, int]] = {}
-        self._operations = 0
-        self._lock = threading.Lock()
 
-    def known(self, key: Key, make: Callable[[], KnownKernel]) -> KnownKernel:
-        """The kernel of that key, made if nobody has made it yet."""
-        with self._lock:
-            found = self._kept.pop(key, None)
-            if found is not None:
-                self._kept[key] = found
-                return found[0]
-        # Without the lock: other kernels are lowered meanwhile. Of two threads that make the same
-        # kernel, the one that is first has its kept.
-        kernel = make()
-        size = kernel.size
-        with self._lock:
-            found = self._kept.setdefault(key, (kernel, size))
-            if found[0] is kernel:
-                self._operations += size
-                self._forget()
-        return found[0]
-
-    def clear(self) -> None:
-        """Forgets them all."""
-        with self._lock:
-            self._kept.clear()
-            self._operations = 0
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def _forget(self) -> None:
-        """Parts with those that nobody has asked for the longest, but never with the newest."""
-        while self._operations > KEPT_OPERATIONS and len(self._kept) > 1:
-            _, size = self._kept.pop(next(iter(self._kept)))
-            self._operations -= size
+def _operations(key: Key, kernel: KnownKernel) -> int:
+    return len(operations(kernel.module)) + len(operations(kernel.lowered))

@@ -13,13 +13,13 @@ from pallasite.api import target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
-from pallasite.jax.known_kernels import Kernels
+from pallasite.jax.known_kernels import Kernels, kernels
 
 PRODUCTS = ("cpu", "tpu")
 
 # Settings live as long as what JAX compiled for them: the limit of what is kept is the process's.
 _SPARE = Spare()
-_KERNELS = Kernels()
+_KERNELS = kernels()
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Settings:
     products: str = PRODUCTS[0]
     """Whose precision XLA's products outside of kernels have: one of `PRODUCTS`."""
     collector: Collector | None = None
-    kernels: Kernels = field(default_factory=Kernels, compare=False, repr=False)
+    kernels: Kernels = field(default_factory=kernels, compare=False, repr=False)
     """Kernels that were lowered: those of all simulations, without passes of the user's."""
     spare: Spare = field(default=_SPARE, compare=False, repr=False)
     """Memory that one call of a kernel leaves to the next, of any simulation."""
@@ -118,5 +118,5 @@ def settings_of(
         chosen,
         allow_beyond_reference,
         products,
-        kernels=Kernels() if chosen else _KERNELS,
+        kernels=kernels() if chosen else _KERNELS,
     )

@@ -1,0 +1,112 @@
+"""Results that are kept for whoever asks again, up to a size of all of them together.
+
+`functools.lru_cache` counts entries, which is right where all are alike. Plans, and what an access
+touches, grow with the block: a thousand of them are a megabyte or a gigabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import update_wrapper
+from threading import Lock
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+P = ParamSpec("P")
+
+KEPT_BYTES = 1 << 25
+"""What the results of one function that is `kept` may take."""
+
+
+class Kept(Generic[Key, Value]):
+    """Values by key. Those go first that nobody has asked for the longest, but the last one that
+    was made stays, whatever its size. Threads share it."""
+
+    def __init__(self, size: Callable[[Key, Value], int], most: int) -> None:
+        """`size(key, value)` is what an entry counts of the `most` that all may have."""
+        self._size = size
+        self._most = most
+        self._kept: dict[Key, tuple[Value, int]] = {}
+        self._lock = Lock()
+        self.total = 0
+        """The size of all entries."""
+
+    def known(self, key: Key, make: Callable[..., Value], *args: Any, **options: Any) -> Value:
+        """The value of `key`, made by calling `make` if it is not known."""
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is not None:
+                self._kept[key] = found
+                return found[0]
+        # Without the lock: others are made meanwhile, also by `make` itself. Of two threads that
+        # make the same value, both get that of the one that is first.
+        value = make(*args, **options)
+        entry = value, self._size(key, value)
+        with self._lock:
+            found = self._kept.setdefault(key, entry)
+            if found is entry:
+                self.total += entry[1]
+                while self.total > self._most and len(self._kept) > 1:
+                    self.total -= self._kept.pop(next(iter(self._kept)))[1]
+        return found[0]
+
+    def clear(self) -> None:
+        """Forgets them all."""
+        with self._lock:
+            self._kept.clear()
+            self.total = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class _Keeping(Generic[P, Value]):
+    """A function whose results are kept, by its arguments."""
+
+    def __init__(self, function: Callable[P, Value]) -> None:
+        self._function = function
+        self.kept = Kept[Any, Value](
+            lambda key, value: bytes_held(key) + bytes_held(value), KEPT_BYTES
+        )
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Value:
+        key = (args, *options.items()) if options else args
+        return self.kept.known(key, self._function, *args, **options)
+
+    def cache_clear(self) -> None:
+        """Forgets all results."""
+        self.kept.clear()
+
+
+def kept(function: Callable[P, Value]) -> _Keeping[P, Value]:
+    """`function`, a pure one of hashable arguments, whose last results are kept: `KEPT_BYTES`."""
+    return _Keeping(function)
+
+
+def bytes_held(value: Any) -> int:
+    """About what `value` takes with everything that it consists of; what occurs twice counts
+    twice."""
+    held, left = 0, [value]
+    while left:
+        part = left.pop()
+        kind = type(part)
+        if kind is tuple or kind is list:
+            held += 56 + 8 * len(part)
+            if part and type(part[0]) is int and type(part[-1]) is int:
+                held += 32 * len(part)  # a shape, or the like
+            else:
+                left.extend(part)
+        elif kind is bytes or kind is str:
+            held += 48 + len(part)
+        elif kind is np.ndarray:
+            held += 128 + part.nbytes
+        elif kind is int or not hasattr(part, "__dict__"):
+            held += 32
+        else:
+            held += 160
+            left.extend(vars(part).values())
+    return held
