@@ -22,7 +22,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
-from threading import Lock
+from threading import Lock, get_ident
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -67,28 +68,39 @@ def _libraries() -> ThreadpoolController:
 class _OneThread:
     """BLAS on one thread from when the first Python thread enters until the last one leaves.
 
-    Each by itself would take the limit of the one before it for what the process had.
+    Each by itself would take the limit of the one before it for what the process had. Whatever the
+    user interrupts here is made up for when the thread comes again: it is inside once, and what the
+    process had is known as long as it is not restored.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._inside = 0
-        self._restore: Callable[[], None] = lambda: None
+        self._inside: set[int] = set()
+        """Threads, by number."""
+        self._before: list[tuple[Any, int]] = []
+        """The libraries, and how many threads each had."""
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._inside:
-                limited = _libraries().limit(limits=1, user_api="blas")
-                self._restore = limited.restore_original_limits
-                _disown()
-            self._inside += 1
+            self._inside.add(get_ident())
+            if not self._before:
+                found = _libraries().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in found]
+            if any(library.num_threads != 1 for library, _ in self._before):
+                self._set([(library, 1) for library, _ in self._before])
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._inside -= 1
+            self._inside.discard(get_ident())
             if not self._inside:
-                self._restore()
-                _disown()
+                self._set(self._before)
+                self._before = []
+
+    @staticmethod
+    def _set(numbers: list[tuple[Any, int]]) -> None:
+        for library, number in numbers:
+            library.set_num_threads(number)
+        _disown()
 
 
 def _disown() -> None:

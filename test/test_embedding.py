@@ -91,6 +91,20 @@ def test_an_interrupted_lowering_leaves_the_settings_of_the_process(
     assert settings() == before
 
 
+def test_an_interrupt_finds_the_collector_paused_or_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    disable = gc.disable
+
+    def interrupted() -> None:
+        disable()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gc, "disable", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pallasite.parse(MATMUL)
+    assert gc.isenabled()
+
+
 def test_no_operation_outlives_its_module() -> None:
     def living() -> list[Operation]:
         gc.collect()

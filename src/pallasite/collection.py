@@ -15,8 +15,9 @@ def paused() -> Generator[None]:
     left off.
     """
     was_enabled = gc.isenabled()
-    gc.disable()
     try:
+        # Within: it may be right after this that the user interrupts.
+        gc.disable()
         yield
     finally:
         if was_enabled:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from pallasite import api, parse, run
+from pallasite.interpreter import process
 from pallasite.interpreter.process import one_blas_thread
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -87,3 +88,32 @@ def test_threads_that_overlap_leave_the_number_of_blas_threads_as_it_was():
         left = threads()
         one.submit(limits.unregister).result()
     assert left == {2}
+
+
+@pytest.mark.parametrize("step", ["num_threads", "set_num_threads", "_disown"])
+@pytest.mark.parametrize("leaving", [False, True])
+def test_an_interrupt_leaves_blas_right_after_the_next_run(
+    step: str, leaving: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def interrupting(patched: pytest.MonkeyPatch) -> None:
+        if step == "_disown":
+            patched.setattr(process, "_disown", interrupt)
+        else:
+            value: Any = property(interrupt) if step == "num_threads" else interrupt
+            patched.setattr(OpenBLASController, step, value)
+
+    with threadpool_limits(2, "blas"):
+        with monkeypatch.context() as patched:
+            try:
+                if not leaving:
+                    interrupting(patched)
+                with one_blas_thread():
+                    interrupting(patched)
+            except KeyboardInterrupt:
+                pass
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == {2}
