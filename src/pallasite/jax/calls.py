@@ -6,10 +6,12 @@ runs the kernel on all of them, in one machine; the others wait for its results.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
@@ -72,7 +74,9 @@ class KernelCall:
         self.devices = devices
         self.meeting = Meeting(self)
         self.executing = threading.Lock()
+        self.failures = Failures()
         self.failure: BaseException | None = None
+        """What went wrong on one of several devices."""
 
     def __call__(self, device: int, inputs: Sequence[Array]) -> list[Array]:
         """The results on one device; collective kernels return when all devices have called."""
@@ -111,6 +115,45 @@ class KernelCall:
     def nothing(self) -> list[Array]:
         """Results of a call that failed, so that the program around it can end."""
         return [np.zeros(shape, dtype) for shape, dtype in self.results]
+
+
+class Failures:
+    """What went wrong in one call of a program, by number, while executions of that last."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self._found: dict[int, BaseException] = {}
+        self._executions = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def executing(self) -> Generator[None]:
+        """Within, an execution lasts; after the last one nobody asks any more."""
+        with self._lock:
+            self._executions += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._executions -= 1
+                if not self._executions:
+                    self._found.clear()
+
+    def keep(self, error: BaseException) -> int:
+        """The number of `error`, different from that of every other failure of the process."""
+        number = next(self._numbers)
+        with self._lock:
+            if self._executions:
+                self._found[number] = error
+        return number
+
+    def find(self, number: int) -> BaseException | None:
+        """The failure of that number, if it is one of this call's."""
+        return self._found.get(number)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 class Meeting:

@@ -1,7 +1,8 @@
 """How what goes wrong in a kernel reaches the caller of its program, through XLA.
 
 Programs that contain simulated kernels are executed to their end before they return. A callback
-that fails ends the program with a number, under which the diagnostic itself is kept, and raised.
+that fails ends the program with a number, under which the kernel's call keeps the diagnostic itself
+until no execution of the program is left that might raise it.
 """
 
 # pyright: reportPrivateUsage=false
@@ -9,10 +10,9 @@ that fails ends the program with a number, under which the diagnostic itself is 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
@@ -23,10 +23,6 @@ from jax._src.pallas.mosaic.error_handling import MosaicError
 from pallasite.diagnostics import Diagnostic, ExecutionError
 from pallasite.jax.calls import KernelCall
 
-# What went wrong inside callbacks, by the number that XLA's error message carries. Entries live
-# from the callback until the call of the same program returns.
-_failures: dict[int, BaseException] = {}
-_numbers = itertools.count(1)
 _MARK = re.compile(r"pallasite-failure-(\d+);")
 
 
@@ -51,7 +47,7 @@ def _jax_kind(kind: type[Diagnostic]) -> type[Diagnostic]:
 
 
 class _KernelFailure(Exception):
-    """Ends an XLA program; its message names the entry of `_failures`."""
+    """Ends an XLA program; its message has the number of what its call keeps."""
 
 
 def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
@@ -62,9 +58,7 @@ def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
             # The other devices may wait for this one in a collective of XLA.
             call.failure = call.failure or error
             return tuple(call.nothing())
-        number = next(_numbers)
-        _failures[number] = error
-        raise _KernelFailure(f"pallasite-failure-{number};") from None
+        raise _KernelFailure(f"pallasite-failure-{call.failures.keep(error)}; {error}") from None
 
 
 def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,9 +74,10 @@ def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
             if calls[0].devices > 1:
                 # Devices of two executions of one program must not meet each other.
                 stack.enter_context(calls[0].executing)
-                for item in calls:
-                    item.meeting.restart()
-                    item.failure = None
+            for item in calls:
+                stack.enter_context(item.failures.executing())
+                if item.devices > 1:
+                    stack.enter_context(_alone(item))
             try:
                 out = execute(self, *args)
                 jax.block_until_ready(out)
@@ -93,16 +88,32 @@ def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
                 for device in self._local_devices:
                     dispatch.runtime_tokens.output_runtime_tokens.pop(device, None)
                 numbers = [int(number) for number in _MARK.findall(str(error))]
-                known = [_failures.pop(n) for n in numbers if n in _failures]
-                if not known:
+                found = (item.failures.find(number) for number in numbers for item in calls)
+                known = next((failure for failure in found if failure is not None), None)
+                if known is None:
                     raise
-                raise as_jax_raises(known[0]) from None
+                raise as_jax_raises(known) from None
             for item in calls:
                 if item.failure is not None:
                     raise as_jax_raises(item.failure) from None
             return out
 
     return call
+
+
+@contextmanager
+def _alone(call: KernelCall) -> Generator[None]:
+    """One execution of `call` on all devices; what it leaves, inputs and failures, goes with it."""
+
+    def restart() -> None:
+        call.meeting.restart()
+        call.failure = None
+
+    restart()
+    try:
+        yield
+    finally:
+        restart()
 
 
 def without_tpu_options(compile: Callable[..., Any]) -> Callable[..., Any]:
