@@ -7,7 +7,9 @@ reason, the culprit, what to write instead).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
+from typing import Any
 
 WITHOUT_X64 = (
     "or call the kernel inside 'with jax.enable_x64(False):', because jax_enable_x64 makes "
@@ -85,6 +87,12 @@ class Diagnostic(Exception):
             lines.append(f"{where}note: {note.message}")
         return "\n".join(lines)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the message only. A class that was made for one process
+        # (of what JAX raises) is in others what it was made of.
+        kind = next(k for k in type(self).__mro__ if _is_importable(k))
+        return _without_init, (kind, *self.args), self.__dict__
+
     def as_json(self) -> dict[str, object]:
         """The object that `--format json` prints for this diagnostic."""
         return {
@@ -97,6 +105,14 @@ class Diagnostic(Exception):
                 for n in self.notes
             ],
         }
+
+
+def _is_importable(kind: type) -> bool:
+    return getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
+
+
+def _without_init(kind: type[Diagnostic], *args: Any) -> Diagnostic:
+    return kind.__new__(kind, *args)
 
 
 class KernelWarning(UserWarning):

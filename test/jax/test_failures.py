@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -135,3 +136,6 @@ def test_a_diagnostic_of_a_program_is_still_what_jax_raises() -> None:
     with simulate(checks=("bounds",)), pytest.raises(jax.errors.JaxRuntimeError) as raised:
         f(jnp.zeros((16, 128)), jnp.full((1,), 100))
     assert isinstance(raised.value, Diagnostic)
+    # Processes that get it from this one need no JAX.
+    other = pickle.loads(pickle.dumps(raised.value))
+    assert (type(other), str(other)) == (ExecutionError, str(raised.value))
