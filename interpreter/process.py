@@ -100,6 +100,10 @@ class _OneThread:
     def _set(numbers: list[tuple[Any, int]]) -> None:
         for library, number in numbers:
             library.set_num_threads(number)
+            if library.num_threads != number and hasattr(library, "clear_controlling_thread"):
+                # Another thread has limited OpenBLAS, to which threadpoolctl 3.8 then listens only.
+                library.clear_controlling_thread(force=True)
+                library.set_num_threads(number)
         _disown()
 
 

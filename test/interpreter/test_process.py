@@ -117,3 +117,15 @@ def test_an_interrupt_leaves_blas_right_after_the_next_run(
         with one_blas_thread():
             assert threads() == {1}
         assert threads() == {2}
+
+
+def test_a_thread_that_holds_the_limits_of_blas_does_not_keep_others_from_one_thread():
+    """To threadpoolctl 3.8, what a thread has limited no other one limits meanwhile."""
+    with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as other:
+
+        def run() -> set[int]:
+            with one_blas_thread():
+                return threads()
+
+        assert other.submit(run).result() == {1}
+        assert threads() == {2}
