@@ -58,7 +58,7 @@ from pallasite.passes.check_kernel.vectors import (
     half_as_wide,
     refusal,
 )
-from pallasite.passes.check_kernel.windows import check_windows
+from pallasite.passes.check_kernel.windows import check_operand_floats, check_windows
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _MEMREF = MemRefType[Attribute]
@@ -98,6 +98,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     # Of what is loaded, the vectors say more.
     _check_operands(func)
     if as_reference:
+        check_operand_floats(module, func)
         # What an operation cannot do anywhere says more than where its operand lies.
         check_columns(func, target)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f16, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -28,6 +30,22 @@ def _scalars(op: Operation, target: Target) -> None:
         f"cast the operands to {wide} first, and the result back",
         f"the TPU compiler says: Not implemented: {_words(op)}",
     )  # fmt: skip
+
+
+def _combined_extensions(op: Operation, target: Target) -> None:
+    """`ext(a) & ext(b)` is `ext(a & b)` for the compiler, which is of narrow scalars then."""
+    left, right = (value.owner for value in op.operands)
+    if not isinstance(left, arith.ExtSIOp | arith.ExtUIOp) or type(left) is not type(right):
+        return
+    narrow, other = left.operands[0].type, cast(Operation, right).operands[0].type
+    if narrow == other and _is_narrow(narrow):
+        raise refusal(
+            op, "scalar-type", f"{op.name} of two scalars that were {narrow} is not supported",
+            f"the compiler combines them as {narrow} before it extends them, and the scalar unit "
+            "computes with 32-bit words only",
+            "keep one of them in memory as int32",
+            "the TPU compiler says: Not implemented: Only i1 and i32 scalars are supported",
+        )  # fmt: skip
 
 
 def _is_known(value: SSAValue, depth: int = 8) -> bool:
@@ -176,6 +194,7 @@ SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys([kind for kind in _COMPUTING if kind not in ABSENT_SCALARS], (_scalars,)),
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
     **dict.fromkeys([kind for kind in _ON_BITS if kind not in ABSENT_SCALARS], (_scalars, _bits)),
+    **dict.fromkeys((arith.AndIOp, arith.OrIOp, arith.XOrIOp), (_scalars, _combined_extensions)),
     **dict.fromkeys((arith.ExtSIOp, arith.SIToFPOp, tpu.SitofpOp), (_bit_conversion,)),
     **dict.fromkeys(
         (arith.ExtFOp, arith.TruncFOp, arith.FPToSIOp, arith.FPToUIOp, tpu.ExtfOp, tpu.TruncfOp),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, Unsupported
@@ -65,6 +65,27 @@ def _check_elements(module: ModuleOp, func: FuncOp) -> None:
                     Note("leave it out of the call, or skip the call where it is empty"),
                 ],
             )
+
+
+def check_operand_floats(module: ModuleOp, func: FuncOp) -> None:
+    """Raises `Unsupported` for an operand of a float type that the compiler takes no array of.
+
+    libtpu: "Only arguments with float8e5m2, ... or 32-bit element types are supported"; results may
+    be of any.
+    """
+    call = call_of(module)
+    for number, type in enumerate(call.operands if call is not None else ()):
+        element = type.element_type
+        if isinstance(element, AnyFloat) and str(element) not in _TAKEN:
+            raise refusal(
+                func, "operand-type", f"operand {number} of the call, {type}, is not supported",
+                f"a kernel takes arrays of integers and of {', '.join(_TAKEN)}",
+                f"convert it outside of the kernel, or pass its bits: "
+                f"jax.lax.bitcast_convert_type(x, jnp.uint{element.bitwidth})",
+            )  # fmt: skip
+
+
+_TAKEN = ("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E8M0FNU", "f4E2M1FN")
 
 
 def _check(window: Window, index_map: FuncOp, bits: int) -> None:

@@ -98,9 +98,9 @@ def fold_absorbing(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(*_IDEMPOTENT)
 def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
-    """`x & x`, `x | x` and extrema of `x` and `x` are `x`."""
+    """`x & x`, `x | x` and extrema of `x` and `x` are `x`, be it computed once or twice."""
     left, right = op.operands
-    return left if same(left, right) else None
+    return left if same(left, right) or equal_values(left, right) else None
 
 
 @rule(arith.SubiOp, arith.XOrIOp)

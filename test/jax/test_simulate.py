@@ -115,7 +115,7 @@ def test_dtypes_by_arithmetic(dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    ["int8", "uint8", "uint16", "int4", "uint4", "float8_e5m2", "float8_e4m3fn", "float16"],
+    ["int8", "uint8", "uint16", "int4", "uint4", "float8_e5m2", "float8_e4m3fn"],
 )
 def test_narrow_dtypes_move(dtype: str) -> None:
     x = (ramp(64, 256) % 7).astype(dtype)

@@ -41,6 +41,16 @@ func.func @neutral_floats(%x: vector<8x128xf32>) -> vector<8x128xf32> {
   func.return %3 : vector<8x128xf32>
 }
 
+// CHECK-LABEL: func.func @maximum_of_what_is_loaded_twice(
+// CHECK-NOT:   arith.maxsi
+func.func @maximum_of_what_is_loaded_twice(%x: memref<32x128xi8>) -> vector<32x128xi8> {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %x[%c0, %c0] : memref<32x128xi8>, vector<32x128xi8>
+  %1 = vector.load %x[%c0, %c0] : memref<32x128xi8>, vector<32x128xi8>
+  %2 = arith.maxsi %0, %1 : vector<32x128xi8>
+  func.return %2 : vector<32x128xi8>
+}
+
 // CHECK-LABEL: func.func @negated_twice(
 // CHECK-NEXT:  func.return %p
 func.func @negated_twice(%p: vector<8x128xi1>) -> vector<8x128xi1> {

@@ -195,9 +195,7 @@ def test_integers_keep_every_bit(op: str) -> None:
     [("1x128", "1x128", 0), ("1x128", "8x128", 0), ("8x1", "8x1", 1), ("8x1", "8x16", 1)],
 )
 @pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
-def test_gathers_among_one_element_take_it(
-    source: str, result: str, dim: int, target: str
-) -> None:
+def test_gathers_among_one_element_take_it(source: str, result: str, dim: int, target: str) -> None:
     """Of any width, on any chip, whatever the indices are."""
     old, new, words = f"{source}xbf16", f"{result}xbf16", f"{result}xi32"
     body = load("v", "x", old) + load("i", "n", words) + (

@@ -73,6 +73,17 @@ def test_casts_of_booleans() -> None:
     beyond(scalars(BITS + "%r = arith.sitofp %b : i1 to f32", "i32", "f32"), "scalar-type")
 
 
+@pytest.mark.parametrize("op", ["andi", "ori", "xori"])
+def test_bits_of_two_extended_scalars(op: str) -> None:
+    """The compiler combines them before it extends them; with another word it does not."""
+    extended = "%e = arith.extui %x : i8 to i32\n%n = arith.trunci %e : i32 to i8\n"
+    extended += "%f = arith.extui %n : i8 to i32\n%g = arith.extsi %n : i8 to i32\n"
+    beyond(scalars(extended + f"%r = arith.{op} %e, %f : i32", "i8", "i32"), "scalar-type")
+    check(scalars(extended + f"%r = arith.{op} %e, %g : i32", "i8", "i32"))
+    check(scalars(extended + f"%k = arith.constant 3 : i32\n%r = arith.{op} %e, %k : i32",
+                  "i8", "i32"))  # fmt: skip
+
+
 @pytest.mark.parametrize("element", ["bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ"])
 def test_narrow_floats_are_read_and_written(element: str) -> None:
     check(scalars(f"%r = arith.extf %x : {element} to f32", element, "f32"))

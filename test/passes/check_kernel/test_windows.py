@@ -139,3 +139,23 @@ def test_blocks_without_dimensions(element: str, target: str) -> None:
 def test_blocks_of_one_element() -> None:
     zero = "%z = arith.constant 0 : i32\n return %z : i32"
     check(gridded("1xf32", "array<i64: 1>", zero))
+
+
+@pytest.mark.parametrize(("operand", "good"), [("f16", False), ("f8E4M3", False), ("f8E5M2", True)])
+def test_floats_of_operands(operand: str, good: bool) -> None:
+    """Operands of some types are not taken, even if nobody reads them; results are."""
+    shape = f"8x128x{operand}"
+    text = f"""
+    module attributes {{tpu.call = {{operands = [tensor<{shape}>], results = [tensor<{shape}>],
+                                   aliases = array<i64>, settings = "{{}}"}}}} {{
+      func.func @kernel(%x: {memref(shape)}, %o: {memref(shape)}) attributes {{
+          dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+          tpu.core_type = #tpu.core_type<tc>}} {{
+        return
+      }}
+    }}"""
+    if good:
+        check(text)
+    else:
+        beyond(text, "operand-type")
+    check(text.replace(f"operands = [tensor<{shape}>]", "operands = [tensor<8x128xf32>]"))
