@@ -35,15 +35,18 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.grid_base import (
     Renaming,
-    dense,
     expect,
     fill,
     grid_of,
-    integers_of,
-    vector_of,
 )
 from pallasite.dialects.grid_groups import MatmulOp, ReduceOp, TransposeBlocksOp
-from pallasite.dialects.types import integer_attribute, with_grid
+from pallasite.dialects.types import (
+    dense_integers,
+    integer_attribute,
+    integers_in,
+    vector_type,
+    with_grid,
+)
 
 
 @irdl_op_definition
@@ -73,15 +76,15 @@ class SliceOp(Renaming):
     ) -> None:
         source = SSAValue.get(value)
         properties = {
-            "offsets": dense(offsets),
-            "sizes": dense(sizes),
-            "strides": dense(strides or [1] * len(sizes)),
+            "offsets": dense_integers(offsets),
+            "sizes": dense_integers(sizes),
+            "strides": dense_integers(strides or [1] * len(sizes)),
         }
-        fill(self, [source], with_grid(vector_of(source), sizes), properties)
+        fill(self, [source], with_grid(vector_type(source), sizes), properties)
 
     def verify_(self) -> None:
         grid = grid_of(self.value)
-        offsets, sizes, strides = (integers_of(a) for a in (self.offsets, self.sizes, self.strides))
+        offsets, sizes, strides = (integers_in(a) for a in (self.offsets, self.sizes, self.strides))
         if not len(offsets) == len(sizes) == len(strides) == len(grid):
             raise VerifyException(f"expected {len(grid)} offsets, sizes and strides")
         for offset, size, stride, extent in zip(offsets, sizes, strides, grid, strict=True):
@@ -112,7 +115,7 @@ class ConcatOp(IRDLOperation):
 
     def __init__(self, parts: Sequence[SSAValue | Operation], dim: int) -> None:
         values = [SSAValue.get(p) for p in parts]
-        first = vector_of(values[0])
+        first = vector_type(values[0])
         grid = list(grid_of(values[0]))
         grid[dim] = sum(grid_of(v)[dim] for v in values)
         fill(self, values, with_grid(first, grid), {"dim": integer_attribute(dim, i64)})
@@ -167,19 +170,19 @@ class TransposeOp(Renaming):
     def __init__(self, value: SSAValue | Operation, permutation: Sequence[int]) -> None:
         source = SSAValue.get(value)
         grid = grid_of(source)
-        kind = with_grid(vector_of(source), [grid[d] for d in permutation])
-        fill(self, [source], kind, {"permutation": dense(permutation)})
+        kind = with_grid(vector_type(source), [grid[d] for d in permutation])
+        fill(self, [source], kind, {"permutation": dense_integers(permutation)})
 
     def verify_(self) -> None:
-        grid, permutation = grid_of(self.value), integers_of(self.permutation)
+        grid, permutation = grid_of(self.value), [*integers_in(self.permutation)]
         if sorted(permutation) != list(range(len(grid))):
             raise VerifyException(f"{permutation} is no permutation of {len(grid)} grid dimensions")
         expect(self.result, self.value, [grid[d] for d in permutation])
 
     @property
     def keeps_all(self) -> bool:
-        permutation = integers_of(self.permutation)
-        return permutation == sorted(permutation)
+        permutation = integers_in(self.permutation)
+        return list(permutation) == sorted(permutation)
 
 
 @irdl_op_definition
@@ -250,7 +253,7 @@ class PositionOp(IRDLOperation):
 
     def verify_(self) -> None:
         grid = grid_of(self.result)
-        if vector_of(self.result).element_type != i32:
+        if vector_type(self.result).element_type != i32:
             raise VerifyException(f"expected registers of i32, got {self.result.type}")
         if not 0 <= self.dim.value.data < len(grid):
             raise VerifyException(
@@ -274,11 +277,11 @@ class TakeOp(Renaming):
     def __init__(
         self, value: SSAValue | Operation, indices: Sequence[int], result_type: Attribute
     ) -> None:
-        fill(self, [SSAValue.get(value)], result_type, {"indices": dense(indices)})
+        fill(self, [SSAValue.get(value)], result_type, {"indices": dense_integers(indices)})
 
     def verify_(self) -> None:
         source, target = grid_of(self.value), grid_of(self.result)
-        indices = integers_of(self.indices)
+        indices = integers_in(self.indices)
         if len(indices) != prod(target):
             raise VerifyException(f"expected {prod(target)} indices, got {len(indices)}")
         bad = [i for i in indices if not -1 <= i < prod(source)]
@@ -288,8 +291,8 @@ class TakeOp(Renaming):
 
     @property
     def keeps_all(self) -> bool:
-        indices = integers_of(self.indices)
-        return super().keeps_all and indices == list(range(len(indices)))
+        indices = integers_in(self.indices)
+        return super().keeps_all and indices == tuple(range(len(indices)))
 
 
 Grid = Dialect(

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, cast
 
-from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseArrayBase,
-    VectorType,
-    i64,
-)
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -25,37 +17,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.types import integers_in, split_grid, with_grid
+from pallasite.dialects.types import split_grid, vector_type, with_grid
 
-Vector = VectorType[Attribute]
-Dense = DenseArrayBase[Any]
 _NOTHING: Mapping[str, Attribute] = {}
-
-
-def vector_of(value: SSAValue) -> Vector:
-    return cast(Vector, value.type)
-
-
-def integers_of(attribute: Dense) -> list[int]:
-    return [*integers_in(attribute)]
-
-
-def dense(values: Sequence[int]) -> Dense:
-    return _few(*values) if len(values) <= _FEW else _dense(values)
-
-
-_FEW = 16
-"""Numbers that are likely to come again: offsets, sizes and orders of dimensions."""
-
-
-@lru_cache(maxsize=4096)
-def _few(*values: int) -> Dense:
-    return _dense(values)
-
-
-def _dense(values: Sequence[int]) -> Dense:
-    # Thousands of register numbers: packed at once, not checked and converted one by one.
-    return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
 
 
 def grid_of(value: SSAValue) -> tuple[int, ...]:
@@ -68,7 +32,7 @@ def grid_of(value: SSAValue) -> tuple[int, ...]:
 
 def expect(value: SSAValue, like: SSAValue, grid: Sequence[int]) -> None:
     """`value` has the registers of `like` in the grid `grid`."""
-    expected = with_grid(vector_of(like), grid)
+    expected = with_grid(vector_type(like), grid)
     if value.type != expected:
         raise VerifyException(f"expected {expected}, got {value.type}")
 

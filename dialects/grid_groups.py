@@ -29,9 +29,9 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.arith import binary_op
-from pallasite.dialects.grid_base import expect, grid_of, vector_of
+from pallasite.dialects.grid_base import expect, grid_of
 from pallasite.dialects.tpu.attrs import ContractPrecisionAttr
-from pallasite.dialects.types import bit_width, with_grid
+from pallasite.dialects.types import bit_width, vector_type, with_grid
 from pallasite.layouts.registers import LANES, native_tile
 
 
@@ -59,7 +59,7 @@ class ReduceOp(IRDLOperation):
         grid = grid_of(source)
         super().__init__(
             operands=[source],
-            result_types=[with_grid(vector_of(source), (*grid[:dim], 1, *grid[dim + 1 :]))],
+            result_types=[with_grid(vector_type(source), (*grid[:dim], 1, *grid[dim + 1 :]))],
             properties={"dim": IntegerAttr(dim, i64), "kind": StringAttr(kind)},
         )
 
@@ -175,7 +175,7 @@ class TransposeBlocksOp(IRDLOperation):
             *lead, rows, columns = grid_of(source)
             side = _side(source)
             grid = (*lead, columns * side, -(-rows // side))
-            result_type = with_grid(vector_of(source), grid)
+            result_type = with_grid(vector_type(source), grid)
         super().__init__(operands=[source], result_types=[result_type])
 
     def verify_(self) -> None:

@@ -353,11 +353,6 @@ def _single(window: Window, maps: Mapping[str, FuncOp], grid: Sequence[int]) -> 
     return replace(window, buffers=1)
 
 
-def element_type(value: BlockArgument) -> Attribute:
-    """The element type of a memref argument."""
-    return cast(MemRefType[Attribute], value.type).element_type
-
-
 def _integers(attribute: Attribute) -> Sequence[int]:
     return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from struct import pack
 from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     VectorType,
     i1,
+    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -61,6 +63,11 @@ def is_float(type: Attribute) -> bool:
 def is_vector(value: SSAValue) -> bool:
     """Whether `value` is a vector; `isinstance` is many times slower where it is not."""
     return value.type.__class__ is VectorType
+
+
+def vector_type(value: SSAValue) -> VectorType[Attribute]:
+    """The type of a value that is known to be a vector, as the operation's definition says."""
+    return cast(VectorType[Attribute], value.type)
 
 
 def element_type(type: Attribute) -> Attribute:
@@ -134,6 +141,25 @@ def integer_attribute(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]
 def array_attribute(kind: IntegerType, *values: int) -> DenseArrayBase[IntegerType]:
     """`array<kind: values>`, made once."""
     return DenseArrayBase.from_list(kind, values)
+
+
+def dense_integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """`array<i64: values>`. Few numbers are likely to come again (offsets, sizes and orders of
+    dimensions), so their arrays are made once."""
+    return _few(*values) if len(values) <= _FEW else _dense_integers(values)
+
+
+_FEW = 16
+
+
+@lru_cache(maxsize=4096)
+def _few(*values: int) -> DenseArrayBase[IntegerType]:
+    return _dense_integers(values)
+
+
+def _dense_integers(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    # Thousands of register numbers: packed at once, not checked and converted one by one.
+    return DenseArrayBase(i64, BytesAttr(pack(f"<{len(values)}q", *values)))
 
 
 def integers_in(array: DenseArrayBase[Any]) -> tuple[int, ...]:

@@ -46,7 +46,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from pallasite.dialects.constraints import DerivedFrom
-from pallasite.dialects.vector_shapes import Vector, dense, vector, verify_element_types
+from pallasite.dialects.types import dense_integers, vector_type
+from pallasite.dialects.vector_shapes import Vector, verify_element_types
 
 
 @irdl_op_definition
@@ -86,12 +87,12 @@ class MultiReductionOp(IRDLOperation):
             result_types=[initial.type],
             properties={
                 "kind": CombiningKindAttr(kind) if isinstance(kind, CombiningKindFlag) else kind,
-                "reduction_dims": dense(reduction_dims),
+                "reduction_dims": dense_integers(reduction_dims),
             },
         )
 
     def verify_(self) -> None:
-        source = vector(self.source)
+        source = vector_type(self.source)
         dims = self.reduction_dims.get_values()
         verify_element_types(source, self.dest.type)
         rank = source.get_num_dims()

@@ -30,10 +30,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.constraints import DerivedFrom
-from pallasite.dialects.vector_shapes import (
-    Vector,
-    vector,
-)
+from pallasite.dialects.types import vector_type
+from pallasite.dialects.vector_shapes import Vector
 
 
 def _doubled(type: Attribute) -> Attribute:
@@ -105,7 +103,7 @@ class ToElementsOp(IRDLOperation):
         _print_elements(printer, self, self.source.type)
 
     def verify_(self) -> None:
-        _verify_elements(vector(self.source), [e.type for e in self.elements])
+        _verify_elements(vector_type(self.source), [e.type for e in self.elements])
 
 
 @irdl_op_definition
@@ -138,7 +136,7 @@ class FromElementsOp(IRDLOperation):
         _print_elements(printer, self, self.dest.type)
 
     def verify_(self) -> None:
-        _verify_elements(vector(self.dest), [e.type for e in self.elements])
+        _verify_elements(vector_type(self.dest), [e.type for e in self.elements])
 
 
 def _parse_vector(parser: Parser) -> Vector:

@@ -34,7 +34,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.vector_shapes import vector
+from pallasite.dialects.types import vector_type
 
 
 @irdl_op_definition
@@ -66,7 +66,7 @@ class ConstantMaskOp(IRDLOperation):
     assembly_format = "$mask_dim_sizes attr-dict `:` type($result)"
 
     def verify_(self) -> None:
-        type, sizes = vector(self.result), self.mask_dim_sizes.get_values()
+        type, sizes = vector_type(self.result), self.mask_dim_sizes.get_values()
         if type.element_type != i1:
             raise VerifyException(f"expected a vector of i1, got {type}")
         if len(sizes) != max(type.get_num_dims(), 1):
@@ -77,7 +77,7 @@ class _Memory(IRDLOperation):
     """What loads and stores of a vector through a memref share."""
 
     def _check(self, base: SSAValue, indices: Sequence[SSAValue], value: SSAValue) -> None:
-        ref, type = cast(MemRefType[Attribute], base.type), vector(value)
+        ref, type = cast(MemRefType[Attribute], base.type), vector_type(value)
         if len(indices) != ref.get_num_dims():
             raise VerifyException(
                 f"expected {ref.get_num_dims()} indices for {ref}, got {len(indices)}"

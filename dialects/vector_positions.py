@@ -35,7 +35,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.vector_shapes import dense, vector, verify_element_types
+from pallasite.dialects.types import dense_integers, vector_type
+from pallasite.dialects.vector_shapes import verify_element_types
 
 Position = Sequence[SSAValue | int]
 
@@ -84,12 +85,12 @@ class ExtractOp(IRDLOperation):
         super().__init__(
             operands=[vector, dynamic],
             result_types=[result_type],
-            properties={"static_position": dense(static)},
+            properties={"static_position": dense_integers(static)},
         )
 
     def verify_(self) -> None:
         _verify_position(
-            vector(self.vector),
+            vector_type(self.vector),
             self.result.type,
             self.static_position.get_values(),
             self.dynamic_position,
@@ -124,12 +125,12 @@ class InsertOp(IRDLOperation):
         super().__init__(
             operands=[source, dest, dynamic],
             result_types=[dest.type],
-            properties={"static_position": dense(static)},
+            properties={"static_position": dense_integers(static)},
         )
 
     def verify_(self) -> None:
         _verify_position(
-            vector(self.dest),
+            vector_type(self.dest),
             self.source.type,
             self.static_position.get_values(),
             self.dynamic_position,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -30,18 +30,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.types import dense_integers, vector_type
+
 Vector = VectorType[Attribute]
 Integers = ArrayAttr[IntegerAttr[I64]]
-
-
-def vector(value: SSAValue) -> Vector:
-    """The type of a value that the operation's definition makes a vector."""
-    return cast(Vector, value.type)
-
-
-def dense(values: Sequence[int]) -> DenseArrayBase[Any]:
-    """`array<i64: values>`"""
-    return DenseArrayBase.from_list(i64, list(values))
 
 
 def integers(values: Sequence[int]) -> Integers:
@@ -80,7 +72,7 @@ class ShapeCastOp(IRDLOperation, HasFolderInterface):
         super().__init__(operands=[source], result_types=[result_type])
 
     def verify_(self) -> None:
-        source, result = vector(self.source), vector(self.result)
+        source, result = vector_type(self.source), vector_type(self.result)
         verify_element_types(source, result)
         if prod(source.get_shape()) != prod(result.get_shape()):
             raise VerifyException(f"expected as many elements in {result} as in {source}")
@@ -110,7 +102,7 @@ class BroadcastOp(IRDLOperation, HasFolderInterface):
         super().__init__(operands=[source], result_types=[result_type])
 
     def verify_(self) -> None:
-        source, result = self.source.type, vector(self.vector)
+        source, result = self.source.type, vector_type(self.vector)
         verify_element_types(source, result)
         shape = cast(Vector, source).get_shape() if isinstance(source, VectorType) else ()
         target = result.get_shape()
@@ -145,16 +137,16 @@ class TransposeOp(IRDLOperation):
 
     def __init__(self, source: SSAValue | Operation, permutation: Sequence[int]) -> None:
         value = SSAValue.get(source)
-        type = vector(value)
+        type = vector_type(value)
         shape = [type.get_shape()[d] for d in permutation]
         super().__init__(
             operands=[value],
             result_types=[VectorType(type.element_type, shape)],
-            properties={"permutation": dense(permutation)},
+            properties={"permutation": dense_integers(permutation)},
         )
 
     def verify_(self) -> None:
-        source, result = vector(self.vector), vector(self.result)
+        source, result = vector_type(self.vector), vector_type(self.result)
         permutation = self.permutation.get_values()
         verify_element_types(source, result)
         if sorted(permutation) != list(range(source.get_num_dims())):
@@ -209,7 +201,7 @@ class ExtractStridedSliceOp(IRDLOperation):
         strides: Sequence[int] | None = None,
     ) -> None:
         value = SSAValue.get(source)
-        type = vector(value)
+        type = vector_type(value)
         shape = (*sizes, *type.get_shape()[len(sizes) :])
         super().__init__(
             operands=[value],
@@ -222,7 +214,7 @@ class ExtractStridedSliceOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        source, result = vector(self.source), vector(self.result)
+        source, result = vector_type(self.source), vector_type(self.result)
         verify_element_types(source, result)
         sizes = values_of(self.sizes)
         _verify_box(source, values_of(self.offsets), sizes, values_of(self.strides))
@@ -261,7 +253,7 @@ class InsertStridedSliceOp(IRDLOperation):
         strides: Sequence[int] | None = None,
     ) -> None:
         target = SSAValue.get(dest)
-        rank = vector(SSAValue.get(source)).get_num_dims()
+        rank = vector_type(SSAValue.get(source)).get_num_dims()
         super().__init__(
             operands=[source, target],
             result_types=[target.type],
@@ -272,7 +264,7 @@ class InsertStridedSliceOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        source, dest = vector(self.source), vector(self.dest)
+        source, dest = vector_type(self.source), vector_type(self.dest)
         verify_element_types(source, dest)
         offsets, strides = values_of(self.offsets), values_of(self.strides)
         if len(offsets) != dest.get_num_dims() or len(strides) != source.get_num_dims():

@@ -6,13 +6,14 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.tpu import MemorySpaceAttr
+from pallasite.dialects.types import integers_in
 
 AnyMemRef: TypeAlias = MemRefType[Attribute]
 AnyVector: TypeAlias = VectorType[Attribute]
@@ -33,14 +34,9 @@ class PallasOp(IRDLOperation, ABC):
             self.properties = dict(sorted(properties.items()))
 
 
-def integers(values: Sequence[int]) -> Dense:
-    """`array<i64: ...>`."""
-    return DenseArrayBase.from_list(i64, list(values))
-
-
 def integers_of(attribute: Dense | None) -> tuple[int, ...]:
     """The integers of an array; none for no array."""
-    return () if attribute is None else tuple(int(v) for v in attribute.get_values())
+    return () if attribute is None else integers_in(attribute)
 
 
 def memref_in(space: str, shape: Sequence[int], element: Attribute) -> AnyMemRef:
@@ -48,7 +44,7 @@ def memref_in(space: str, shape: Sequence[int], element: Attribute) -> AnyMemRef
     return MemRefType(element, shape, memory_space=MemorySpaceAttr(space))
 
 
-def memref_of(value: SSAValue) -> AnyMemRef:
+def ref_type(value: SSAValue) -> AnyMemRef:
     """The type of a ref."""
     return cast(AnyMemRef, value.type)
 

@@ -17,9 +17,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import PallasOp, check_type, integers, integers_of
+from pallasite.dialects.pallas.base import PallasOp, check_type, integers_of
 from pallasite.dialects.tpu import ContractPrecision, ContractPrecisionAttr
 from pallasite.dialects.tpu.base import I64_ARRAY, AnyVector, is_float
+from pallasite.dialects.types import dense_integers
 
 
 @irdl_op_definition
@@ -63,11 +64,14 @@ class DotOp(PallasOp):
         precision: ContractPrecision | None = None,
     ):
         properties: dict[str, Attribute] = {
-            "lhs_contracting": integers(contracting[0]),
-            "rhs_contracting": integers(contracting[1]),
+            "lhs_contracting": dense_integers(contracting[0]),
+            "rhs_contracting": dense_integers(contracting[1]),
         }
         if batch[0] or batch[1]:
-            properties |= {"lhs_batch": integers(batch[0]), "rhs_batch": integers(batch[1])}
+            properties |= {
+                "lhs_batch": dense_integers(batch[0]),
+                "rhs_batch": dense_integers(batch[1]),
+            }
         if precision is not None:
             properties["precision"] = ContractPrecisionAttr(precision)
         left, right = vector_type(lhs), vector_type(rhs)

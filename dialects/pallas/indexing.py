@@ -23,11 +23,11 @@ from pallasite.dialects.pallas.base import (
     DYNAMIC,
     AnyMemRef,
     PallasOp,
-    integers,
     integers_of,
-    memref_of,
+    ref_type,
 )
 from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.types import dense_integers
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Indexed(PallasOp, ABC):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the elements named; DYNAMIC_INDEX where only run time tells the size."""
-        return shape_of(self.entries)
+        return named_shape(self.entries)
 
     def check_indexer(self) -> None:
         """The indexer fits the ref; raises naming the first entry that does not."""
-        type = memref_of(self.ref)
+        type = ref_type(self.ref)
         rank = type.get_num_dims()
         starts, sizes = integers_of(self.starts), integers_of(self.sizes)
         strides, drops = integers_of(self.strides), integers_of(self.drops)
@@ -144,7 +144,7 @@ def _check_entry(entry: Entry, extent: int, dim: int, type: AnyMemRef) -> None:
         )
 
 
-def shape_of(entries: Sequence[Entry]) -> tuple[int, ...]:
+def named_shape(entries: Sequence[Entry]) -> tuple[int, ...]:
     """The shape of what an indexer names."""
     return tuple(
         e.size if isinstance(e.size, int) else DYNAMIC_INDEX for e in entries if not e.drop
@@ -156,13 +156,15 @@ def indexer_properties(entries: Sequence[Entry]) -> dict[str, Attribute]:
     drops = [dim for dim, e in enumerate(entries) if e.drop]
     strides = [e.stride for e in entries]
     properties: dict[str, Attribute] = {
-        "starts": integers([e.start if isinstance(e.start, int) else DYNAMIC for e in entries]),
-        "sizes": integers([e.size if isinstance(e.size, int) else DYNAMIC for e in entries]),
+        "starts": dense_integers(
+            [e.start if isinstance(e.start, int) else DYNAMIC for e in entries]
+        ),
+        "sizes": dense_integers([e.size if isinstance(e.size, int) else DYNAMIC for e in entries]),
     }
     if drops:
-        properties["drops"] = integers(drops)
+        properties["drops"] = dense_integers(drops)
     if any(stride != 1 for stride in strides):
-        properties["strides"] = integers(strides)
+        properties["strides"] = dense_integers(strides)
     return properties
 
 

@@ -25,11 +25,12 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 
 from pallasite.dialects.pallas.attrs import OperandAttr, Role
-from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.base import PallasOp, integers_of
 from pallasite.dialects.pallas.kernel_rules import verify_kernel
 from pallasite.dialects.pallas.kernel_text import parse_kernel, print_kernel
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.types import dense_integers
 
 
 @irdl_op_definition
@@ -89,7 +90,7 @@ class KernelOp(PallasOp):
             "operands": ArrayAttr(specs),
         }
         if grid is not None:
-            properties["grid"] = integers(grid)
+            properties["grid"] = dense_integers(grid)
         if grid_names is not None:
             properties["grid_names"] = ArrayAttr(StringAttr(n) for n in grid_names)
         if semantics is not None:
@@ -97,11 +98,11 @@ class KernelOp(PallasOp):
                 DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
             )
         if mapped:
-            properties["mapped"] = integers(mapped)
+            properties["mapped"] = dense_integers(mapped)
         if mesh:
             properties["mesh"] = UnitAttr()
         if aliases:
-            properties["aliases"] = integers([n for pair in aliases.items() for n in pair])
+            properties["aliases"] = dense_integers([n for pair in aliases.items() for n in pair])
         if params:
             properties["params"] = DictionaryAttr(dict(params))
         region = Region(body) if isinstance(body, Block) else body

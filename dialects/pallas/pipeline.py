@@ -22,11 +22,12 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect
 
 from pallasite.dialects.pallas.attrs import WindowAttr
-from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.base import PallasOp, integers_of
 from pallasite.dialects.pallas.pipeline_rules import verify_pipeline
 from pallasite.dialects.pallas.pipeline_text import parse_pipeline, print_pipeline
 from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.types import dense_integers
 
 
 @irdl_op_definition
@@ -78,13 +79,16 @@ class EmitPipelineOp(PallasOp):
         attributes: Mapping[str, Attribute] | None = None,
     ):
         """`grid` has DYNAMIC where one of `bounds` is the size."""
-        properties: dict[str, Attribute] = {"grid": integers(grid), "windows": ArrayAttr(windows)}
+        properties: dict[str, Attribute] = {
+            "grid": dense_integers(grid),
+            "windows": ArrayAttr(windows),
+        }
         if semantics is not None:
             properties["semantics"] = ArrayAttr(
                 DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
             )
         if mapped:
-            properties["mapped"] = integers(mapped)
+            properties["mapped"] = dense_integers(mapped)
         if no_pipelining:
             properties["no_pipelining"] = UnitAttr()
         if trace_scopes:

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.pallas.attrs import WindowAttr
-from pallasite.dialects.pallas.base import DYNAMIC, AnyMemRef, integers_of, memref_in, memref_of
+from pallasite.dialects.pallas.base import DYNAMIC, AnyMemRef, integers_of, memref_in, ref_type
 from pallasite.dialects.pallas.refs import AtOp, StoreOp, SwapOp
 from pallasite.dialects.pallas.scope import check_yield
 from pallasite.dialects.pallas.window_rules import block_text, check_axes, check_maps, check_window
@@ -55,7 +55,7 @@ def verify_pipeline(op: EmitPipelineOp) -> None:
 def _check_block(
     ref: SSAValue, window: WindowAttr, block: Attribute, what: str, *, output: bool
 ) -> None:
-    source = memref_of(ref)
+    source = ref_type(ref)
     check_window(window, source.get_num_dims(), what)
     space = memory_space(block)
     if not isinstance(block, MemRefType) or space is None:

@@ -26,9 +26,10 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import PallasOp, check_type, integers, integers_of, value_type
+from pallasite.dialects.pallas.base import PallasOp, check_type, integers_of, value_type
 from pallasite.dialects.pallas.dot import vector_type
 from pallasite.dialects.tpu.base import I32_ATTR, I64_ARRAY, is_float
+from pallasite.dialects.types import dense_integers
 
 KINDS = ("add", "max", "min", "or", "and")
 ARG_KINDS = ("max", "min")
@@ -76,7 +77,7 @@ class ReduceOp(PallasOp):
     def __init__(self, kind: str, value: SSAValue, axes: Sequence[int]):
         super().__init__(
             operands=[value],
-            properties={"kind": StringAttr(kind), "axes": integers(axes)},
+            properties={"kind": StringAttr(kind), "axes": dense_integers(axes)},
             result_types=[reduced_type(value, axes)],
         )
 

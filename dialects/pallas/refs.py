@@ -27,7 +27,7 @@ from pallasite.dialects.pallas.base import (
     AnyMemRef,
     check_type,
     integers_of,
-    memref_of,
+    ref_type,
     value_type,
 )
 from pallasite.dialects.pallas.indexing import (
@@ -37,20 +37,19 @@ from pallasite.dialects.pallas.indexing import (
     dynamic_sizes,
     dynamic_starts,
     indexer_properties,
+    named_shape,
     parse_indexer,
     print_indexer,
     resolve_indexer,
-    shape_of,
 )
 from pallasite.dialects.types import bit_width, memory_space
 
 SEGMENTS = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-INDEXER_PROPERTIES = ("starts", "sizes", "strides", "drops", "operandSegmentSizes")
 
 
-def element_of(ref: SSAValue, entries: Sequence[Entry]) -> Attribute:
+def named_type(ref: SSAValue, entries: Sequence[Entry]) -> Attribute:
     """The type of the value that `entries` name: a scalar if every dimension is dropped."""
-    return value_type(shape_of(entries), memref_of(ref).element_type)
+    return value_type(named_shape(entries), ref_type(ref).element_type)
 
 
 @irdl_op_definition
@@ -78,7 +77,7 @@ class LoadOp(Indexed):
         super().__init__(
             operands=[ref, dynamic_starts(entries), mask],
             properties=indexer_properties(entries),
-            result_types=[element_of(ref, entries)],
+            result_types=[named_type(ref, entries)],
         )
 
     @property
@@ -97,7 +96,7 @@ class LoadOp(Indexed):
 
     def verify_(self) -> None:
         check_access(self, self.mask, stores=False)
-        check_type(self.result.type, element_of(self.ref, self.entries), "a result")
+        check_type(self.result.type, named_type(self.ref, self.entries), "a result")
 
 
 class Writing(Indexed, ABC):
@@ -128,7 +127,7 @@ class Writing(Indexed, ABC):
     def parse(cls, parser: Parser) -> Self:
         value = _parse_value(parser)
         ref, entries, mask, attributes = _parse_access(parser)
-        op = cls(parser.resolve_operand(value, element_of(ref, entries)), ref, entries, mask)
+        op = cls(parser.resolve_operand(value, named_type(ref, entries)), ref, entries, mask)
         op.attributes |= attributes
         return op
 
@@ -205,7 +204,7 @@ class AtOp(Indexed):
         super().__init__(
             operands=[ref, dynamic_starts(entries), dynamic_sizes(entries)],
             properties=indexer_properties(entries),
-            result_types=[view_type(memref_of(ref), entries)],
+            result_types=[view_type(ref_type(ref), entries)],
         )
 
     @property
@@ -224,7 +223,7 @@ class AtOp(Indexed):
 
     def verify_(self) -> None:
         self.check_indexer()
-        type = memref_of(self.ref)
+        type = ref_type(self.ref)
         if not type.has_static_shape():
             raise VerifyException(f"a view is of a ref of known shape, got {type}")
         if set(integers_of(self.strides)) - {1}:
@@ -237,7 +236,7 @@ class AtOp(Indexed):
 
 def view_type(type: AnyMemRef, entries: Sequence[Entry]) -> AnyMemRef:
     """The type of a view of a ref of `type`."""
-    return MemRefType(type.element_type, shape_of(entries), memory_space=type.memory_space)
+    return MemRefType(type.element_type, named_shape(entries), memory_space=type.memory_space)
 
 
 # Text
@@ -268,7 +267,7 @@ def _parse_access(parser: Parser) -> Access:
     values = parser.resolve_operand(base, memref)
     if mask is None:
         return values, entries, None, attributes
-    mask_type = value_type(shape_of(entries), i1)
+    mask_type = value_type(named_shape(entries), i1)
     return values, entries, parser.resolve_operand(mask, mask_type), attributes
 
 
@@ -279,7 +278,7 @@ def _print_access(
     if value is not None:
         printer.print_ssa_value(value)
         printer.print_string(", ")
-    type = memref_of(op.ref)
+    type = ref_type(op.ref)
     printer.print_ssa_value(op.ref)
     print_indexer(printer, op.entries, type)
     if mask is not None:
@@ -299,7 +298,7 @@ def check_access(op: Indexed, mask: SSAValue | None, *, stores: bool) -> None:
     One element of VMEM is loaded as a vector and taken out, but not stored.
     """
     op.check_indexer()
-    type = memref_of(op.ref)
+    type = ref_type(op.ref)
     space, scalar = memory_space(type) or "vmem", not op.shape
     access = "stores" if stores else "loads"
     if space not in ("vmem", "smem"):
@@ -323,8 +322,8 @@ def check_access(op: Indexed, mask: SSAValue | None, *, stores: bool) -> None:
 
 def check_stored(value: SSAValue, ref: SSAValue, entries: Sequence[Entry]) -> None:
     """The value has the shape and type of the elements it replaces."""
-    expected = element_of(ref, entries)
+    expected = named_type(ref, entries)
     if value.type != expected:
         raise VerifyException(
-            f"expected a value of type {expected} for {memref_of(ref)}, got {value.type}"
+            f"expected a value of type {expected} for {ref_type(ref)}, got {value.type}"
         )

@@ -10,9 +10,10 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import PallasOp, integers, integers_of
+from pallasite.dialects.pallas.base import PallasOp, integers_of
 from pallasite.dialects.pallas.dot import vector_type
 from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.types import dense_integers
 
 
 @irdl_op_definition
@@ -37,7 +38,7 @@ class BroadcastOp(PallasOp):
     def __init__(self, value: SSAValue, dims: Sequence[int], shape: Sequence[int]):
         super().__init__(
             operands=[value],
-            properties={"dims": integers(dims)},
+            properties={"dims": dense_integers(dims)},
             result_types=[VectorType(vector_type(value).element_type, shape)],
         )
 

@@ -25,8 +25,8 @@ from xdsl.ir import Attribute
 from pallasite.api import parse
 from pallasite.dialects.kernel import BOOLEANS, Call, call_of, set_call
 from pallasite.dialects.pallas import KernelOp, OperandAttr, Role
-from pallasite.dialects.pallas.base import integers
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
+from pallasite.dialects.types import dense_integers
 from pallasite.frontend.jaxprs import trace_call, trace_mesh
 from pallasite.passes.dead_code import remove_dead_code
 
@@ -127,7 +127,7 @@ def _set_aliases(kernel: KernelOp, call: Call) -> None:
     bounds = len(call.operands) - inputs
     flat = [n for operand, result in call.aliases for n in (operand - bounds, result)]
     if flat:
-        kernel.properties["aliases"] = integers(flat)
+        kernel.properties["aliases"] = dense_integers(flat)
 
 
 def _set_params(kernel: KernelOp, call: Call) -> None:
