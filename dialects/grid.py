@@ -181,6 +181,7 @@ class TransposeOp(Renaming):
 
     @property
     def keeps_all(self) -> bool:
+        """Whether the result is the operand, register by register."""
         permutation = integers_in(self.permutation)
         return list(permutation) == sorted(permutation)
 
@@ -291,6 +292,7 @@ class TakeOp(Renaming):
 
     @property
     def keeps_all(self) -> bool:
+        """Whether the result is the operand, register by register."""
         indices = integers_in(self.indices)
         return super().keeps_all and indices == tuple(range(len(indices)))
 

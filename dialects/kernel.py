@@ -208,6 +208,8 @@ class Window:
 
     @property
     def windowed(self) -> bool:
+        """Whether the kernel sees blocks of the operand, by an index map, and not the whole of
+        it."""
         return self.transform is not None
 
     def broken_rule(self, type: Attribute) -> str | None:

@@ -77,6 +77,7 @@ class Verdict:
     code_bytes: int | None
 
     def as_json(self) -> dict[str, object]:
+        """The verdict as `tpu-aot --format json` prints it."""
         return {
             "accepted": self.accepted,
             "message": self.message,

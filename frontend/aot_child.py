@@ -13,6 +13,7 @@ from typing import Any
 
 
 def main() -> None:
+    """Answers requests until standard input ends."""
     # libtpu writes where it likes, so the answer has a channel of its own.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -37,9 +37,11 @@ class Cursor:
 
     @property
     def done(self) -> bool:
+        """Whether nothing is left to read."""
         return self.position >= self.end
 
     def byte(self) -> int:
+        """The next byte."""
         position = self.position
         if position >= self.end:
             raise self.error("expected a byte, got the end", code="truncated-bytecode")
@@ -94,6 +96,7 @@ class Cursor:
         return value
 
     def bytes(self, size: int, what: str) -> bytes:
+        """The next `size` bytes, which are `what` in the message if there are fewer."""
         self.require(size, what)
         position = self.position
         self.position = position + size

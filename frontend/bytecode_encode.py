@@ -94,15 +94,19 @@ class Encoder:
         self._types = _Column()
 
     def string(self, text: str) -> int:
+        """The number of `text` in the string section."""
         return self._strings.setdefault(text, len(self._strings))
 
     def dialect(self, name: str) -> int:
+        """The number of the dialect called `name`."""
         return self._dialects.setdefault(name, len(self._dialects))
 
     def attribute(self, attribute: Attribute) -> int:
+        """The number of `attribute`, which is encoded when it is first asked for."""
         return self._number(self._attributes, attribute)
 
     def type(self, attribute: Attribute) -> int:
+        """The number of a type, which is encoded when it is first asked for."""
         return self._number(self._types, attribute)
 
     def _number(self, column: _Column, attribute: Attribute) -> int:
@@ -130,13 +134,16 @@ class Encoder:
         return bytes(out)
 
     def dialect_names(self) -> bytes:
+        """The dialect section: the names of all dialects so far."""
         names = [varint(self.string(name)) for name in self._dialects]
         return varint(len(names)) + b"".join(names)
 
     def data(self) -> bytes:
+        """The section of attributes and types, one after another."""
         return b"".join(e[2] for column in (self._attributes, self._types) for e in column.entries)
 
     def offsets(self) -> bytes:
+        """The section that says how long each attribute and type is, and whose."""
         out = bytearray()
         for column in (self._attributes, self._types):
             out += varint(len(column.entries))
@@ -147,6 +154,7 @@ class Encoder:
         return bytes(out)
 
     def string_section(self) -> bytes:
+        """The string section: lengths, last first, then the texts."""
         texts = [text.encode() + b"\0" for text in self._strings]
         lengths = [varint(len(text)) for text in reversed(texts)]
         return varint(len(texts)) + b"".join(lengths) + b"".join(texts)

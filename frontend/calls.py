@@ -42,6 +42,7 @@ class CallSite:
     """Settings that the program says outside the configuration (the kernel's name)."""
 
     def error(self, code: str, message: str) -> ReadError:
+        """A diagnostic at the call."""
         return ReadError(code, message, self.location)
 
 

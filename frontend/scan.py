@@ -128,9 +128,11 @@ class Tokens:
         return self._location(len(self.text) if end else self._tokens[index].start)
 
     def error(self, index: int, message: str, code: str = "syntax") -> ReadError:
+        """A diagnostic at token `index`."""
         return ReadError(code, message, self.location(index))
 
     def error_at(self, offset: int, message: str) -> ReadError:
+        """A diagnostic at a character of the text."""
         return ReadError("syntax", message, self._location(offset))
 
     def _location(self, offset: int) -> SourceLocation:

@@ -111,6 +111,7 @@ def segments(op: Operation, count: int) -> tuple[int, ...]:
 
 
 def set_segments(op: Operation, sizes: Sequence[int]) -> None:
+    """Sets the operand segment sizes of `op`."""
     op.attributes[SEGMENTS] = DenseArrayBase.from_list(i32, list(sizes))
 
 

@@ -36,6 +36,7 @@ class TextLexer(MLIRLexer):
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def lex(self) -> MLIRToken:
+        """The next token."""
         match = _TOKEN.match(self.input.content, self.pos)
         if match is None:
             return super().lex()

@@ -26,9 +26,11 @@ class IndexStep(Protocol):
     """One operation on logical arrays; `pull` maps an index of its result to one of its operand."""
 
     @property
-    def shape(self) -> Shape: ...
+    def shape(self) -> Shape:
+        """The shape of the result."""
 
-    def pull(self, lines: Lines, index: list[Line]) -> list[Line]: ...
+    def pull(self, lines: Lines, index: list[Line]) -> list[Line]:
+        """The index in the operand of the element that is at `index` of the result."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ class Move:
 
     @property
     def bits(self) -> int:
+        """The element width."""
         return self.destination[0].bits
 
     @property
@@ -170,6 +173,7 @@ class Move:
 
     @classmethod
     def relayout(cls, source: VectorLayout, shape: Sequence[int], target: VectorLayout) -> Move:
+        """The same value in another layout."""
         return cls(((source, tuple(shape)),), (target, tuple(shape)))
 
     @classmethod
@@ -181,11 +185,13 @@ class Move:
         sizes: Sequence[int],
         strides: Sequence[int] | None = None,
     ) -> Move:
+        """The elements at `offsets + strides * i`, for i below `sizes`."""
         step = Slice(tuple(sizes), tuple(offsets), tuple(strides or (1,) * len(sizes)))
         return cls((source,), (target, step.shape), (step,))
 
     @classmethod
     def concat(cls, sources: Sequence[Laid], target: VectorLayout, dim: int) -> Move:
+        """Values after one another along dimension `dim`."""
         shape = list(sources[0][1])
         shape[dim] = sum(s[dim] for _, s in sources)
         return cls(tuple(sources), (target, tuple(shape)), (), dim)
@@ -197,19 +203,23 @@ class Move:
 
     @classmethod
     def transpose(cls, source: Laid, target: VectorLayout, permutation: Sequence[int]) -> Move:
+        """Dimension i of the result is dimension `permutation[i]` of the source."""
         step = Transpose(tuple(source[1][d] for d in permutation), tuple(permutation))
         return cls((source,), (target, step.shape), (step,))
 
     @classmethod
     def broadcast(cls, source: Laid, target: VectorLayout, shape: Sequence[int]) -> Move:
+        """The source repeated to `shape` by NumPy's rule."""
         return cls((source,), (target, tuple(shape)), (Broadcast(source[1], tuple(shape)),))
 
     @classmethod
     def roll(cls, source: Laid, target: VectorLayout, dim: int, amount: int) -> Move:
+        """The source turned along `dim`, as `jnp.roll` does."""
         return cls((source,), (target, source[1]), (Roll(source[1], dim, amount),))
 
     @classmethod
     def repeat(cls, source: Laid, target: VectorLayout, times: Sequence[int]) -> Move:
+        """The source `times[d]` times after itself along each dimension d, as `jnp.tile` does."""
         shape = tuple(n * t for n, t in zip(source[1], times, strict=True))
         return cls((source,), (target, shape), (Repeat(source[1], shape),))
 

@@ -33,6 +33,7 @@ class Value:
 
     @property
     def registers(self) -> int:
+        """How many registers the grid has."""
         return math.prod(self.grid)
 
     def on(self, grid: Shape) -> Value:
@@ -60,11 +61,15 @@ class Step:
 
 @dataclass(frozen=True)
 class GridReshape(Step):
+    """The same registers, row-major, as a grid of another shape."""
+
     shape: Shape
 
 
 @dataclass(frozen=True)
 class GridSlice(Step):
+    """The registers at `offsets + strides * i`, for i below `sizes`."""
+
     offsets: Shape
     sizes: Shape
     strides: Shape
@@ -72,16 +77,22 @@ class GridSlice(Step):
 
 @dataclass(frozen=True)
 class GridTranspose(Step):
+    """Dimension i of the grid is dimension `permutation[i]` of the operand."""
+
     permutation: Shape
 
 
 @dataclass(frozen=True)
 class GridBroadcast(Step):
+    """Registers repeated by NumPy's rule on grid dimensions."""
+
     shape: Shape
 
 
 @dataclass(frozen=True)
 class GridConcat(Step):
+    """Grids after one another along one grid dimension."""
+
     dim: int
 
 
@@ -95,9 +106,11 @@ class GridTake(Step):
 
     @classmethod
     def of(cls, operand: int, numbers: Array, shape: Shape) -> GridTake:
+        """The registers `numbers` of value `operand`, as a grid of `shape`."""
         return cls((operand,), numbers.astype(np.int64, copy=False).tobytes(), shape)
 
     def numbers(self) -> Array:
+        """The flat numbers of the registers, row-major."""
         return np.frombuffer(self.table, np.int64)
 
 
@@ -179,7 +192,7 @@ class KeepElements(Step):
 
 @dataclass(frozen=True)
 class Or(Step):
-    pass
+    """The bitwise or of two values, word by word."""
 
 
 @dataclass(frozen=True)
@@ -228,10 +241,12 @@ class Plan:
 
     @property
     def instructions(self) -> int:
+        """Register instructions after unrolling."""
         return sum(self.count().values())
 
     @property
     def grid_instructions(self) -> int:
+        """Instructions on grids, those that only rename registers left out."""
         return sum(not isinstance(step, RENAMING) for step in self.steps)
 
     def __str__(self) -> str:

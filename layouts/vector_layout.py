@@ -99,6 +99,7 @@ class VectorLayout:
 
     @property
     def is_native(self) -> bool:
+        """Whether a register is one tile: all of its rows in one column of 128 lanes."""
         return self.tile_rows == self.native_rows
 
     def with_offsets(self, row: int | None, column: int | None) -> VectorLayout:
@@ -126,6 +127,7 @@ class VectorLayout:
         return (*(shape[d] for d in self.leading_dims(len(shape))), *blocks)
 
     def register_count(self, shape: Sequence[int]) -> int:
+        """Registers that hold a value of `shape`."""
         return math.prod(self.grid_shape(shape))
 
     def live_rows(self, shape: Sequence[int]) -> NDArray[Any]:

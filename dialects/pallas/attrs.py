@@ -36,6 +36,8 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class DimKind(StrEnum):
+    """What one value of the index map means in a dimension (see above)."""
+
     BLOCKED = "blocked"
     SQUEEZED = "squeezed"
     ELEMENT = "element"
@@ -43,6 +45,8 @@ class DimKind(StrEnum):
 
 
 class Role(StrEnum):
+    """What an operand of a kernel is for; their order is that of the body's arguments."""
+
     PREFETCH = "prefetch"
     INPUT = "input"
     OUTPUT = "output"
@@ -67,6 +71,7 @@ class DimAttr(ParametrizedAttribute):
 
     @property
     def kind(self) -> DimKind:
+        """What a value of the index map means in this dimension."""
         return DimKind(self.kind_name.data)
 
     @property
@@ -86,6 +91,7 @@ class DimAttr(ParametrizedAttribute):
 
     @property
     def squeezed(self) -> bool:
+        """Whether the body's ref lacks this dimension, whose size is 1."""
         return self.kind is DimKind.SQUEEZED
 
     @classmethod
@@ -169,14 +175,17 @@ class WindowAttr(ParametrizedAttribute):
 
     @property
     def buffers(self) -> int | None:
+        """How many buffers are asked for; None leaves it to the lowering."""
         return self.buffer_count.data if isinstance(self.buffer_count, IntAttr) else None
 
     @property
     def lookahead(self) -> bool:
+        """Whether an input's block is fetched as early as a buffer is free."""
         return StringAttr("lookahead") in self.options.data
 
     @property
     def revisits(self) -> bool:
+        """Whether an output block may be visited again after others."""
         return StringAttr("revisits") in self.options.data
 
     @property
@@ -270,10 +279,12 @@ class OperandAttr(ParametrizedAttribute):
 
     @property
     def role(self) -> Role:
+        """What the operand is for."""
         return Role(self.role_name.data)
 
     @property
     def window(self) -> WindowAttr | None:
+        """How the operand is cut into blocks; None if the body sees all of it."""
         return self.block if isinstance(self.block, WindowAttr) else None
 
     @property

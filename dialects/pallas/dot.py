@@ -82,10 +82,12 @@ class DotOp(PallasOp):
 
     @property
     def contracting(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The dimensions that are multiplied and added up: of the left, of the right operand."""
         return integers_of(self.lhs_contracting), integers_of(self.rhs_contracting)
 
     @property
     def batch(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The dimensions of which each pair is a product of its own: left, right."""
         return integers_of(self.lhs_batch), integers_of(self.rhs_batch)
 
     @property

@@ -29,6 +29,7 @@ class Term:
 
     @property
     def constant(self) -> int | None:
+        """The only value that the term may take; None if there are several."""
         return self.low if self.low == self.high else None
 
 

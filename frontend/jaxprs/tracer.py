@@ -294,10 +294,12 @@ class Equation:
 
     @property
     def name(self) -> str:
+        """The name of the primitive."""
         return self.equation.primitive.name
 
     @property
     def params(self) -> dict[str, Any]:
+        """The parameters of the primitive."""
         return self.equation.params
 
     @property
@@ -312,10 +314,12 @@ class Equation:
 
     @property
     def output(self) -> Any:
+        """The abstract value of the first result."""
         return self.equation.outvars[0].aval
 
     @property
     def result_type(self) -> Attribute:
+        """The type of the first result as a value of the `pallas` form."""
         return types.type_of(self.output)
 
     def operand(self, index: int) -> SSAValue:
@@ -323,6 +327,7 @@ class Equation:
         return self.tracer.value(self.arguments[index])
 
     def operands(self) -> list[SSAValue]:
+        """All arguments as operands of an operation."""
         return [self.operand(i) for i in range(len(self.arguments))]
 
     def spread(self, index: int) -> SSAValue:
@@ -330,9 +335,11 @@ class Equation:
         return self.tracer.spread(self.operand(index), self.output.shape)
 
     def emit(self, op: Operation) -> SSAValue:
+        """Adds `op` at the equation's line and gives its only result."""
         return self.tracer.emit(op)
 
     def add(self, op: Operation) -> None:
+        """Adds `op` at the equation's line."""
         self.tracer.add(op)
 
     def expand(self, function: Callable[..., Any]) -> list[Value]:
@@ -342,4 +349,5 @@ class Equation:
     def unsupported(
         self, message: str, *advice: str, code: str = "unsupported-primitive"
     ) -> Diagnostic:
+        """A diagnostic at the equation's line; `advice` becomes notes."""
         return self.tracer.unsupported(message, *advice, code=code)

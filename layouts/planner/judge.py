@@ -93,9 +93,11 @@ def enough(move: Move, costs: Costs) -> float:
 
 
 def source_registers(move: Move) -> int:
+    """Registers of all sources together."""
     return sum(layout.register_count(shape) for layout, shape in move.sources)
 
 
 def registers(move: Move) -> int:
+    """Registers of the destination."""
     layout, shape = move.destination
     return layout.register_count(shape)

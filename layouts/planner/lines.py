@@ -96,11 +96,13 @@ class Line:
     slope: int
 
     def scaled(self, factor: int, offset: int) -> Line:
+        """The line `factor` times, plus `offset`."""
         if factor == 1 and offset == 0:
             return self
         return Line(self.base * factor + offset, self.slope * factor)
 
     def plus(self, other: Line) -> Line:
+        """The sum of two lines."""
         return Line(self.base + other.base, self.slope + other.slope)
 
 
@@ -117,6 +119,7 @@ class Lines:
         self.cuts = np.zeros(LANES, np.bool_)
 
     def constant(self, value: int) -> Line:
+        """The line that is `value` everywhere."""
         return Line(np.full((1,) * self.active.ndim, value, self.starts.dtype), 0)
 
     def divide(self, line: Line, divisor: int) -> tuple[Line, Line]:

@@ -27,6 +27,7 @@ class Overlay:
 
     @property
     def value(self) -> int:
+        """The flat value of what was laid so far; `add` must have been called."""
         assert self._value is not None
         return self._value
 

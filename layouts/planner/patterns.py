@@ -38,6 +38,7 @@ def stacked_rows(pattern: Sequence[int]) -> tuple[dict[int, int], dict[int, int]
 
 
 def moves(rows: dict[int, int]) -> bool:
+    """Whether some row leaves its sublane."""
     return any(s != row for s, row in rows.items())
 
 

@@ -50,12 +50,14 @@ class Points:
 
     @classmethod
     def together(cls, points: Sequence[Points]) -> Points:
+        """All of the points as one."""
         if len(points) == 1:
             return points[0]
         return cls(np.concatenate([p.fields for p in points], 1))
 
     @property
     def number(self) -> Array:
+        """Which of the points that were asked for each one leads to."""
         return self.fields[0]
 
     @property
@@ -65,9 +67,11 @@ class Points:
 
     @property
     def element(self) -> Array:
+        """The element within the word."""
         return self.fields[4]
 
     def only(self, which: Array) -> Points:
+        """The points for which `which` [points] is true."""
         return self if which.all() else Points(self.fields.compress(which, 1))
 
     def moved(
@@ -77,6 +81,7 @@ class Points:
         lane: Array | None = None,
         element: Array | int | None = None,
     ) -> Points:
+        """The points with what is given in place of what they had."""
         fields = self.fields.copy()
         for row, new in enumerate((register, sublane, lane, element), 1):
             if new is not None:

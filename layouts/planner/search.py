@@ -78,6 +78,7 @@ class Search:
         """Steps that all searches for a cheaper plan may take."""
 
     def run(self) -> list[Plan]:
+        """The plans that were found, after those that were known before."""
         found, costs = self._found, self._costs
         packing = self._move.destination[0].packing
         # What a transpose can do is seldom worth dozens of gathers: search less if there is one,

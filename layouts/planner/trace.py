@@ -38,6 +38,7 @@ class Trace:
 
     @property
     def lengths(self) -> Array:
+        """Lanes of each segment."""
         return np.diff(np.append(self.starts, LANES))
 
     @property

@@ -29,6 +29,7 @@ class WordMove:
 
     @property
     def lengths(self) -> Array:
+        """Lanes of each segment."""
         return np.diff(np.append(self.starts, LANES))
 
     @property

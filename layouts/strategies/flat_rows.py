@@ -114,10 +114,12 @@ class Pieces:
         self._at = 0
 
     def add(self, value: int, numbers: Array) -> None:
+        """The registers of the flat `value` are those numbered `numbers`."""
         numbers = numbers.reshape(-1)
         self._place[numbers] = self._at + np.arange(numbers.size)
         self._at += numbers.size
         self._pieces.append(value)
 
     def value(self) -> int:
+        """The flat value of all registers, undefined where no piece has them."""
         return self._program.take(self._program.concat(self._pieces), self._place)

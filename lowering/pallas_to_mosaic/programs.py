@@ -24,11 +24,13 @@ class Programs:
 
 @rule(pallas.ProgramIdOp)
 def lower_program_id(op: pallas.ProgramIdOp, c: Converter) -> Sequence[SSAValue]:
+    """The grid index that the function is given."""
     return [c.programs.ids[op.axis.value.data]]
 
 
 @rule(pallas.NumProgramsOp)
 def lower_num_programs(op: pallas.NumProgramsOp, c: Converter) -> Sequence[SSAValue]:
+    """`tpu.iteration_bound` of the function's own grid dimension."""
     axis = c.programs.axes[op.axis.value.data]
     bound = tpu.IterationBoundOp(result_types=[i32], properties={"dim": IntegerAttr(axis, i32)})
     return [c.emit(bound)]
@@ -36,4 +38,5 @@ def lower_num_programs(op: pallas.NumProgramsOp, c: Converter) -> Sequence[SSAVa
 
 @rule(pallas.AxisIndexOp)
 def lower_axis_index(op: pallas.AxisIndexOp, c: Converter) -> Sequence[SSAValue]:
+    """The number of the core along a mesh axis."""
     return [c.programs.names[op.axis_name.data]]

@@ -44,6 +44,7 @@ class Box:
 
     @property
     def strided(self) -> bool:
+        """Whether elements are skipped."""
         return any(stride != 1 for stride in self.strides)
 
     @property

@@ -33,6 +33,7 @@ def allocation(type: MemRefType[Attribute]) -> Operation:
 
 @rule(pallas.RunScopedOp)
 def lower_run_scoped(op: pallas.RunScopedOp, c: Converter) -> Sequence[SSAValue]:
+    """A `tpu.region` that begins with the allocations."""
     old, new = op.body.block, Block()
     for argument in old.args:
         type = cast(MemRefType[Attribute], argument.type)
@@ -55,5 +56,6 @@ def lower_run_scoped(op: pallas.RunScopedOp, c: Converter) -> Sequence[SSAValue]
 
 @rule(pallas.YieldOp)
 def lower_yield(op: pallas.YieldOp, c: Converter) -> Sequence[SSAValue]:
+    """The end of a region that was lowered."""
     c.insert(tpu.YieldOp(operands=[list(op.values)]))
     return []

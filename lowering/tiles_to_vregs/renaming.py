@@ -16,6 +16,7 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 @rule(grid.SliceOp)
 def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
+    """The registers of the box."""
     boxes = zip(u.integers(op.offsets), u.integers(op.sizes), u.integers(op.strides), strict=True)
     index = tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in boxes)
     u.define(op.results[0], u.registers(op.operands[0])[index])
@@ -23,22 +24,26 @@ def unroll_slice(op: grid.SliceOp, u: Unroller) -> None:
 
 @rule(grid.ConcatOp)
 def unroll_concat(op: grid.ConcatOp, u: Unroller) -> None:
+    """The registers of all operands."""
     parts = [u.registers(v) for v in op.operands]
     u.define(op.results[0], np.concatenate(parts, axis=op.dim.value.data))
 
 
 @rule(grid.ReshapeOp)
 def unroll_reshape(op: grid.ReshapeOp, u: Unroller) -> None:
+    """The same registers, row-major."""
     u.define(op.results[0], u.registers(op.operands[0]).reshape(u.grid(op.results[0].type)))
 
 
 @rule(grid.TransposeOp)
 def unroll_transpose(op: grid.TransposeOp, u: Unroller) -> None:
+    """The same registers in another order."""
     u.define(op.results[0], u.registers(op.operands[0]).transpose(u.integers(op.permutation)))
 
 
 @rule(grid.BroadcastOp)
 def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
+    """Registers named several times."""
     u.define(
         op.results[0], np.broadcast_to(u.registers(op.operands[0]), u.grid(op.results[0].type))
     )
@@ -46,11 +51,13 @@ def unroll_broadcast(op: grid.BroadcastOp, u: Unroller) -> None:
 
 @rule(grid.PoisonOp)
 def unroll_poison(op: grid.PoisonOp, u: Unroller) -> None:
+    """Registers that nothing defines: None."""
     u.define(op.results[0], everywhere(None, u.grid(op.results[0].type)))
 
 
 @rule(grid.TakeOp)
 def unroll_take(op: grid.TakeOp, u: Unroller) -> None:
+    """Registers by flat number; -1 is None."""
     # One more register, which is what index -1 picks.
     registers = u.registers(op.operands[0]).reshape(-1)
     source = as_grid([*registers, None], (registers.size + 1,))

@@ -295,9 +295,11 @@ class Converter(Insertion):
         return self.emit(made)
 
     def constant_index(self, value: int) -> SSAValue:
+        """The constant `value : index`."""
         return self.emit(arith.ConstantOp(IntegerAttr(value, IndexType())))
 
     def constant_i32(self, value: int) -> SSAValue:
+        """The constant `value : i32`."""
         return self.emit(arith.ConstantOp(IntegerAttr(value, 32)))
 
     def native(self, value: SSAValue) -> VectorLayout:

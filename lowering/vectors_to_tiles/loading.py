@@ -29,6 +29,7 @@ code where rows lie in the same banks."""
 
 @lru_cache(maxsize=256)
 def sublane_mask(first: int, last: int) -> Attribute:
+    """The mask of a load or store that sets sublanes `first` to `last - 1`."""
     return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
 
 

@@ -29,6 +29,7 @@ class Tiled:
 
     @property
     def element(self) -> Attribute:
+        """The element type of the registers."""
         return cast(VectorType[Attribute], self.grid.type).element_type
 
 

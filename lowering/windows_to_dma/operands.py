@@ -62,20 +62,25 @@ class Operand:
 
     @property
     def block_type(self) -> MemRefType[Attribute]:
+        """The type of the ref that the body sees."""
         return cast("MemRefType[Attribute]", self.argument.type)
 
     @property
     def block(self) -> tuple[int, ...]:
+        """The sizes of a block; of the whole array if it is not cut."""
         return self.window.bounds or self.block_type.get_shape()
 
     @property
     def index_map(self) -> FuncOp:
+        """The function from grid point to block; a `ValueError` if there is none."""
         if self.index_map_or_none is None:
             raise ValueError("operand has no index map")
         return self.index_map_or_none
 
     @property
     def buffers(self) -> int:
+        """Blocks that VMEM holds at once: as asked for, else two, or one of an output that is
+        revisited."""
         return self.window.buffers or (1 if self.output and self.window.revisits else 2)
 
     @property

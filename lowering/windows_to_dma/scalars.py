@@ -183,14 +183,17 @@ class ScalarBuilder:
         return self._pool[key]
 
     def add(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a + b`."""
         if known(a) == 0:
             return b
         return a if known(b) == 0 else self._binary(arith.AddiOp, a, b, hint)
 
     def sub(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a - b`."""
         return a if known(b) == 0 else self._binary(arith.SubiOp, a, b, hint)
 
     def mul(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a * b`."""
         if 0 in (known(a), known(b)):
             return 0
         if known(a) == 1:
@@ -202,9 +205,11 @@ class ScalarBuilder:
         return a if b == 1 else self._binary(arith.DivSIOp, a, b, hint)
 
     def smallest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """The signed minimum."""
         return self._binary(arith.MinSIOp, a, b, hint)
 
     def largest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """The signed maximum."""
         return self._binary(arith.MaxSIOp, a, b, hint)
 
     def below(self, value: Scalar, bound: int) -> Scalar:
@@ -233,15 +238,19 @@ class ScalarBuilder:
         return self.made(arith.AndIOp, (self.value(value), self.value(count - 1)), i32)
 
     def equal(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a == b`, 0 or 1 where that is known."""
         return 1 if same(a, b) else self._compare(_EQ, a, b, hint)
 
     def differ(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a != b`, 0 or 1 where that is known."""
         return 0 if same(a, b) else self._compare(_NE, a, b, hint)
 
     def less(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a < b`, signed; 0 or 1 where that is known."""
         return 0 if same(a, b) else self._compare(_SLT, a, b, hint)
 
     def both(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """Whether both conditions hold."""
         if 0 in (known(a), known(b)):
             return 0
         if known(a) is not None:
@@ -249,6 +258,7 @@ class ScalarBuilder:
         return a if known(b) is not None else self._logic(arith.AndIOp, a, b, hint)
 
     def either(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """Whether one of two conditions holds."""
         if 1 in (known(a), known(b)):
             return 1
         if known(a) is not None:
@@ -256,12 +266,14 @@ class ScalarBuilder:
         return a if known(b) is not None else self._logic(arith.OrIOp, a, b, hint)
 
     def any_of(self, conditions: Iterable[Scalar]) -> Scalar:
+        """Whether one of the conditions holds; 0 if there are none."""
         result: Scalar = 0
         for condition in conditions:
             result = self.either(result, condition)
         return result
 
     def select(self, condition: Scalar, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+        """`a` where the condition holds, else `b`."""
         now = known(condition)
         if now is not None:
             return a if now else b

@@ -52,6 +52,7 @@ class Grid:
         return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
 
     def steps(self, build: ScalarBuilder) -> Scalar:
+        """The number of points."""
         total: Scalar = 1
         for bound in self.bounds:
             total = build.mul(total, bound, "steps")

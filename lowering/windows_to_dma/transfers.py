@@ -336,6 +336,7 @@ def _transfer_tiles(array: MemRefType[Attribute]) -> tuple[int, ...]:
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
+    """The type of a ref."""
     return cast("MemRefType[Attribute]", value.type)
 
 
@@ -368,6 +369,7 @@ def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SS
 def start_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> Operation:
+    """Starts the copy of `source` to `target`, which `semaphore` counts."""
     properties = operand_segments(1, 0, 1, 1, 0, 0, 0)
     return build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
 
@@ -375,6 +377,7 @@ def start_copy(
 def wait_copy(
     build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
 ) -> None:
+    """Waits for such a copy."""
     properties = operand_segments(1, 1, 1, 0, 0)
     build.emit(made(WaitDma2Op, (semaphore, source, target), (), properties))
 

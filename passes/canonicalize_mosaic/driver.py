@@ -216,6 +216,7 @@ TOWARDS_ZERO = tpu.RoundingModeAttr(tpu.RoundingMode.TOWARDS_ZERO)
 
 
 def is_bf16(kind: Attribute) -> bool:
+    """Whether `kind` is bf16."""
     return isinstance(kind, BFloat16Type)
 
 
