@@ -28,9 +28,11 @@ class IndexStep(Protocol):
     @property
     def shape(self) -> Shape:
         """The shape of the result."""
+        ...
 
     def pull(self, lines: Lines, index: list[Line]) -> list[Line]:
         """The index in the operand of the element that is at `index` of the result."""
+        ...
 
 
 @dataclass(frozen=True)
