@@ -50,9 +50,9 @@ from pallasite.layouts.planner.program import Program
 from pallasite.layouts.vector_layout import VectorLayout
 
 _LARGE = 1024
-"""Movements of more registers are taken apart into blocks that are not all whole."""
+"""A copy of more registers is cut further, into blocks of which the last may be partly empty."""
 _MANY_COPIES, _WASTE = 4, 20
-"""If there are so many, and the last one lacks at most one part in so many."""
+"""That needs at least 4 copies, and wastes at most a twentieth of what they compute."""
 
 Kept = dict[int, tuple[int, int]]
 """Per destination dimension, the dimension that it is further up, and how far its index is off."""
@@ -386,7 +386,7 @@ def _in_blocks(move: Move, dim: int, source: int, offset: int) -> _Axis | None:
 
 
 def _core(laid: Laid, dims: dict[int, int], axes: Sequence[_Axis]) -> Laid:
-    """A value within one copy: dimensions that number copies are one block large."""
+    """A value within one copy: along dimensions that number copies it has one block."""
     layout, shape = laid
     extents = {dims[a.dim]: a.extent for a in axes}
     if layout.sublane_dim in extents:

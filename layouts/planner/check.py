@@ -17,7 +17,8 @@ from pallasite.layouts.planner.points import Points, came_from
 from pallasite.layouts.registers import LANES, SUBLANES
 
 ELEMENT = np.int32
-"""Numbers an element; half the memory of NumPy's integers is half the time on large blocks."""
+"""The type of element numbers: half as wide as NumPy's default, which halves the time on large
+blocks."""
 
 _SMALL = 32
 """Destinations of so few registers are checked in every lane."""
@@ -25,7 +26,8 @@ _SMALL = 32
 
 _SOME_LANES = np.array([0, 1, 50, 63, 64, 101, 126, 127])
 _SOME_REGISTERS = 128
-"""Of more registers, fewer lanes are checked: what lanes do was checked before."""
+"""Above that number of registers, only some lanes are checked: the parts that the plan is put
+together of were checked in all."""
 
 
 def performs(plan: Plan, move: Move, starts: Array, registers: Array | None = None) -> bool:

@@ -15,12 +15,12 @@ from pallasite.layouts.strategies.transpose import turns_lanes
 from pallasite.layouts.vector_layout import VectorLayout
 
 FINE = 1 << 14
-"""Stretches of rows that are too many to look for plans without knowing another; or, of narrow
-elements, to look for several."""
+"""With more stretches of rows, plans are looked for only where one is known already, and only one
+plan of narrow elements."""
 MANY_SOURCES = 1024
-"""Rows of so many registers are cut anew at once, if it is judged to be cheap."""
+"""Short rows in more source registers are cut anew at once, if that is judged to be cheap."""
 _VERY_LARGE, _LARGE_SLACK = 8192, 1.2
-"""How much dearer a plan of so many registers may be that is found at once."""
+"""For destinations of more registers, a plan that is found at once may be dearer by this factor."""
 
 _FEW_ROWS, _MANY_ROWS = 16, 64
 """Rows of so few are not cut anew through chunks; through words of their own, if that is best."""

@@ -21,10 +21,11 @@ from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.planner.words import unique_rows
 
 _NEAR = ((8, 2), (4, 2), (2, 2))
-"""Registers at the begin and the end of every grid dimension that are planned in any case: the more
-in a row, the nearer to the truth is what neighbours share. The first that are few enough."""
+"""How many registers at the beginning and the end of every grid dimension are planned in any case.
+The more neighbours are planned together, the better known is what they share; so the largest choice
+that is small enough is taken."""
 _LEAST = 2
-"""Repeating pays if so many times as many registers are not planned as are."""
+"""Repeating pays if at least this many registers are left out per register that is planned."""
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,14 @@ from pallasite.layouts.strategies.transpose import (
 __all__ = ["Costs", "plan"]
 
 _SLACK = 1.1
-"""How much dearer a plan of few registers may be that turns out to be cheapest for all."""
+"""A plan of some registers that is dearer by this factor may still be the cheapest one for all."""
 _MANY = 128
-"""Destinations of more registers are planned for those that repeat."""
+"""Of larger destinations, in registers, only those are planned that the others repeat."""
 _SMALL = 32
-"""Destinations of so few registers are not taken apart into copies."""
+"""Destinations of at most this many registers are not taken apart into copies."""
 
 _SOME_STARTS = np.arange(0, LANES, 8)
-"""Lanes at which plans are checked that are put together of checked ones."""
+"""The lanes at which a plan is checked that was put together of checked plans."""
 
 _LOG = logging.getLogger(__name__)
 

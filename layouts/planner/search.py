@@ -28,29 +28,30 @@ from pallasite.layouts.strategies.pairs import by_packing, by_pairing, pairs_of,
 from pallasite.layouts.strategies.transpose import turns_lanes
 
 FEW_REGISTERS = 64
-"""Destinations for which gathers are tried although transposes would do."""
+"""Destinations of at most this many registers are tried with gathers, too, where transposes do."""
 
 _DEAR = 6
-"""Unless a transpose costs more than so much for each of them: a gather, and what goes with it."""
+"""Larger ones if the transpose costs more than this per register: a gather and what it needs."""
 
 _FINE = 1 << 14
-"""But not if more stretches of rows, or elements of them, would have to be looked at."""
+"""But not if more stretches of rows, or elements in them, would have to be looked at."""
 _SHARED = 1.5
-"""Nor if a step for each register that each of them needs would cost so many times as much."""
+"""Nor if one step per source register that each of them needs already costs this many times as much
+as the transpose."""
 
 LARGE = 512
 """Destinations of more registers are taken apart into rows and lanes."""
 
 _STEPS, _MORE_STEPS = 250, 600
-"""Where there is a plan already, the search for a cheaper one ends after so many steps, the fewer
-the longer each of them takes; after more of them if much is to be gained."""
+"""Where a plan is known, the search for a cheaper one ends after this many steps, or after more if
+much is to be gained. Where steps take long, there are fewer."""
 _MUCH = 1.5
-"""How much dearer a plan is then than what is judged to be usual."""
+"""Much is to be gained if the known plan costs this many times what is usual."""
 HUGE = 1 << 18
-"""And if it would have to look at more stretches of rows, there is none."""
+"""No cheaper plan is looked for in more stretches of rows."""
 
 SHORT = 16
-"""Elements of rows of which a register holds no more than 128."""
+"""Rows of at most this many elements are short: a register holds at most 128 elements of them."""
 
 Build = Callable[[Program, int], int | None]
 

@@ -39,9 +39,9 @@ _FEW_REGISTERS, _MANY_REGISTERS = 64, 2048
 _STEPS = 100
 """Steps that a way may take where another is known."""
 _MANY_WORDS = 1 << 14
-"""Stretches of words of which not every row is looked at in a register of its own."""
+"""With more stretches of words, gathering each row in a register of its own is the last resort."""
 _FEW_ROWS, _MANY_ROWS = 5, 128
-"""Source rows per destination row that a lane gather is tried with, at first and as a last way."""
+"""Most source rows per destination row for which a gather along lanes is tried: first, and last."""
 
 
 def solve(

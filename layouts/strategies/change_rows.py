@@ -24,7 +24,7 @@ from pallasite.layouts.strategies.transpose import Planner, append
 from pallasite.layouts.vector_layout import VectorLayout
 
 _EXCHANGE = 1.5
-"""What a register takes at least for each halving of the rows that are exchanged with others."""
+"""Least cost, per register, of each halving of the rows that are exchanged."""
 
 
 def by_changing_rows(move: Move, costs: Costs, plan: Planner, most: float) -> Plan | None:

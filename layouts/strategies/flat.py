@@ -35,7 +35,8 @@ _JUDGED = 64
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _FEW_AMOUNTS = 16
-"""If rows move by so few numbers of lanes, registers that were rotated serve several others."""
+"""If rows move by at most this many different numbers of lanes, a rotated register serves several
+others."""
 _SHARED = 0.55
 """What is left then of the cost: half of it and more, or less."""
 

@@ -24,7 +24,7 @@ from pallasite.layouts.planner.words import unique_rows
 from pallasite.layouts.registers import LANES, SUBLANES
 
 _CLASS = 1
-"""Steps that take as long as it takes to find out how a class of registers is filled."""
+"""To find out how a class of registers is filled counts as this many steps."""
 
 
 Pattern = tuple[int, ...]
