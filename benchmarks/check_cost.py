@@ -130,6 +130,7 @@ RINGS = tuple(
 
 
 def main() -> None:
+    """Measures, and writes the page."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
     options = p.parse_args()

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,30 +50,40 @@ def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
             yield ""
 
 
+def tried(kernel: Kernel, form: str, target: str, seeds: int) -> Counter[str]:
+    """Counts `runs` until one is `wrong`, or the kernel `refused`; both are printed."""
+    tally: Counter[str] = Counter()
+    what = f"{kernel.name} in {form} on {target}"
+    try:
+        with np.errstate(all="ignore"):
+            for fault in runs(kernel, form, target, seeds):
+                tally["runs"] += 1
+                if fault:
+                    tally["wrong"] += 1
+                    print(f"{what}, {fault}", flush=True)
+                    break
+    except Diagnostic as error:
+        tally["refused"] += 1
+        print(f"{what}: {error}", flush=True)
+    return tally
+
+
 def main() -> int:
+    """Runs every kernel; 1 if any is wrong or refused."""
     options = arguments(__doc__ or "", "--targets", "--forms", "--seeds")
     seeds = int(options.seeds or 64)
+    targets = (options.targets or "v5e,v6e").split(",")
+    forms = (options.forms or "mosaic,dma,tiles,vreg").split(",")
     began = time.perf_counter()
-    count = wrong = refused = 0
-    for target in (options.targets or "v5e,v6e").split(","):
-        for form in (options.forms or "mosaic,dma,tiles,vreg").split(","):
-            for kernel in kernels(options):
-                if not kernel.accepted(target):
-                    continue
-                try:
-                    with np.errstate(all="ignore"):
-                        for fault in runs(kernel, form, target, seeds):
-                            count += 1
-                            if fault:
-                                wrong += 1
-                                print(f"{kernel.name} in {form} on {target}, {fault}", flush=True)
-                                break
-                except Diagnostic as error:
-                    refused += 1
-                    print(f"{kernel.name} in {form} on {target}: {error}", flush=True)
-            took = time.perf_counter() - began
-            print(f"{form} on {target}: {count} runs so far, {took:.0f} s", flush=True)
-    print(f"{count} runs, {wrong} with a finding, {refused} refused ({machine()})")
+    tally: Counter[str] = Counter()
+    for target, form in product(targets, forms):
+        for kernel in kernels(options):
+            if kernel.accepted(target):
+                tally += tried(kernel, form, target, seeds)
+        took = time.perf_counter() - began
+        print(f"{form} on {target}: {tally['runs']} runs so far, {took:.0f} s", flush=True)
+    wrong, refused = tally["wrong"], tally["refused"]
+    print(f"{tally['runs']} runs, {wrong} with a finding, {refused} refused ({machine()})")
     return 1 if wrong or refused else 0
 
 

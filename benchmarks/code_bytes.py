@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import product
 
 from corpus import MOVEMENT, Kernel, arguments, geometric_mean, kernels, publish, table
 
@@ -31,6 +32,7 @@ class Size:
 
     @property
     def ratio(self) -> float:
+        """Ours / theirs in bytes."""
         return self.ours / self.theirs
 
 
@@ -55,6 +57,7 @@ def measure(kernel: Kernel, target: str, compiler: Compiler) -> Size | str:
 
 
 def averages(sizes: list[Size], targets: list[str]) -> str:
+    """Geometric means of the ratios, per target."""
     rows = []
     for target in targets:
         here = [s for s in sizes if s.target == target]
@@ -68,6 +71,7 @@ def averages(sizes: list[Size], targets: list[str]) -> str:
 
 
 def page(sizes: list[Size], failures: list[str], targets: list[str], every: int) -> str:
+    """The page, kernels worst first."""
     ranked = sorted(sizes, key=lambda s: -s.ratio)
     rows = [(s.kernel.name, s.kernel.group, s.target, s.ours, s.theirs, s.ratio) for s in ranked]
     chosen = "all kernels" if every == 1 else f"one kernel of every {every}"
@@ -91,19 +95,22 @@ the compiler's layout passes. The code around the kernel counts for both.
 
 
 def main() -> None:
+    """Compiles every kernel in both ways, and writes the page."""
     options = arguments("Measures code bytes.", "--every", "--targets")
     every = int(options.every or 1)
     targets = (options.targets or "v5e,v6e").split(",")
     sizes: list[Size] = []
     failures: list[str] = []
     with Compiler() as compiler:
-        for kernel in list(kernels(options))[::every]:
-            for target in targets:
-                if not kernel.accepted(target):
-                    continue
+        for kernel, target in product(list(kernels(options))[::every], targets):
+            if kernel.accepted(target):
                 result = measure(kernel, target, compiler)
-                (sizes if isinstance(result, Size) else failures).append(result)  # pyright: ignore
-                told = f"{result.ours} {result.theirs}" if isinstance(result, Size) else result
+                if isinstance(result, Size):
+                    sizes.append(result)
+                    told = f"{result.ours} {result.theirs}"
+                else:
+                    failures.append(result)
+                    told = result
                 print(f"{kernel.name} {target} {told}"[:150], file=sys.stderr)
     publish(options, "code_bytes.md", page(sizes, failures, targets, every))
 

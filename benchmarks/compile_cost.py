@@ -49,10 +49,12 @@ class Cost:
 
     @property
     def to_tiles(self) -> float:
+        """Seconds from the parsed module to form `tiles`."""
         return sum(s for name, s in self.seconds.items() if name != "tiles-to-vregs")
 
     @property
     def to_vregs(self) -> float:
+        """Seconds from form `tiles` to form `vreg`."""
         return self.seconds.get("tiles-to-vregs", 0.0)
 
 
@@ -80,6 +82,7 @@ def lower(module: ModuleOp, goal: str) -> Cost:
 
 
 def operations(module: ModuleOp) -> int:
+    """How many operations `module` has."""
     return sum(1 for _ in module.walk())
 
 
@@ -92,6 +95,7 @@ def repeated(module: ModuleOp, goal: str) -> tuple[Cost, Cost]:
 
 
 def by_size() -> str:
+    """The table of kernels of one block, by its size."""
     rows = []
     for name in TEMPLATES:
         costs = [repeated(api.parse(square(name, n)), "tiles") for n in SIZES]
@@ -165,6 +169,7 @@ def measured(found: Iterator[Kernel]) -> dict[str, tuple[Cost, Cost]]:
 
 
 def rate(costs: list[Cost]) -> int:
+    """Register operations that are made in a second of unrolling."""
     seconds = sum(c.to_vregs for c in costs)
     return round(sum(c.register_ops for c in costs) / seconds) if seconds else 0
 
@@ -181,6 +186,7 @@ def shares(costs: list[Cost]) -> str:
 
 
 def page(costs: dict[str, tuple[Cost, Cost]], by_size: str, planned: str) -> str:
+    """The page from the costs of the corpus and two tables."""
     slowest = sorted(costs.items(), key=lambda item: -item[1][0].to_tiles)
     rows = [
         (name, round(first.to_tiles * 1e3, 1), round(later.to_tiles * 1e3, 1),
@@ -231,6 +237,7 @@ pay mostly for their scalar operations).
 
 
 def main() -> None:
+    """Measures, and writes the page."""
     options = arguments("Measures the cost of lowering.")
     costs = measured(kernels(options))
     publish(options, "compile_cost.md", page(costs, by_size(), planning()))

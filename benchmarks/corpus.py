@@ -37,10 +37,12 @@ class Kernel:
 
     @property
     def name(self) -> str:
+        """The name, which is that of its folder."""
         return self.entry["name"]
 
     @property
     def group(self) -> str:
+        """What kind of kernel it is."""
         return self.entry["group"]
 
     def accepted(self, target: str) -> bool:
@@ -53,9 +55,11 @@ class Kernel:
 
     @property
     def text(self) -> str:
+        """The program as JAX serialised it."""
         return (self.folder / "kernel.stablehlo.mlir").read_text()
 
     def parse(self) -> ModuleOp:
+        """The kernel's module in form `mosaic`."""
         return api.parse(self.text, name=self.name)
 
 
@@ -89,6 +93,7 @@ def register_kinds(module: ModuleOp) -> Counter[str]:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
+    """The geometric mean of positive values; NaN of none."""
     logs = [math.log(v) for v in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 

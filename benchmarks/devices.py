@@ -117,6 +117,7 @@ def measure(name: str, text: str, devices: int, rows: int, checks: tuple[str, ..
 
 
 def main() -> None:
+    """Measures, and prints."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--gather", type=int, default=256)
     p.add_argument("--permute", type=int, default=1024)

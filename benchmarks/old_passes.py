@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,20 +50,24 @@ class Found:
 
     @property
     def family(self) -> str:
+        """The operation that a random kernel is about."""
         return self.name.split("_", 1)[1]
 
     @property
     def ratio(self) -> float:
+        """Ours / theirs in register operations."""
         return self.ours.total() / self.theirs.total()
 
 
 def found(folder: Path) -> Iterator[Found]:
+    """Every random kernel in `folder`, `NAME.json` with `NAME.genN.mlir`, on every target."""
     for program in sorted(folder.glob("*.json")):
         for target, generation in TARGETS.items():
             yield compared(program, target, program.with_suffix(f".gen{generation}.mlir"))
 
 
 def compared(program: Path, target: str, output: Path) -> Found:
+    """One random kernel, lowered by both and executed in both register forms."""
     module = api.parse(program.with_suffix(".mlir").read_text())
     result, ours, theirs = registers(program.stem, target, module, output)
     if ours is None or theirs is None:
@@ -110,6 +114,7 @@ def published(folder: Path) -> Iterator[Found]:
 
 
 def inputs(program: Path) -> list[Any]:
+    """The stored operands of a kernel, in the types that its JSON names."""
     types = json.loads(program.read_text())
     with np.load(program.with_suffix(".npz")) as stored:
         return [
@@ -118,42 +123,57 @@ def inputs(program: Path) -> list[Any]:
         ]
 
 
+Row = tuple[object, ...]
+"""One row of a table."""
+
+
+def ratio(chosen: Iterable[Found]) -> object:
+    """The geometric mean of ours / theirs; a dash for no kernels."""
+    ratios = [r.ratio for r in chosen]
+    return geometric_mean(ratios) if ratios else "-"
+
+
+def shipped_rows(kernels: list[Found]) -> list[Row]:
+    """Per target: how many kernels that JAX ships there are, and how ours compares."""
+    rows: list[Row] = []
+    for target in TARGETS:
+        here = [r for r in kernels if r.target == target]
+        taken = [r for r in here if not r.refused]
+        largest = max((r.ratio for r in taken), default="-")
+        above = sum(r.ratio > 1.1 for r in taken)
+        rows.append((target, len(here), len(here) - len(taken), ratio(taken), largest, above))
+    return rows
+
+
+def random_rows(results: list[Found]) -> list[Row]:
+    """Per target: how many random kernels there are, who refuses them, and how ours compares."""
+    rows: list[Row] = []
+    for target in TARGETS:
+        here = [r for r in results if r.target == target]
+        taken = [r for r in here if not r.refused]
+        refused = (sum(r.refused == who for r in here) for who in ("theirs", "ours", "both"))
+        above = (sum(r.ratio > bound for r in taken) for bound in (1, 1.1))
+        wrong = sum(bool(r.wrong) for r in here)
+        rows.append((target, len(here), *refused, ratio(taken), *above, wrong))
+    return rows
+
+
 def page(results: list[Found], kernels: list[Found]) -> str:
+    """The page from the random kernels and those that JAX ships."""
     both = [r for r in results if not r.refused]
-
-    def ratio(chosen: list[Found]) -> object:
-        return geometric_mean(r.ratio for r in chosen) if chosen else "-"
-
-    targets = [
-        (
-            target, len(here), sum(r.refused == "theirs" for r in here),
-            sum(r.refused == "ours" for r in here), sum(r.refused == "both" for r in here),
-            ratio([r for r in here if not r.refused]),
-            sum(r.ratio > 1 for r in here if not r.refused),
-            sum(r.ratio > 1.1 for r in here if not r.refused),
-            sum(bool(r.wrong) for r in here),
-        )
-        for target in TARGETS
-        for here in [[r for r in results if r.target == target]]
-    ]  # fmt: skip
     families = [
-        (name, *(ratio([r for r in both if r.family == name and r.target == t]) for t in TARGETS))
+        (name, *(ratio(r for r in both if r.family == name and r.target == t) for t in TARGETS))
         for name in sorted({r.family for r in both})
     ]
     worst = [
         (r.name, r.target, r.ours.total(), r.theirs.total(), r.ratio, kinds(r.ours - r.theirs))
         for r in sorted(both, key=lambda r: -r.ratio)[:WORST]
     ]
-    library = [
-        (
-            target, len(here), sum(bool(r.refused) for r in here), ratio(compared),
-            max((r.ratio for r in compared), default="-"),
-            sum(r.ratio > 1.1 for r in compared),
-        )
-        for target in TARGETS
-        for here in [[r for r in kernels if r.target == target]]
-        for compared in [[r for r in here if not r.refused]]
-    ]  # fmt: skip
+    random_header = (
+        "target", "kernels", "refused by theirs", "by ours", "by both", "ratio", "above 1",
+        "above 1.10", "other numbers",
+    )  # fmt: skip
+    shipped_header = ("target", "kernels", "refused by one", "ratio", "largest", "above 1.10")
     wrong = [f"- {r.name}, {r.target}: {'; '.join(r.wrong)}" for r in both if r.wrong]
     return f"""# Against the closed passes, on other kernels
 
@@ -165,26 +185,11 @@ operations (docs/register_counts.md), averages geometric.
 
 Flash, splash and paged attention, grouped and plain matrix products, forwards and backwards.
 
-{table(("target", "kernels", "refused by one", "ratio", "largest", "above 1.10"), library)}
+{table(shipped_header, shipped_rows(kernels))}
 
 ## Random kernels
 
-{
-        table(
-            (
-                "target",
-                "kernels",
-                "refused by theirs",
-                "by ours",
-                "by both",
-                "ratio",
-                "above 1",
-                "above 1.10",
-                "other numbers",
-            ),
-            targets,
-        )
-    }
+{table(random_header, random_rows(results))}
 
 ## By operation
 
@@ -201,10 +206,12 @@ Flash, splash and paged attention, grouped and plain matrix products, forwards a
 
 
 def kinds(counts: Counter[str]) -> str:
+    """The four most frequent operations, with their numbers."""
     return ", ".join(f"{n} {kind}" for kind, n in counts.most_common(4)) or "nothing"
 
 
 def main() -> None:
+    """Draws and lowers kernels by both, and writes the page; 1 if ours gives other numbers."""
     p = argparse.ArgumentParser(description="Compares registers with those of the closed passes.")
     p.add_argument("--python", required=True, help="an interpreter that has JAX 0.7.2")
     p.add_argument("--kernels", type=int, default=1000, help="how many are drawn")

@@ -202,6 +202,7 @@ def kernel(draw: Draw, name: str, s: Shape, dtype: Any) -> tuple[Any, list[Any]]
 
 
 def numbers(draw: Draw, like: Any) -> Any:
+    """A random array of the shape and type of `like`, of values that every type holds."""
     generator = np.random.default_rng(draw.randrange(1 << 30))
     low, scale = (-50, 1) if jnp.issubdtype(like.dtype, jnp.integer) else (-32, 4)
     return np.asarray(jnp.asarray(generator.integers(low, -low, like.shape) / scale, like.dtype))
@@ -253,6 +254,7 @@ def apart(made: Path, body: bytes, generation: int) -> None:
 
 
 def main() -> None:
+    """Draws kernels, and writes what each is lowered to."""
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
     names = [*FAMILIES, *REFS]
     for seed in range(count):

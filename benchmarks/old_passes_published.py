@@ -39,6 +39,7 @@ def backward(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def flash_attention(causal: bool) -> Callable[..., Any]:
+    """JAX's flash attention with blocks of 128."""
     names = (
         "block_q", "block_k_major", "block_k", "block_q_major_dkv", "block_k_major_dkv",
         "block_k_dkv", "block_q_dkv", "block_k_major_dq", "block_k_dq", "block_q_dq",
@@ -48,12 +49,14 @@ def flash_attention(causal: bool) -> Callable[..., Any]:
 
 
 def segments(q: Any, k: Any, v: Any) -> Any:
+    """Flash attention with segment ids."""
     ids = flash.SegmentIds(*[jnp.zeros((1, 512), i32)] * 2)
     sizes = flash.BlockSizes(block_q=256, block_k_major=512, block_k=256, block_b=1)
     return flash.flash_attention(q, k, v, segment_ids=ids, block_sizes=sizes)
 
 
 def splash_attention(mask: Any) -> Callable[..., Any]:
+    """JAX's splash attention of two heads with `mask`."""
     sizes = splash.BlockSizes(
         block_q=128, block_kv=256, block_kv_compute=128, block_q_dkv=128, block_kv_dkv=256,
         block_kv_dkv_compute=128, block_q_dq=128, block_kv_dq=256,
@@ -104,6 +107,7 @@ def programs(dtype: Any) -> dict[str, Program]:
 
 
 def main() -> None:
+    """Lowers every program, and writes what each of its kernels becomes."""
     folder = Path(sys.argv[1])
     for dtype in (f32, bf16):
         for name, (function, operands) in programs(dtype).items():

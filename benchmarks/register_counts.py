@@ -64,6 +64,7 @@ class Count:
 
     @property
     def ratio(self) -> float:
+        """Ours / theirs in register operations."""
         return self.ours.total() / self.theirs
 
     @property
@@ -125,6 +126,7 @@ def stuck(counts: list[Count]) -> str:
 
 
 def group_averages(counts: list[Count]) -> str:
+    """Geometric means of the ratios, per group and target."""
     groups = sorted({c.kernel.group for c in counts})
     rows = []
     for group in groups:
@@ -137,6 +139,7 @@ def group_averages(counts: list[Count]) -> str:
 
 
 def worst(counts: list[Count]) -> str:
+    """The five kernels with the largest ratios, and why."""
     ranked: dict[str, Count] = {}
     for c in sorted(counts, key=lambda c: -c.ratio):
         ranked.setdefault(c.kernel.name, c)
@@ -148,6 +151,7 @@ def worst(counts: list[Count]) -> str:
 
 
 def page(counts: list[Count], failures: list[str]) -> str:
+    """The page, every kernel on every target."""
     rows = [
         (c.kernel.name, c.kernel.group, c.target, c.ours.total(), c.theirs, c.ratio) for c in counts
     ]
@@ -183,6 +187,7 @@ stores, conversions and arithmetic remain, of which theirs need as many. {stuck(
 
 
 def main() -> None:
+    """Counts, and writes the page."""
     options = arguments("Counts register operations.")
     counts: list[Count] = []
     failures: list[str] = []

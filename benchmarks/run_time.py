@@ -52,6 +52,7 @@ class Case:
 
 
 def add(x: Any, y: Any, interpret: Any = False) -> Any:
+    """The sum of two arrays, block by block."""
     def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         o_ref[...] = x_ref[...] + y_ref[...]
 
@@ -63,6 +64,7 @@ def add(x: Any, y: Any, interpret: Any = False) -> Any:
 
 
 def softmax(x: Any, interpret: Any = False) -> Any:
+    """Softmax along whole rows."""
     def body(x_ref: Any, o_ref: Any) -> None:
         x = x_ref[...]
         e = jnp.exp(x - jnp.max(x, axis=1, keepdims=True))
@@ -76,6 +78,7 @@ def softmax(x: Any, interpret: Any = False) -> Any:
 
 
 def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
+    """A product in blocks of 128, accumulated in the output block."""
     def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         @pl.when(pl.program_id(2) == 0)
         def _() -> None:
@@ -96,6 +99,7 @@ def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
 
 
 def layer_norm(x: Any, interpret: Any = False) -> Any:
+    """Rows less their mean, divided by their deviation."""
     def body(x_ref: Any, o_ref: Any) -> None:
         x = x_ref[...]
         centred = x - jnp.mean(x, axis=1, keepdims=True)
@@ -265,6 +269,7 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
 
 
 def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]]) -> str:
+    """The page from all measurements."""
     ways = ("interpret=True", "InterpretParams()", *FORMS)
     times = {name: result[0] for name, result in found.items()}
 
@@ -307,6 +312,7 @@ the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`). All answers 
 
 
 def main() -> None:
+    """Measures, and writes the page."""
     p = argparse.ArgumentParser(description="Measures execution.")
     p.add_argument("--corpus", help="not needed: the kernels are written here")
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
