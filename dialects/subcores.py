@@ -11,13 +11,14 @@ our lowerings has anything to do: such a module is the same text in every form f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects.kernel import Kernel, checked_kernel, kernel_function
+from pallasite.dialects.kernel import Call, Kernel, checked_kernel, kernel_function
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import CoreTypeAttr
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, VECTOR_SUBCORE
@@ -88,3 +89,9 @@ def subcore_counts(kernels: Kernels, target: Target) -> tuple[SparseCores, int, 
             [Note("take the numbers from plsc.get_sparse_core_info()")],
         )
     return parts, max(cores), subcores
+
+
+def is_compact(call: Call | None) -> bool:
+    """Whether refs of the kernel are tiled as on a TensorCore (`use_tc_tiling_on_sc`)."""
+    config: Any = {} if call is None else call.settings.get("sparse_core_config", {})
+    return config.get("tiling", "TILING_COMPACT") == "TILING_COMPACT"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from pallasite.dialects.kernel import Call
-from pallasite.dialects.subcores import Kernels, subcore_counts
+from pallasite.dialects.subcores import Kernels, is_compact, subcore_counts
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.interpreter.driver import Program
 from pallasite.interpreter.machine.core import Device
@@ -23,13 +23,7 @@ def mesh_of(kernels: Kernels, call: Call | None, target: Target) -> SubcoreMesh 
     if not kernels:
         return None
     parts, cores, subcores = subcore_counts(kernels, target)
-    return SubcoreMesh(parts, cores, subcores, SCALAR_SUBCORE in kernels, _padded(call))
-
-
-def _padded(call: Call | None) -> bool:
-    """Whether refs of the kernel are tiled as on a TensorCore (`use_tc_tiling_on_sc`)."""
-    config: Any = {} if call is None else call.settings.get("sparse_core_config", {})
-    return config.get("tiling", "TILING_COMPACT") == "TILING_COMPACT"
+    return SubcoreMesh(parts, cores, subcores, SCALAR_SUBCORE in kernels, is_compact(call))
 
 
 def invocations(

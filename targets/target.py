@@ -27,10 +27,11 @@ class SparseCores:
     """Of a vector subcore. The memory that the subcores of a core share is what they leave of
     theirs: all of them together have `subcores * vmem_bytes`."""
     semaphores: int
-    """Of one subcore."""
-    smem_bytes: int = 2 * MIB
-    dma_granule_bytes: int = 32
-    """What transfers move at once."""
+    """What the compiler leaves a kernel of one subcore, and one for the barrier between devices."""
+    smem_bytes: int = 2046 * 4
+    """What it leaves a kernel of a vector subcore's SMEM."""
+    scalar_smem_bytes: int = 16327 * 4
+    """What it leaves a kernel of a scalar subcore's SMEM."""
 
     @property
     def pool_bytes(self) -> int:
@@ -176,9 +177,9 @@ _V7_CASTS = _V6_CASTS | {
 }  # fmt: skip
 
 _GATHERS = frozenset({8, 16, 32})
-_SPARSE_V5P = SparseCores(cores=4, subcores=16, lanes=8, vmem_bytes=512 * KIB, semaphores=32)
-_SPARSE_V6E = SparseCores(cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=32)
-_SPARSE_V7X = SparseCores(cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=64)
+_SPARSE_V5P = SparseCores(cores=4, subcores=16, lanes=8, vmem_bytes=512 * KIB, semaphores=27)
+_SPARSE_V6E = SparseCores(cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=27)
+_SPARSE_V7X = SparseCores(cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=59)
 
 _BF16_V4 = frozenset({
     "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from pallasite.dialects import vector
+from pallasite.dialects.types import shape_of
+
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
 _AND, _XOR = "arith.andi", "arith.xori"
 _STORES = (
@@ -40,6 +43,29 @@ _DEPTH = 8
 def is_read(op: Operation, base: SSAValue) -> bool:
     """Whether the result of the load `op` of `base` means anything to the kernel."""
     return any(_matters(result, base, _DEPTH) for result in op.results)
+
+
+def lanes_read(loaded: SSAValue) -> tuple[int, int]:
+    """First lane and end of those that the kernel takes out of a vector of one dimension.
+
+    Where a vector subcore wants a scalar of VMEM, it loads a register and takes one lane of it.
+    """
+    shape = shape_of(loaded.type)
+    low, high = shape[-1], 0
+    for use in loaded.uses:
+        user = use.operation
+        if isinstance(user, vector.ShapeCastOp) and shape_of(user.result.type) == shape:
+            first, end = lanes_read(user.result)
+        elif isinstance(user, vector.ExtractStridedSliceOp):
+            first = user.offsets.data[0].value.data
+            end = first + user.sizes.data[0].value.data
+        elif isinstance(user, vector.ExtractOp) and not user.dynamic_position:
+            first = int(user.static_position.get_values()[0])
+            end = first + 1
+        else:
+            return 0, shape[-1]
+        low, high = min(low, first), max(high, end)
+    return min(low, high), high
 
 
 def is_counted(view: SSAValue) -> bool:

@@ -18,7 +18,7 @@ from pallasite.interpreter.effects.compressed import (
     load_expanded,
     store_compressed,
 )
-from pallasite.interpreter.effects.observed import is_read
+from pallasite.interpreter.effects.observed import is_read, lanes_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import check_box, load_box
@@ -46,10 +46,17 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
     watched = is_read(op, op.base)
     masked = isinstance(op, tpu.VectorLoadOp) and op.mask is not None
     poison = values.poison(op.result.type, (), facts.poison)
+    lanes = lanes_read(op.result) if watched and len(shape) == 1 else None
+    part = None
+    if lanes is not None and lanes != (0, *shape):
+        part = (*box[:-1], lanes[1] - lanes[0])
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
-        loaded = load_box(core, ref, index, box, None, watched, at)
+        if lanes is not None and part is not None and core.observer is not None:
+            first = (*index[:-1], index[-1] + lanes[0])
+            core.observer.read(core, Box(ref, first, part), at)
+        loaded = load_box(core, ref, index, box, None, watched and part is None, at)
         if box != shape:
             loaded = loaded.reshape(shape)
         return np.where(operands[rank], loaded, poison) if masked else loaded

@@ -97,7 +97,7 @@ class Subcore(Core):
         parts = self.core.mesh.parts
         return {
             "vmem": parts.vmem_bytes,
-            "smem": parts.smem_bytes,
+            "smem": parts.scalar_smem_bytes if self.kind == SCALAR_SUBCORE else parts.smem_bytes,
             "semaphore_mem": parts.semaphores * 4,
         }
 

@@ -70,7 +70,7 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
 
     `allow_beyond_reference` lets pass what the TPU compiler refuses although it could be done.
     """
-    check_subcores(module, target)
+    check_subcores(module, target, allow_beyond_reference=allow_beyond_reference)
     func = kernel_function(module)
     if func is None:
         return

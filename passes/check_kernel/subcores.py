@@ -1,4 +1,4 @@
-"""Refuses kernels that the SparseCores of a target cannot run.
+"""Refuses kernels that the SparseCores of a target, or its compiler, cannot run.
 
 Asked of libtpu 0.0.51 for v5p, v6e and v7x, as far as not said otherwise. What JAX itself refuses
 to lower for a subcore is not asked here again.
@@ -6,42 +6,58 @@ to lower for a subcore is not asked here again.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 from xdsl.dialects.builtin import Float16Type, MemRefType, ModuleOp, VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects.kernel import Kernel
+from pallasite.dialects import tpu
+from pallasite.dialects.kernel import CONFIG, Kernel, call_of
 from pallasite.dialects.locations import refusal, source_location
-from pallasite.dialects.subcores import subcore_counts, subcore_kernels
+from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
+from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import bit_width, element_type, memory_space
 from pallasite.dialects.walking import operations
+from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
+_REGISTERS = "compile with pltpu.CompilerParams(needs_layout_passes=False), on registers"
 
 
-def check_subcores(module: ModuleOp, target: Target) -> None:
+@dataclass(frozen=True)
+class _Compiled:
+    """How the compiler is asked to treat the kernel."""
+
+    compact: bool
+    """Arrays are tiled as those of TensorCores."""
+    layouts: bool
+    """Its layout passes run, so that vectors need not be registers."""
+
+
+def check_subcores(
+    module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False
+) -> None:
     """Raises `Unsupported` for what no subcore of `target` can run; of a TensorCore kernel, for
-    nothing."""
+    nothing. `allow_beyond_reference` lets pass what only the TPU compiler refuses."""
     kernels = subcore_kernels(module)
     if not kernels:
         return
     subcore_counts(kernels, target)
-    for kernel in kernels.values():
+    call = call_of(module)
+    config: Mapping[str, Any] = call.settings.get(CONFIG, {}) if call is not None else {}
+    compiled = _Compiled(is_compact(call), bool(config.get("needs_layout_passes", False)))
+    for kind, kernel in kernels.items():
         _check_operands(kernel)
+        if kind == SCALAR_SUBCORE:
+            _check_memory(kernel)
         for op in operations(kernel.func):
-            for result in op.results:
-                if isinstance(result.type, VectorType):
-                    element = element_type(result.type)
-                    if bit_width(element) > 32 or isinstance(element, Float16Type):
-                        raise refusal(
-                            op, "element-type",
-                            f"a subcore cannot compute with elements of type {element}",
-                            "registers of a subcore hold words of 32 bits",
-                            "use float32 or int32",
-                        )  # fmt: skip
+            _check_elements(op)
+            if not allow_beyond_reference:
+                _check_reference(op, compiled)
 
 
 def _check_operands(kernel: Kernel) -> None:
@@ -49,18 +65,83 @@ def _check_operands(kernel: Kernel) -> None:
     for argument in kernel.operands:
         space = memory_space(argument.type)
         if space not in ("hbm", "any"):
-            named = f" (%{argument.name_hint})" if argument.name_hint else ""
             raise Unsupported(
-                "sparse-core-operand",
-                f"an operand{named} of a kernel on SparseCores is in {space or 'no memory'}",
+                "subcore-operand",
+                f"an operand{_named(argument)} of a kernel on SparseCores is in "
+                f"{space or 'no memory'}",
                 source_location(kernel.func),
                 [Note("operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy")],
             )
-        bits = bit_width(cast(_MEMREF, argument.type).element_type)
-        if bits > 32:
+        element = cast(_MEMREF, argument.type).element_type
+        if bit_width(element) > 32:
             raise Unsupported(
                 "element-type",
-                f"kernels cannot hold elements of type {cast(_MEMREF, argument.type).element_type}",
+                f"kernels cannot hold elements of type {element}",
                 source_location(kernel.func),
                 [Note("memory holds elements of 2, 4, 8, 16 or 32 bits")],
             )
+
+
+def _check_memory(kernel: Kernel) -> None:
+    """libtpu: "Failed to convert memory space <vmem, sc_scalar_subcore>: Unsupported core type"."""
+    made = (result for op in operations(kernel.func) for result in op.results)
+    for value in (*kernel.scratch, *made):
+        if not isinstance(value.type, MemRefType):
+            continue
+        type = cast(_MEMREF, value.type)
+        if in_space(type, "vmem") and memory_core(type) in (None, SCALAR_SUBCORE):
+            raise Unsupported(
+                "memory-space",
+                f"a scalar subcore has no VMEM{_named(value)}",
+                source_location(kernel.func),
+                [Note("use pltpu.SMEM, or pltpu.VMEM_SHARED for what its core shares")],
+            )
+
+
+def _named(value: SSAValue) -> str:
+    return f" (%{value.name_hint})" if value.name_hint else ""
+
+
+def _check_elements(op: Operation) -> None:
+    """Registers hold 32-bit words and what divides them."""
+    for result in op.results:
+        if not isinstance(result.type, VectorType):
+            continue
+        element = element_type(result.type)
+        if bit_width(element) > 32 or isinstance(element, Float16Type):
+            raise refusal(
+                op, "element-type", f"a subcore cannot compute with elements of type {element}",
+                "registers of a subcore hold words of 32 bits", "use float32 or int32",
+            )  # fmt: skip
+
+
+_WITHOUT_LAYOUTS = (
+    tpu.ScanOp, tpu.AllReduceOp, tpu.PackSubelementsOp, tpu.UnpackSubelementsOp,
+)  # fmt: skip
+"""What the compiler's layout passes for SparseCores do not know."""
+
+
+def _check_reference(op: Operation, compiled: _Compiled) -> None:
+    """What the TPU compiler refuses and the model could do."""
+    if isinstance(op, tpu.EnqueueDmaOp):
+        check_copy(op)
+    elif isinstance(op, tpu.EnqueueIndirectDmaOp):
+        check_indirect(op, compiled.compact)
+    elif compiled.layouts and isinstance(op, _WITHOUT_LAYOUTS):
+        raise refusal(
+            op, "subcore-layout", f"{op.name} is not supported by the layout passes of SparseCores",
+            "the TPU compiler says: Operation not supported in the Mosaic-SC infer-vector-layout "
+            "pass", _REGISTERS,
+        )  # fmt: skip
+    elif compiled.layouts and isinstance(op, tpu.VectorLoadOp | tpu.VectorStoreOp):
+        if op.mask is not None:
+            raise refusal(
+                op, "subcore-layout", f"{op.name} with a mask on a SparseCore",
+                "the TPU compiler says: Not implemented: Mask is not supported", _REGISTERS,
+            )  # fmt: skip
+    elif isinstance(op, tpu.ConcatenateOp):
+        raise refusal(
+            op, "subcore-vector", "a subcore cannot put vectors together",
+            "the TPU compiler says: Concatenation along tiled dimensions",
+            "store them to VMEM and load what is wanted, or plsc.load_gather",
+        )  # fmt: skip

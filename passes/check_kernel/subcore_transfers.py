@@ -1,0 +1,90 @@
+"""What the transfers of subcores cannot do, for `check-kernel`.
+
+Asked of libtpu 0.0.51 for v7x and v6e, about every pair of memories, element types, sizes and
+places of slices, with `use_tc_tiling_on_sc` on and off.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
+from pallasite.dialects.tpu.base import AnyMemRef
+from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, own_core
+from pallasite.dialects.tpu.dma import is_gather
+from pallasite.dialects.types import bit_width, memory_space, shape_of
+from pallasite.layouts.registers import LANES
+
+_HBM = ("hbm", "any", "host", None)
+_FROM_SMEM = {SCALAR_SUBCORE: ("hbm", "smem")}
+"""Where a subcore's transfers from its SMEM may go; those of vector subcores, nowhere."""
+_TO_SMEM = {SCALAR_SUBCORE: ("hbm", "smem", "vmem_shared")}
+"""Where its transfers to SMEM may come from; those of vector subcores, from what they share."""
+
+
+def check_copy(op: tpu.EnqueueDmaOp) -> None:
+    """The engine of the subcore reaches both ends, and moves whole words."""
+    core = own_core(op)
+    source, target = memory_space(op.source.type), memory_space(op.target.type)
+    from_smem = source != "smem" or target in _FROM_SMEM.get(core, ())
+    to_smem = target != "smem" or source in _TO_SMEM.get(core, ("vmem_shared",))
+    if not (from_smem and to_smem):
+        kind = "scalar" if core == SCALAR_SUBCORE else "vector"
+        raise refusal(
+            op, "subcore-transfer",
+            f"a {kind} subcore cannot copy from {source} to {target}",
+            "the TPU compiler says: SparseCore does not support transfers ... issued from "
+            + ("SCS" if core == SCALAR_SUBCORE else "TEC"),
+            "copy to VMEM, and take scalars out of registers: ref[pl.ds(0, lanes)][0]"
+            if core != SCALAR_SUBCORE
+            else "copy to HBM, and from there to what the subcores share",
+        )  # fmt: skip
+    _check_words(op, op.source.type)
+
+
+def _check_words(op: Operation, type: AnyMemRef) -> None:
+    """Of narrow elements, neighbours are moved as whole words."""
+    bits, row = bit_width(type.element_type), shape_of(type)[-1:]
+    if bits >= 32 or not row or row[0] < 0 or row[0] * bits % 32 == 0:
+        return
+    raise refusal(
+        op, "subcore-transfer",
+        f"a copy of rows of {row[0]} x {type.element_type} on a subcore",
+        "the TPU compiler says: The contiguous inner slice in the DMA transfer must be divisible "
+        "by 4 bytes",
+        f"copy a multiple of {32 // bits} elements",
+    )  # fmt: skip
+
+
+def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
+    """A gather or scatter moves rows of words; only what subcores share can be added to."""
+    gathers = is_gather(op.source.type, op.target.type)
+    array = op.source.type if gathers else op.target.type
+    space, bits = memory_space(array), bit_width(array.element_type)
+    if op.add.value.data and (gathers or space in _HBM):
+        raise refusal(
+            op, "subcore-transfer",
+            "an indirect copy cannot add to " + ("VMEM" if gathers else "HBM"),
+            "the TPU compiler says: Scatter with add is only supported into spmem or tile_spmem",
+            "add to pltpu.VMEM_SHARED, and copy that to HBM after plsc.subcore_barrier()",
+        )  # fmt: skip
+    if not compact:
+        return
+    linear = "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=False)"
+    if bits != 32:
+        raise refusal(
+            op, "subcore-transfer",
+            f"an indirect copy of elements of type {array.element_type}",
+            "the TPU compiler says: only 32-bit elements are supported",
+            f"bitcast to int32, or {linear}",
+        )  # fmt: skip
+    rank = len(shape_of(op.offsets.type))
+    row = shape_of(array)[rank:]
+    if space in _HBM and row and row[-1] % LANES:
+        raise refusal(
+            op, "subcore-transfer",
+            f"an indirect copy of rows of {row[-1]} elements of HBM",
+            f"rows of arrays in HBM are tiled by {LANES} words there",
+            f"take rows of a multiple of {LANES}, or {linear}",
+        )  # fmt: skip
