@@ -49,6 +49,19 @@ def _equal_ends(op: tpu.EnqueueDmaOp, target: Target) -> None:
             )  # fmt: skip
 
 
+def _no_number(op: tpu.EnqueueDmaOp, target: Target) -> None:
+    """An array without dimensions is one word to the compiler, as an array of one element is not
+    (asked of libtpu 0.0.51)."""
+    if not op.source.type.get_shape() or not op.target.type.get_shape():
+        raise refusal(
+            op, "dma-number",
+            f"a DMA of {op.source.type}, which has no dimensions",
+            "the TPU compiler says: The contiguous inner slice in the DMA transfer must be "
+            "divisible by 512 bytes",
+            "give the array a dimension of one element, x.reshape(1), or load and store it",
+        )  # fmt: skip
+
+
 def _sizes(view: SSAValue) -> tuple[int, ...]:
     """The sizes of a ref, with those that are constant operands of a slice."""
     owner = view.owner
@@ -188,5 +201,5 @@ TRANSFER_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     tpu.EnqueueDmaOp: (_equal_ends, _counts_transfers)
 }
 TRANSFER_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    tpu.EnqueueDmaOp: (_one_transfer, _last_odd_rows)
+    tpu.EnqueueDmaOp: (_no_number, _one_transfer, _last_odd_rows)
 }

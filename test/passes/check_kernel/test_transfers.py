@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ..checking import ANY, VMEM, beyond, check, kernel, memref, refused
+from ..checking import ANY, SMEM, VMEM, beyond, check, kernel, memref, refused
 
 REGULAR, BYTES = (
     f"memref<!tpu.{kind}, #tpu.memory_space<semaphore_mem>>"
@@ -180,3 +180,16 @@ def test_constant_sizes_of_both_ends_are_equal(
         check(text)
     else:
         refused(text, "dma-shape")
+
+
+@pytest.mark.parametrize("space", [ANY, SMEM])
+@pytest.mark.parametrize("shape", ["", "1x", "1x1x"])
+def test_numbers_are_copied_as_arrays_of_one(shape: str, space: str) -> None:
+    array = memref(f"{shape}i32", space)
+    body = f"""
+      tpu.enqueue_dma source(%x : {array}) target(%y : {array}) target_semaphore(%s : {BYTES})"""
+    text = kernel(f"%x: {array}, %y: {array}, %s: {BYTES}", body, scratch=1)
+    if shape:
+        check(text)
+    else:
+        beyond(text, "dma-number")
