@@ -34,7 +34,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
-from pallasite.diagnostics import Diagnostic, Unsupported, UsageError
+from pallasite.diagnostics import Diagnostic, Note, Unsupported, UsageError
 from pallasite.dialects.kernel import (
     BOOLEAN_OPERANDS,
     BOOLEANS,
@@ -98,17 +98,26 @@ def compile_ahead_of_time(
 
     `layout_passes` lets the compiler choose layouts, which forms above `vreg` need. `compiler` is
     the process to ask, without it one just for this. Raises a `Diagnostic` where there is no
-    answer: no call, no JAX or libtpu, an unknown topology.
+    answer: no call, no JAX or libtpu, an unknown topology, semaphores that come from other kernels
+    or go to them.
     """
     call = call_of(module)
     if call is None:
         raise UsageError(
             "unknown-operands", "the module does not record the types of its operands and results"
         )
+    spaces = _spaces(module)
+    if "semaphore_mem" in spaces:
+        raise UsageError(
+            "not-alone",
+            f"operand {spaces.index('semaphore_mem')} of the kernel is a semaphore, which the "
+            "compiler knows within a program only",
+            notes=[Note("ask about a kernel that waits for what it starts")],
+        )
     request = {
         "config": json.dumps(_configuration(module, call, layout_passes)),
         "operands": [_array(t) for t in call.operands],
-        "memories": _memories(module, call),
+        "memories": _memories(call, spaces),
         "results": [_array(t) for t in call.results],
         "aliases": list(call.aliases),
         "side_effect": bool(call.settings.get("has_side_effect")) or not call.results,
@@ -129,14 +138,19 @@ def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[st
     return {CONFIG: config, **siblings}
 
 
-def _memories(module: ModuleOp, call: Call) -> list[str | None]:
-    """The kind of memory of each operand, as JAX names it; None is the device's own."""
+def _spaces(module: ModuleOp) -> list[str | None]:
+    """The memory spaces of what the kernel gets from its program, results included."""
     func = kernel_function(module)
     if func is None:
-        return [None] * len(call.operands)
+        return []
     kernel = checked_kernel(func)
-    arguments = (*kernel.prefetch, *kernel.operands)
-    spaces = [memory_space(argument.type) for argument in arguments]
+    return [memory_space(argument.type) for argument in (*kernel.prefetch, *kernel.operands)]
+
+
+def _memories(call: Call, spaces: list[str | None]) -> list[str | None]:
+    """The kind of memory of each operand, as JAX names it; None is the device's own."""
+    if not spaces:
+        return [None] * len(call.operands)
     # The call passes the sizes of the grid that the kernel learns when it runs before all else.
     bounds = len(call.operands) + len(call.results) - len(spaces)
     kinds = ["pinned_host" if space == "host" else None for space in spaces]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnregisteredOp, f32, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnregisteredOp, f32, i32, i64
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Diagnostic, UsageError
@@ -188,6 +188,21 @@ def test_a_bare_module_is_refused() -> None:
     module = read(_register_kernel(_reduce("sum")))
     with pytest.raises(UsageError, match="does not record the types of its operands"):
         aot.compile_ahead_of_time(module, topology="v5e:2x2", layout_passes=False)
+
+
+def test_a_kernel_of_several_is_not_asked_about(request_of: Any) -> None:
+    """A semaphore that another kernel gets is nothing that the compiler takes from outside."""
+    space = "#tpu.memory_space<semaphore_mem>"
+    module = read(f"""
+    func.func @main(%a: {REFERENCE}, %done: memref<!tpu.dma_semaphore, {space}>) attributes {{
+        tpu.core_type = #tpu.core_type<tc>, dimension_semantics = [], scalar_prefetch = 0 : i64,
+        scratch_operands = 0 : i64}} {{
+      return
+    }}""")
+    array: TensorType[Attribute] = TensorType(f32, [16, 256])
+    set_call(module, Call((array,), (TensorType(i32, []),), (), {}))
+    with pytest.raises(UsageError, match="operand 1 of the kernel is a semaphore"):
+        request_of(module)
 
 
 def _child(code: str, monkeypatch: pytest.MonkeyPatch, timeout: float = 60.0) -> aot.Verdict:
