@@ -172,16 +172,21 @@ def _flattens(flat: int, shape: Sequence[int], per_word: int, with_memory: bool)
 
 
 def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
-    """Whether all of a ref is loaded just for `op`, or its result only stored to all of one: the
-    compiler then looks at the ref in another shape."""
-    load: Any = source.owner
-    if isinstance(load, _LOADS) and source.has_one_use():
-        return _is_whole(load.base.type, source.type)
-    if not op.results[0].has_one_use():
+    """Whether the rows are all of a ref that is loaded just for `op`, or that its result is only
+    stored to: the compiler then looks at that ref as flat, never at a flat one as rows."""
+    result = op.results[0]
+    if len(cast(Vector, result.type).get_shape()) == 1:
+        load: Any = source.owner
+        return (
+            isinstance(load, _LOADS)
+            and source.has_one_use()
+            and _is_whole(load.base.type, source.type)
+        )
+    if not result.has_one_use():
         return False
-    (use,) = op.results[0].uses
+    (use,) = result.uses
     store: Any = use.operation
-    return isinstance(store, _STORES) and _is_whole(store.base.type, op.results[0].type)
+    return isinstance(store, _STORES) and _is_whole(store.base.type, result.type)
 
 
 def _is_whole(ref: Any, value: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 
 from ..checking import beyond, check, kernel, load, memref, refused
@@ -109,6 +111,27 @@ def test_refs_of_small_tiles_are_seen_as_flat(old: str) -> None:
 def test_small_tiles_fill_words() -> None:
     check(reshape("5x4x128xi8", "2560xi8"))
     refused(reshape("5x2x128xi8", "1280xi8"), "reshape")
+
+
+@pytest.mark.parametrize("rows", ["3x1x128xf32", "3x4x128xf32", "2x2x128xi32", "3x2x128xbf16"])
+def test_only_refs_of_rows_are_seen_anew(rows: str) -> None:
+    *shape, element = rows.split("x")
+    flat = f"{prod(map(int, shape))}x{element}"
+
+    def stored(old: str, new: str) -> str:
+        add = "arith.addi" if element == "i32" else "arith.addf"
+        zeros = ", ".join(["%c0"] * new.count("x"))
+        body = load("a", "x", old) + (
+            f"%b = {add} %a, %a : vector<{old}>\n"
+            f"%c = vector.shape_cast %b : vector<{old}> to vector<{new}>\n"
+            f"vector.store %c, %o[{zeros}] : {memref(new)}, vector<{new}>"
+        )
+        return kernel(f"%x: {memref(old)}, %o: {memref(new)}", body)
+
+    check(reshape(rows, flat), "v6e")
+    beyond(reshape(flat, rows), "reshape", "v6e")
+    check(stored(flat, rows), "v6e")
+    beyond(stored(rows, flat), "reshape", "v6e")
 
 
 def test_reshapes_that_follow_each_other_are_one() -> None:
