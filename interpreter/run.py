@@ -142,18 +142,11 @@ def execute(
     their grid, in form `pallas` or `mosaic`. `spare` is memory that earlier runs have left.
     """
     described = Described.of(module) if prepared is None else prepared.described
-    module, kernel = described.module, described.kernel
-    if len(inputs) != devices:
-        raise UsageError(
-            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
-        )
-    call = described.call
-    if call is None or results is not None:
-        call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
-    checked = [_checked_inputs(call, device) for device in inputs]
+    kernel = described.kernel
+    call, checked = _arguments(described, inputs, results, aliases, devices)
     check_arrays(call, devices, max_memory, kernel.func)
     subcores = described.subcores
-    split = None if subcores else _split(module, kernel, call, target)
+    split = None if subcores else _split(described.module, kernel, call, target)
     machine = Machine(
         target,
         devices=devices,
@@ -167,12 +160,7 @@ def execute(
         spare=spare,
         mesh=mesh_of(subcores, call, target),
     )
-    if grid_walk is not None and form_of(module) not in ("pallas", "mosaic"):
-        raise UsageError(
-            "grid-form", "the order of a grid is chosen and told in forms pallas and mosaic; in "
-            "later forms the grid is a loop of the kernel",
-        )  # fmt: skip
-    machine.grid_walk = grid_walk
+    machine.grid_walk = _checked_walk(grid_walk, described.module)
     machine.reads_outside = call.unchecked and "bounds" not in machine.checks
     if prepared is None:
         prepared = _prepare(described, target, driver, max_memory, poison, profile)
@@ -185,16 +173,53 @@ def execute(
     except Diagnostic as error:
         located(error, kernel.func)
         raise
+    return _outcome(machine, outputs, time.perf_counter() - began, clock)
+
+
+def _arguments(
+    described: Described,
+    inputs: Sequence[Sequence[Any]],
+    results: Sequence[tuple[Sequence[int], Any]] | None,
+    aliases: Mapping[int, int] | None,
+    devices: int,
+) -> tuple[Call, list[list[Array]]]:
+    """The call to make, and its operands on every device."""
+    if len(inputs) != devices:
+        raise UsageError(
+            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
+        )
+    call = described.call
+    if call is None or results is not None:
+        call = call_for(described.kernel, inputs[0] if inputs else (), results, aliases)
+    return call, [_checked_inputs(call, device) for device in inputs]
+
+
+def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | None:
+    if grid_walk is not None and form_of(module) not in ("pallas", "mosaic"):
+        raise UsageError(
+            "grid-form", "the order of a grid is chosen and told in forms pallas and mosaic; in "
+            "later forms the grid is a loop of the kernel",
+        )  # fmt: skip
+    return grid_walk
+
+
+def _outcome(
+    machine: Machine, outputs: list[list[Array]], seconds: float, clock: Clock | None
+) -> Outcome:
+    """What `machine` tells of the programs that it ran."""
+    peaks = {
+        f"{kind}_peak_bytes": max(getattr(core, kind).peak_bytes for core in machine.cores)
+        for kind in ("vmem", "smem")
+    }
     return Outcome(
         outputs,
-        {f"{kind}_peak_bytes": max(getattr(c, kind).peak_bytes for c in machine.cores)
-         for kind in ("vmem", "smem")},
-        time.perf_counter() - began,
+        peaks,
+        seconds,
         {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
         clock.summary() if clock is not None else None,
         list(machine.findings),
-        [line for core in machine.cores for line in core.log],
-    )  # fmt: skip
+        [line for core in cores for line in core.log],
+    )
 
 
 def _run(

@@ -41,13 +41,35 @@ from pallasite.jax.tracing_faults import FAULTS
 
 def explain_tracing(simulating: Callable[[], bool]) -> None:
     """What fails while a kernel is traced is explained, where `simulating` says so."""
-    trace: Any = pallas_call._trace_kernel_to_jaxpr
-    describe: Any = pallas_core.get_grid_mapping
-    kernels: Any = mpmd._mpmd_map
-    mapped: Any = pallas_core.core_map
-    call: Any = pallas_call._pallas_call
-    result: Any = pallas_core._convert_out_shape_to_aval
+    _explain_kernels(simulating)
+    _explain_maps(simulating)
+    _explain_meshes(simulating)
     grid_spec: Any = pallas_core.GridSpec
+    result: Any = pallas_core._convert_out_shape_to_aval
+    grid_spec.__init__ = _explained(simulating, grid_spec.__init__, FAULTS_OF_GRIDS)
+    pallas_core._convert_out_shape_to_aval = _explained(simulating, result)
+
+
+def _explained(
+    simulating: Callable[[], bool], function: Any, faults: tuple[Fault, ...] | None = None
+) -> Any:
+    """`function`, of whose errors a table is told: `faults`, or that of `explain`."""
+
+    def of_call(error: Exception) -> Diagnostic | None:
+        return explain(error) if faults is None else explain(error, faults=faults)
+
+    @functools.wraps(function)
+    def running(*args: Any, **options: Any) -> Any:
+        with _explaining(simulating, of_call, table=False):
+            return function(*args, **options)
+
+    return running
+
+
+def _explain_kernels(simulating: Callable[[], bool]) -> None:
+    """Errors in the kernels of `pallas_call`, and of what the call says of aliases."""
+    trace: Any = pallas_call._trace_kernel_to_jaxpr
+    call: Any = pallas_call._pallas_call
 
     @functools.wraps(trace)
     def tracing(kernel: Any, debug: Any, grid: Any, *args: Any, **options: Any) -> Any:
@@ -56,6 +78,18 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
 
         with _explaining(simulating, of_call):
             return trace(kernel, debug, grid, *args, **options)
+
+    @functools.wraps(call)
+    def explained_call(*args: Any, **options: Any) -> Any:
+        return _explained(simulating, call(*args, **options), FAULTS_OF_ALIASES)
+
+    pallas_call._trace_kernel_to_jaxpr = tracing
+    pallas_call._pallas_call = explained_call
+
+
+def _explain_maps(simulating: Callable[[], bool]) -> None:
+    """Errors in blocks and their index maps."""
+    describe: Any = pallas_core.get_grid_mapping
 
     @functools.wraps(describe)
     def describing(spec: Any, *args: Any, **options: Any) -> Any:
@@ -68,13 +102,13 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
         with _explaining(simulating, of_map, table):
             return describe(spec, *args, **options)
 
-    def explained(body: Any, of_call: Callable[[Exception], Diagnostic | None] = explain) -> Any:
-        @functools.wraps(body)
-        def running(*args: Any, **options: Any) -> Any:
-            with _explaining(simulating, of_call, table=False):
-                return body(*args, **options)
+    pallas_core.get_grid_mapping = describing
 
-        return running
+
+def _explain_meshes(simulating: Callable[[], bool]) -> None:
+    """Errors in kernels of meshes of cores."""
+    kernels: Any = mpmd._mpmd_map
+    mapped: Any = pallas_core.core_map
 
     def explained_body(body: Any) -> Any:
         @functools.wraps(body)
@@ -87,9 +121,6 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
 
         return running
 
-    def of_alias(error: Exception) -> Diagnostic | None:
-        return explain(error, faults=FAULTS_OF_ALIASES)
-
     @functools.wraps(kernels)
     def explained_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
         return kernels([(mesh, explained_body(body)) for mesh, body in bodies], *args, **options)
@@ -97,20 +128,8 @@ def explain_tracing(simulating: Callable[[], bool]) -> None:
     @functools.wraps(mapped)
     def explained_map(*args: Any, **options: Any) -> Any:
         over_cores = mapped(*args, **options)
-        return lambda body: over_cores(explained(body))
+        return lambda body: over_cores(_explained(simulating, body))
 
-    @functools.wraps(call)
-    def explained_call(*args: Any, **options: Any) -> Any:
-        return explained(call(*args, **options), of_alias)
-
-    def of_grid(error: Exception) -> Diagnostic | None:
-        return explain(error, faults=FAULTS_OF_GRIDS)
-
-    grid_spec.__init__ = explained(grid_spec.__init__, of_grid)
-    pallas_core._convert_out_shape_to_aval = explained(result)
-    pallas_call._pallas_call = explained_call
-    pallas_call._trace_kernel_to_jaxpr = tracing
-    pallas_core.get_grid_mapping = describing
     mpmd._mpmd_map = explained_kernels
     pallas_core.core_map = explained_map
     pl.core_map = explained_map
