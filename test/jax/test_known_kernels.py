@@ -19,8 +19,9 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.diagnostics import KernelWarning  # noqa: E402
+from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
 from pallasite.jax import calls, simulate, trace  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -89,6 +90,32 @@ def test_what_lowering_does_not_depend_on_is_shared(
     run()
     run(**settings)
     assert counts["lower_telling"] == counts["prepare"] == lowered
+
+
+@pytest.mark.parametrize("form", ["tiles", "pallas"])
+def test_a_kernel_that_ran_unchecked_is_checked(form: str, counts: Counter[str]) -> None:
+    def early(x: Any, o: Any, copied: Any, arrived: Any) -> None:
+        copy = pltpu.make_async_copy(x, copied, arrived)
+        copy.start()
+        o[...] = copied[...]
+        copy.wait()
+
+    scratch = [pltpu.VMEM((8, 128), jnp.float32), pltpu.SemaphoreType.DMA]
+    for checks, code in (((), None), (("race",), "data-race"), (("init",), "uninitialised-read")):
+        call = pl.pallas_call(
+            early,
+            out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype),
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+            scratch_shapes=scratch,
+        )
+        found = None
+        with simulate(form=form, checks=checks):
+            try:
+                call(X)
+            except Diagnostic as error:
+                found = error.code
+        assert found == code
+    assert counts["lower_telling"] == 1
 
 
 def test_functions_that_jax_knows_are_not_even_lowered_by_jax(counts: Counter[str]) -> None:
