@@ -118,3 +118,19 @@ def test_no_operation_outlives_its_module() -> None:
             pallasite.run(module, inputs, form=form, driver=driver, checks=["all"])
         left = [op.name for op in living() if id(op) not in before]
         assert not left, form
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles", "vreg"])
+def test_runs_of_one_kernel_leave_nothing(form: str) -> None:
+    kernel = pallasite.lower(pallasite.parse(MATMUL), form)
+    inputs = api.random_inputs(kernel)
+
+    def objects(runs: int) -> int:
+        for _ in range(runs):
+            pallasite.run(kernel, inputs, form=form, checks=["all"])
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects(3)
+    before = objects(3)
+    assert objects(20) <= before + 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,20 @@ def test_traced_kernels_are_verified_once(monkeypatch: pytest.MonkeyPatch) -> No
     with simulate(form="pallas"):
         np.testing.assert_array_equal(add(x, x), 2 * x)
     assert verified.count("pallas") == 1
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_simulations_of_one_program_leave_nothing(form: str) -> None:
+    f = jax.jit(lambda x: add(x, x))
+    x = ramp(8, 128)
+
+    def objects(runs: int) -> int:
+        for _ in range(runs):
+            with simulate(form=form):
+                jax.block_until_ready(f(x))
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects(3)
+    before = objects(3)
+    assert objects(20) <= before + 3
