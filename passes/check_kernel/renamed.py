@@ -152,4 +152,18 @@ def _registers(value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int]) -> _Re
     if _is_inside(value, op):
         return np.full(grid, _COMPUTED)
     first = known.setdefault(value, sum(prod(_grid(other)) for other in known))
-    return first + np.arange(prod(grid)).reshape(grid)
+    numbers = first + np.arange(prod(grid)).reshape(grid)
+    once = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value))
+    return np.broadcast_to(numbers[once], grid)
+
+
+def _repeated(value: SSAValue) -> list[bool]:
+    """Of each dimension of `value`, whether its registers along it are copies of one."""
+    shape, owner = shape_of(value.type), value.owner
+    if isinstance(owner, arith.ConstantOp):
+        return [True] * len(shape)
+    if not isinstance(owner, vector.BroadcastOp):
+        return [False] * len(shape)
+    source = owner.operands[0].type
+    sizes = shape_of(source) if isinstance(source, VectorType) else ()
+    return [size == 1 for size in (*[1] * (len(shape) - len(sizes)), *sizes)]

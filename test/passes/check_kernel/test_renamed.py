@@ -33,6 +33,10 @@ def kept(x: Any) -> Any:
     return x
 
 
+def repeated(x: Any) -> Any:
+    return jnp.broadcast_to(x[:1], x.shape)
+
+
 REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "rows": (rolled(8), kept, (64, 128), np.float32),
     "few lanes": (rolled(8), kept, (16, 100), np.float32),
@@ -49,6 +53,7 @@ TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "equal": (rolled(8), rolled(8), (16, 128), np.float32),
     "rest": (lambda x: jnp.concatenate([x[:8], x[8:] * 2], 0), kept, (16, 128), np.float32),
     "within registers": (rolled(4), kept, (16, 128), np.float32),
+    "copies of registers": (lambda x: rolled(8)(repeated(x)), repeated, (16, 128), np.float32),
     "half words": (rolled(16), kept, (32, 128), jnp.bfloat16),
 }  # fmt: skip
 
