@@ -51,11 +51,13 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
     array = array_of(op.mem_ref, target)
     if array is None:
         return
-    single = _single_words(op, array)
-    if single and (len(array.type.get_shape()) < 2 or array.type.get_shape()[-1] <= LANES):
-        return
     whole, amounts = array.type.get_shape(), iter(op.dynamic_sizes)
     per_word, one_column = packing(bit_width(array.type)), whole[-1] <= LANES
+    scalars = _only_scalars(op, array)
+    single = scalars and per_word == 1
+    if single and (len(whole) < 2 or one_column):
+        return
+    of_words = scalars and len(whole) > 1 and one_column
     cut = _cuts_a_column_of_tiles(op, array) and (per_word > 1 or not one_column)
     for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
         amount = next(amounts) if size == DYNAMIC_INDEX else None
@@ -73,6 +75,9 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
         if amount is not None:
             unit = step if lanes else min(step, max(SUBLANES, per_word))
             fits = remainder(start, step) == 0 == remainder(amount, unit)
+        elif of_words:
+            # Narrow scalars of one column of tiles are parts of words, which lie anywhere.
+            fits = lanes or _whole_tiles(start, size, held, per_word, per_word)
         elif lanes:
             fits = _whole_tiles(start, size, held, tile, tile)
             fits = fits or (single and _within(start, size, tile))
@@ -126,9 +131,9 @@ def _cuts_a_column_of_tiles(op: tpu.MemrefSliceOp, array: Array) -> bool:
     return size > 0 and size % LANES != 0 and constant_of(start) is None
 
 
-def _single_words(op: tpu.MemrefSliceOp, array: Array) -> bool:
-    """Whether only scalars are read from the part, 32-bit words of scalar memory."""
-    if memory_space(array.type) != "smem" or packing(bit_width(array.type)) > 1:
+def _only_scalars(op: tpu.MemrefSliceOp, array: Array) -> bool:
+    """Whether only scalars are read from the part, which lies in scalar memory."""
+    if memory_space(array.type) != "smem":
         return False
     seen: list[SSAValue] = [op.result]
     for view in seen:
