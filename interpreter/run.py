@@ -218,7 +218,7 @@ def _outcome(
         {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
         clock.summary() if clock is not None else None,
         list(machine.findings),
-        [line for core in cores for line in core.log],
+        [line for core in machine.cores for line in core.log],
     )
 
 

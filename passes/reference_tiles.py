@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
-from pallasite.layouts.registers import SUBLANES, packing
+from pallasite.dialects.types import bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.layouts.tiling import Tiling, infer_tiling, packed_tiling
 from pallasite.targets import Target
 
 VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)
@@ -31,6 +33,17 @@ def tile_rows(rows: int, bits: int, *, large_halves: bool = False) -> int:
     while size < min(rows, normal):
         size *= 2
     return min(size, normal)
+
+
+def smem_tiling(kind: MemRefType[Attribute]) -> Tiling:
+    """The tiling of an array in scalar memory, which has to be that of the compiler.
+
+    Asked of libtpu 0.0.51 in registers: it does not change the tiling on the way to SMEM.
+    """
+    shape, bits = kind.get_shape(), bit_width(kind)
+    if len(shape) < 2 or bits > 8:
+        return infer_tiling(shape, bits)
+    return packed_tiling(shape, (tile_rows(shape[-2], bits), LANES), bits)
 
 
 def has_large_halves(array: SSAValue, target: Target) -> bool:

@@ -20,12 +20,12 @@ from xdsl.rewriter import Rewriter
 from pallasite.dialects import arith, memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
-from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_of
+from pallasite.dialects.types import memory_space, shape_of, tiling_of
 from pallasite.dialects.walking import of_kind
-from pallasite.layouts.tiling import infer_tiling
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.insertion import Insertion
+from pallasite.passes.reference_tiles import smem_tiling
 
 _INDEX = IndexType()
 
@@ -57,7 +57,7 @@ def _cuts_tiles(op: tpu.MemrefSliceOp) -> bool:
     if memory_space(kind) != "smem":
         return False
     shape = shape_of(kind)
-    tiling = tiling_of(kind) or infer_tiling(shape, bit_width(kind))
+    tiling = tiling_of(kind) or smem_tiling(kind)
     for dim, (start, held, size) in enumerate(zip(op.base_idx, shape, sizes, strict=True)):
         tile = tiling.tile_of(dim)
         if remainder(start, tile) != 0 or (size % tile and size != held):

@@ -55,6 +55,7 @@ from pallasite.passes.infer_memref_layout.single_rows import (
 )
 from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
 from pallasite.passes.laid_out import laid_out, see_operand
+from pallasite.passes.reference_tiles import smem_tiling
 from pallasite.passes.scalars_of_views import look_through_views
 from pallasite.targets import DEFAULT_TARGET, get_target
 
@@ -144,7 +145,7 @@ def _lay_out_root(value: SSAValue) -> None:
         tiling = flat_tiling(shape, bit_width(kind.element_type))
     else:
         bits = bit_width(kind.element_type)
-        tiling = infer_tiling(shape, bits)
+        tiling = smem_tiling(kind) if memory_space(kind) == "smem" else infer_tiling(shape, bits)
         tiling = for_parts(value, tiling)
         if _is_own_column(value, kind, tiling):
             tiling = vmem_tiling(shape, bits, single_rows=True)

@@ -12,6 +12,12 @@ func.func @operands_of_the_call(%a: memref<20x300xf32, #tpu.memory_space<any>>, 
   func.return
 }
 
+// Nothing changes the tiling on the way to scalars: whole registers where they divide the rows.
+// CHECK-LABEL: func.func @scalar_bytes(%a: memref<64x100xi8, #tpu.tiled<(32,128)(4,1),[1,1]>, {{.*}}, %b: memref<30x100xi8, #tpu.tiled<(8,128)(4,1),[1,1]>, {{.*}}, %c: memref<64x100xi4, #tpu.tiled<(64,128)(8,1),[1,1]>
+func.func @scalar_bytes(%a: memref<64x100xi8, #tpu.memory_space<smem>>, %b: memref<30x100xi8, #tpu.memory_space<smem>>, %c: memref<64x100xi4, #tpu.memory_space<smem>>) {
+  func.return
+}
+
 // Rows that only the program knows need tiles of their own.
 // CHECK-LABEL: func.func @rows_at_any_distance(%a: memref<32x128xf32, #tpu.tiled<(1,128),[1,1]>
 func.func @rows_at_any_distance(%a: memref<32x128xf32, #tpu.memory_space<vmem>>, %i: index) -> vector<8x128xf32> {
