@@ -80,13 +80,27 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             fits = lanes or _whole_tiles(start, size, held, per_word, per_word)
         elif lanes:
             fits = _whole_tiles(start, size, held, tile, tile)
-            fits = fits or (single and _within(start, size, tile))
+            fits = fits or (scalars and _in_one_tile(op, array, start, size))
         elif cut:
             fits = _whole_tiles(start, size, held, tile, min(tile, SUBLANES), ends=False)
         else:
             fits = _rows_fit(start, size, held, tile, step, per_word)
         if not fits:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
+
+
+def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: int) -> bool:
+    """Whether a part of some lanes of scalar memory, in tiles, is known to lie in one of them."""
+    rank = len(array.type.get_shape())
+    rows = [
+        size
+        for dim, size in zip(array.dims, op.result.type.get_shape(), strict=True)
+        if dim == rank - 2
+    ]
+    fits = remainder(start, LANES) == 0 and lanes <= LANES
+    return (
+        rank > 1 and max(rows, default=1) <= array.tile and (fits or _within(start, lanes, LANES))
+    )
 
 
 def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:

@@ -37,6 +37,11 @@ def scalar(shape: str, *offsets_and_sizes: tuple[int | str, int]) -> str:
         ("3x100xbf16", [(0, 3), ("d1", 2)], True), ("64x100xi8", [(4, 2), (0, 100)], False),
         ("16x100xbf16", [("d1", 2), (0, 100)], False), ("8xi8", [("d1", 3)], False),
         ("4x256xbf16", [(0, 4), (100, 100)], False),
+        # Lanes of wide arrays within one tile.
+        ("4x256xbf16", [(0, 4), (131, 60)], True), ("64x256xi8", [(32, 32), (0, 64)], True),
+        ("24x256xi32", [(0, 8), (131, 9)], True), ("24x256xi32", [(8, 16), (131, 9)], False),
+        ("30x256xi8", [(0, 30), (3, 6)], False), ("64x256xi32", [("d8", 8), ("d128", 64)], True),
+        ("300xbf16", [(5, 4)], False),
     ],
 )  # fmt: skip
 def test_scalars_of_parts(shape: str, part: list[tuple[int | str, int]], fits: bool) -> None:
