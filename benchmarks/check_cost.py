@@ -22,6 +22,7 @@ from devices import gather
 
 from pallasite import api, arguments
 from pallasite.interpreter.run import execute, prepare
+from pallasite.targets import get_target
 
 STEPS = (64, 512, 4096)
 REPEATS, LONG_REPEATS = 5, 3
@@ -102,7 +103,7 @@ class Case:
         result = ((8 * self.devices, 128) if ring else shape), "float32"
         module = api.with_call(api.parse(self.text(steps)), one, [result])
         lowered = api.lower(module, form, self.target)
-        model = api.target_named(self.target)
+        model = get_target(self.target)
         prepared = prepare(lowered, target=model)
         best = [float("inf"), float("inf")]
         for _ in range(REPEATS if self.devices < 100 else LONG_REPEATS):

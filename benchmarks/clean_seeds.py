@@ -22,6 +22,7 @@ from corpus import Kernel, arguments, kernels, machine
 from pallasite import Diagnostic, api
 from pallasite.arguments import CHECKS
 from pallasite.interpreter.run import execute, prepare
+from pallasite.targets import get_target
 from pallasite.tools.tpu_run import device_inputs
 
 
@@ -31,7 +32,7 @@ def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:
     path = kernel.folder / "inputs.npz"
     inputs = device_inputs(module, str(path) if path.exists() else None, kernel.entry["devices"])
     lowered = api.lower(module, form, target)
-    model = api.target_named(target)
+    model = get_target(target)
     prepared = prepare(lowered, target=model)
     expected: list[Any] = []
     for seed in range(seeds):

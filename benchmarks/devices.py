@@ -21,6 +21,7 @@ from corpus import machine
 
 from pallasite import api, arguments
 from pallasite.interpreter.run import execute
+from pallasite.targets import get_target
 
 BLOCK = "memref<8x128xf32, #tpu.memory_space<any>>"
 SEMAPHORE = "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"
@@ -100,7 +101,7 @@ def measure(name: str, text: str, devices: int, rows: int, checks: tuple[str, ..
     inputs = [[np.full((8, 128), d, np.float32)] for d in range(devices)]
     began, worked = time.perf_counter(), time.process_time()
     outcome = execute(
-        module, inputs, results=[((rows, 128), "float32")], target=api.target_named("v5e"),
+        module, inputs, results=[((rows, 128), "float32")], target=get_target("v5e"),
         devices=devices, checks=checks,
     )  # fmt: skip
     seconds, processor = time.perf_counter() - began, time.process_time() - worked

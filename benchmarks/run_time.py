@@ -24,6 +24,7 @@ from jax.experimental.pallas import tpu as pltpu
 from pallasite import api
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.run import execute, prepare
+from pallasite.targets import get_target
 
 REPEATS = 9
 FORMS = ("mosaic", "dma", "tiles", "vreg")
@@ -53,6 +54,7 @@ class Case:
 
 def add(x: Any, y: Any, interpret: Any = False) -> Any:
     """The sum of two arrays, block by block."""
+
     def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         o_ref[...] = x_ref[...] + y_ref[...]
 
@@ -65,6 +67,7 @@ def add(x: Any, y: Any, interpret: Any = False) -> Any:
 
 def softmax(x: Any, interpret: Any = False) -> Any:
     """Softmax along whole rows."""
+
     def body(x_ref: Any, o_ref: Any) -> None:
         x = x_ref[...]
         e = jnp.exp(x - jnp.max(x, axis=1, keepdims=True))
@@ -79,6 +82,7 @@ def softmax(x: Any, interpret: Any = False) -> Any:
 
 def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
     """A product in blocks of 128, accumulated in the output block."""
+
     def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         @pl.when(pl.program_id(2) == 0)
         def _() -> None:
@@ -100,6 +104,7 @@ def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
 
 def layer_norm(x: Any, interpret: Any = False) -> Any:
     """Rows less their mean, divided by their deviation."""
+
     def body(x_ref: Any, o_ref: Any) -> None:
         x = x_ref[...]
         centred = x - jnp.mean(x, axis=1, keepdims=True)
@@ -236,7 +241,7 @@ def seconds(run: Callable[[], Any]) -> tuple[float, float]:
 
 def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
     """The kernel as a simulation holds it, from the first call to the last."""
-    target = api.target_named(api.DEFAULT_TARGET)
+    target = get_target(api.DEFAULT_TARGET)
     lowered = api.lower(module, form)
     plan, spare = prepare(lowered, target=target), Spare()
 

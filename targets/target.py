@@ -278,5 +278,6 @@ DEFAULT_TARGET = _V5E.name
 def get_target(name: str) -> Target:
     """The record of target `name`; a `UsageError` naming the known targets otherwise."""
     if name not in TARGETS:
-        raise UsageError("unknown-target", f"expected one of {', '.join(TARGETS)}, got {name}")
+        known = ", ".join(TARGETS)
+        raise UsageError("unknown-target", f"expected a target of {known}, got {name!r}")
     return TARGETS[name]

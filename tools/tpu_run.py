@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
-from pallasite.targets import DEFAULT_TARGET
+from pallasite.targets import DEFAULT_TARGET, get_target
 from pallasite.tools.command_line import add_pass_options
 from pallasite.tools.reporting import (
     FAILED,
@@ -157,7 +157,7 @@ class Session:
         o = self.options
         # Files of passes may bring targets.
         self.passes = chosen_passes(o, o.target)
-        api.target_named(o.target)
+        get_target(o.target)
         o.check = arguments.checks(o.check)
         arguments.seed(o.seed)
         arguments.limit(o.max_steps, "--max-steps")
@@ -203,12 +203,11 @@ class Session:
     def _simulate(
         self, module: ModuleOp, inputs: list[list[Any]], conditions: Conditions | None = None
     ) -> Outcome:
-        from pallasite import api
         from pallasite.interpreter import run
 
         o = self.options
         return run.execute(
-            module, inputs, target=api.target_named(o.target),
+            module, inputs, target=get_target(o.target),
             # A seed of the user's picks other random orders, not the order as late as possible.
             seed=conditions.seed and (o.seed or conditions.seed) if conditions else o.seed,
             checks=o.check, devices=o.devices, driver=o.driver,

@@ -27,7 +27,7 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.kernel import form_of
-from pallasite.targets import DEFAULT_TARGET, TARGETS, Target
+from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -84,14 +84,6 @@ def verify(module: ModuleOp) -> None:
     verification.verify(arguments.module_of(module))
 
 
-def target_named(name: str) -> Target:
-    """The target of that name; a `UsageError` naming the known ones otherwise."""
-    if name not in TARGETS:
-        known = ", ".join(TARGETS)
-        raise UsageError("unknown-target", f"expected a target of {known}, got {name!r}")
-    return TARGETS[name]
-
-
 def lower(
     module: ModuleOp,
     form: str = "vreg",
@@ -127,7 +119,7 @@ def lower_telling(
     """`lower`, telling what is odd about the kernel instead of warning of it."""
     from pallasite.lowering.pipelines import check_form
 
-    target_named(target)
+    get_target(target)
     passes = arguments.passes(passes)
     arguments.called(after_pass, "after_pass")
     present = check_form(arguments.module_of(module), form)
@@ -157,7 +149,7 @@ def _lower_verified(
     from pallasite.passes.fold_kernel import FoldKernelPass
     from pallasite.passes.plugins import blamed
 
-    model, present = target_named(target), form_of(module)
+    model, present = get_target(target), form_of(module)
     checked = present in ("mosaic", "dma")
     changes = bool(passes) or present != form
     lowered = module.clone() if checked or changes else module
@@ -326,7 +318,7 @@ def simulate(
     `grid_walk` takes parallel axes of the grid in a seeded order, and is told every step (forms
     `pallas` and `mosaic`).
     """
-    model = target_named(target)
+    model = get_target(target)
     wanted = arguments.checks(checks)
     if driver not in ("compiled", "reference"):
         raise UsageError("unknown-driver", f"expected compiled or reference, got {driver!r}")

@@ -16,6 +16,7 @@ from xdsl.ir import Operation  # noqa: E402
 import pallasite.jax  # noqa: E402
 from pallasite import Diagnostic, api, arguments  # noqa: E402
 from pallasite.interpreter.run import execute  # noqa: E402
+from pallasite.targets import get_target  # noqa: E402
 
 from .machine_kernels import CASES, Case  # noqa: E402
 
@@ -41,7 +42,7 @@ def found(case: Case, module: ModuleOp) -> set[str]:
     shares: Any = case.shares() if case.devices > 1 else [list(case.inputs)]
     try:
         outcome = execute(
-            module, shares, target=api.target_named(case.target), checks=arguments.CHECKS,
+            module, shares, target=get_target(case.target), checks=arguments.CHECKS,
             devices=case.devices,
         )  # fmt: skip
     except Diagnostic as error:

@@ -127,7 +127,7 @@ def test_ranks_must_agree() -> None:
 )  # fmt: skip
 def test_unknown_target(name: str) -> None:
     kind: Any = get_all_passes()[name]()
-    with pytest.raises(UsageError, match=r"expected one of v4, v5e, .*, got v3"):
+    with pytest.raises(UsageError, match=r"expected a target of v4, v5e, .*, got 'v3'"):
         kind(target="v3").apply(make_context(), pallasite.parse(KERNEL))
 
 

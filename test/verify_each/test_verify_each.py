@@ -9,6 +9,7 @@ from pallasite import api
 from pallasite.diagnostics import ExecutionError
 from pallasite.interpreter import run
 from pallasite.interpreter.run import Outcome
+from pallasite.targets import get_target
 from pallasite.tools.verify_each import Conditions, verify_each
 
 from . import mosaic_faults, register_faults, tile_faults, window_faults  # noqa: F401
@@ -21,7 +22,7 @@ TARGET = "v5e"
 def verified(kernel: Kernel) -> Outcome:
     """Lowers `kernel` to registers, running it after every pass."""
     inputs = [kernel.arrays()]
-    target = api.target_named(TARGET)
+    target = get_target(TARGET)
 
     def execute(module: ModuleOp, conditions: Conditions) -> Outcome:
         return run.execute(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
-from pallasite.api import lower_telling, parse, target_named, warn
+from pallasite.api import lower_telling, parse, warn
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError
 from pallasite.dialects.kernel import CONFIG, call_of
 from pallasite.dialects.locations import position_of, source_location
@@ -32,6 +32,7 @@ from pallasite.interpreter.arrays import dtype_of
 from pallasite.interpreter.run import execute, find_kernel, prepare
 from pallasite.jax.known_kernels import Key, KnownKernel
 from pallasite.jax.settings import Settings
+from pallasite.targets import get_target
 
 Array = NDArray[Any]
 PATIENCE = 120.0
@@ -87,7 +88,7 @@ class KernelCall:
     def run(self, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Runs the kernel on as many devices as there are lists of inputs."""
         settings, kernel = self.settings, self.kernel
-        target = target_named(settings.target)
+        target = get_target(settings.target)
         try:
             prepared = kernel.prepared.pop()
         except IndexError:

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import arguments
-from pallasite.api import target_named
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.jax.known_kernels import Kernels, kernels
+from pallasite.targets import get_target
 
 PRODUCTS = ("cpu", "tpu")
 
@@ -94,7 +94,7 @@ def settings_of(
     products: str = PRODUCTS[0],
 ) -> Settings:
     """The settings of that names; a `UsageError` for names that nobody knows."""
-    target_named(target)
+    get_target(target)
     if products not in PRODUCTS:
         raise UsageError(
             "unknown-products", f"expected products of {' or '.join(PRODUCTS)}, got {products!r}"

@@ -13,11 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import arguments
-from pallasite.api import target_named
 from pallasite.diagnostics import Note, Unsupported, UsageError
 from pallasite.jax import hooks
 from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of
-from pallasite.targets import DEFAULT_TARGET
+from pallasite.targets import DEFAULT_TARGET, get_target
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,7 +116,7 @@ def kernels(
 
     if form not in ("pallas", "mosaic"):
         raise UsageError("unknown-form", f"expected form 'pallas' or 'mosaic', got {form!r}")
-    target_named(target)
+    get_target(target)
     for argument in jax.tree.leaves(args):
         _check_shape(getattr(argument, "shape", ()))
     hooks.install()
