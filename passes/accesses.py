@@ -56,8 +56,8 @@ class Along:
 
 
 def at_a_distance(name: str, dims: Sequence[Along]) -> str:
-    """JAX for the elements of the value `name` that are taken: each dimension with a stride is
-    split by it, and of every part the same element taken."""
+    """The JAX expression for the elements of the value `name` that are taken: each dimension with a
+    stride is split by it, and the same element of every part is taken."""
     split: list[int] = []
     taken: list[str] = []
     for dim in dims:

@@ -40,8 +40,8 @@ _NO_EFFECTS = frozenset[EffectInstance]()
 
 
 class _Known:
-    """The operations that are seen from where the walk is, by what equal ones have in common:
-    everything but the inside of their regions."""
+    """The operations that are visible from where the walk is, keyed by what equal operations share:
+    everything but the contents of their regions."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, list[Operation]] = {}
@@ -101,7 +101,7 @@ class _Line:
         self.places: dict[Operation, int] = {}
         """Of the operations that are known and read."""
         self._looked = 0
-        """So many operations were asked what they do; each is asked once, if anybody wants it."""
+        """How many operations were asked for their effects; each is asked once, when needed."""
         self._last_write = -1
 
     def is_written(self, first: Operation, last: int) -> bool:

@@ -91,7 +91,8 @@ def _not_zero(mask: SSAValue) -> Sequence[SSAValue]:
 
 @RANGES.rule(arith.DivSIOp, arith.RemSIOp)
 def divide_by_bits(op: arith.DivSIOp | arith.RemSIOp, f: RangeFolder) -> SSAValue | None:
-    """What is not negative is divided by a power of two with a shift; what is less, not at all.
+    """A dividend that is not negative is divided by a power of two with a shift, its remainder is a
+    mask; if it is below the divisor, the quotient is 0.
 
     Scalars stay: what is known of their divisors is read off their divisions.
     """

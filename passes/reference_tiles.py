@@ -55,7 +55,7 @@ def has_large_halves(array: SSAValue, target: Target) -> bool:
 
 
 def _buffer(array: SSAValue) -> Literal["scratch", "scoped"] | None:
-    """What the kernel has for itself of what `array` is seen of; None for inputs and outputs."""
+    """Which buffer of the kernel's own `array` is a view of; None for inputs and outputs."""
     while isinstance(owner := array.owner, VIEWS):
         array = owner.operands[0]
     if isinstance(owner, Operation):

@@ -248,12 +248,12 @@ ELEMENTWISE = (Pure(), Elementwise())
 UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
 
 
-def check_same_types(values: Sequence[SSAValue], what: str) -> None:
-    """Raises unless all `values` have the same type."""
-    for value in values[1:]:
-        if value.type != values[0].type:
+def check_same_types(sources: Sequence[SSAValue]) -> None:
+    """Raises unless all `sources` have the same type."""
+    for source in sources[1:]:
+        if source.type != sources[0].type:
             raise VerifyException(
-                f"expected {what} of the same type, got {values[0].type} and {value.type}"
+                f"expected sources of the same type, got {sources[0].type} and {source.type}"
             )
 
 

@@ -137,7 +137,7 @@ class PackVmskOp(TpuOp):
     def verify_(self) -> None:
         if not self.sources:
             raise VerifyException("expected at least one source")
-        check_same_types(self.sources, "sources")
+        check_same_types(self.sources)
         factor = mask_packing(self.result.type) // mask_packing(self.sources[0].type)
         check_positions(self.positions, len(self.sources), factor)
 

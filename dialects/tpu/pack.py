@@ -61,7 +61,7 @@ class PackElementwiseOp(TpuOp):
     def verify_(self) -> None:
         if not self.sources:
             raise VerifyException("expected at least one source")
-        check_same_types(self.sources, "sources")
+        check_same_types(self.sources)
         source, result, target = self.sources[0].type, self.result.type, self.target_type
         if bit_width(source) != bit_width(result):
             raise VerifyException(f"expected elements of one width, got {source} and {result}")
@@ -113,7 +113,7 @@ class PackSubelementsOp(TpuOp):
     def verify_(self) -> None:
         if not self.sources:
             raise VerifyException("expected at least one source")
-        check_same_types(self.sources, "sources")
+        check_same_types(self.sources)
         factor = bit_width(self.sources[0].type) // bit_width(self.result.type)
         check_positions(self.positions, len(self.sources), factor)
 

@@ -1,4 +1,4 @@
-"""Transpositions of what was transposed for nobody else are one, or none."""
+"""Transposes of a transpose that nothing else uses: together they are one, or none."""
 
 from __future__ import annotations
 

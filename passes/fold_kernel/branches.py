@@ -39,10 +39,10 @@ def know_condition_inside(op: scf.IfOp, f: Folder) -> bool | None:
 
 @rule(scf.IfOp)
 def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
-    """A result that is not used, or that is the same value from outside on both sides, goes.
+    """Drops results that are unused, or that are the same value from outside on both sides.
 
-    Where both sides give values from outside, a choice between them does. JAX's branches end so
-    where a value is only passed on.
+    Where both sides give values from outside, a select between them takes the result's place. JAX's
+    branches end so where a value is only passed on.
     """
     if not op.results:
         return None

@@ -38,7 +38,7 @@ def fold_truncation(op: arith.TruncIOp, f: Folder) -> SSAValue | None:
 
 @rule(*_EXTENSIONS)
 def fold_extension(op: arith.ExtSIOp | arith.ExtUIOp, f: Folder) -> SSAValue | None:
-    """Extensions by the same rule are one, and what was extended by zeros has no sign."""
+    """Two extensions of one kind become one; what was extended by zeros is not negative."""
     owner = op.input.owner
     if isinstance(owner, arith.ExtUIOp):
         return _cast(arith.ExtUIOp, owner.input, op, f)
@@ -97,7 +97,7 @@ def fold_cast_of_number(op: Operation, f: Folder) -> SSAValue | None:
 
 
 def _cast_integer(op: Operation) -> int | None:
-    """What `op` reads its operand as, if that is an integer constant: with its sign or without."""
+    """The value of a constant integer operand as `op` reads it, signed or unsigned; else None."""
     known, width = integer(op.operands[0]), width_of(element_of(op.operands[0]))
     if known is None:
         return None
@@ -108,7 +108,7 @@ def _cast_integer(op: Operation) -> int | None:
 
 
 def _exact(known: float, op: Operation, f: Folder) -> SSAValue | None:
-    """The constant, if f32 or bf16, whichever the result has, holds it exactly."""
+    """The constant `known` of the result's type, if that is f32 or bf16 and holds it exactly."""
     element = element_of(op.results[0])
     word = np.float32(known)
     if not isinstance(element, Float32Type | BFloat16Type) or float(word) != known:

@@ -36,7 +36,7 @@ def predicate(op: arith.CmpiOp) -> str:
 
 @rule(arith.CmpiOp)
 def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
-    """A comparison of a value with itself, computed twice or not, or of two constants, is one."""
+    """A comparison of equal values (computed twice or not), or of constants, is a constant."""
     name = predicate(op)
     if same(op.lhs, op.rhs) or equal_values(op.lhs, op.rhs):
         return f.constant(op.result.type, int(name in EQUAL))

@@ -170,7 +170,7 @@ def fold_with_complement(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(*_CONSTANTS, *_UNSIGNED, *_DIVISIONS, *_UNSIGNED_DIVISIONS)
 def fold_constants(op: Operation, f: Folder) -> SSAValue | None:
-    """An operation on constants is one, unless it divides by zero or overflows."""
+    """An operation on constants is a constant, unless it divides by zero or overflows."""
     left, right = (integer(v) for v in op.operands)
     if left is None or right is None:
         return None

@@ -40,9 +40,9 @@ def _bounds(op: scf.ForOp) -> tuple[int | None, int | None, int | None]:
 
 @rule(scf.ForOp)
 def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
-    """What a loop passes on as it came is the initial value, inside and behind it.
+    """A value that a loop carries unchanged is its initial value, inside and after the loop.
 
-    What neither its body nor anything behind it looks at is not passed on.
+    A carried value that neither the body nor anything after the loop reads is dropped.
     """
     end = op.body.block.last_op
     if not isinstance(end, scf.YieldOp):
@@ -87,7 +87,7 @@ def drop_carried(op: scf.ForOp, f: Folder) -> bool | None:
 
 @rule(scf.WhileOp)
 def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
-    """What a `while` loop passes on as it came is the initial value, inside and behind it."""
+    """A value that a `while` loop carries unchanged is its initial value, inside and after it."""
     before, after = op.before_region.block, op.after_region.block
     condition, end = before.last_op, after.last_op
     if not isinstance(condition, scf.ConditionOp) or not isinstance(end, scf.YieldOp):
@@ -115,9 +115,9 @@ def drop_carried_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
 
 @rule(scf.WhileOp)
 def drop_unused_by_while(op: scf.WhileOp, f: Folder) -> bool | None:
-    """What neither the body nor anything behind a `while` loop looks at is not passed on.
+    """A carried value that neither the body nor anything after a `while` loop reads is dropped.
 
-    Values that only look at each other stay, as in the reference's canonical form.
+    Values that only each other read stay, as in the reference's canonical form.
     """
     before, after = op.before_region.block, op.after_region.block
     condition = before.last_op

@@ -33,8 +33,7 @@ def for_parts(value: SSAValue, tiling: Tiling) -> Tiling:
 
 
 def _cut(view: SSAValue, tile: int) -> bool:
-    """Whether a slice of `view`, whose tiles have `tile` rows, or of what is seen of it cuts
-    them."""
+    """Whether a slice of `view`, or of a view of it, cuts its tiles of `tile` rows."""
     for use in view.uses:
         op = use.operation
         if not isinstance(op, VIEWS) or not isinstance(op.results[0].type, MemRefType):
