@@ -59,7 +59,8 @@ def fold_negated_twice(op: arith.NegfOp, f: Folder) -> SSAValue | None:
 
 @rule(*_CONSTANTS)
 def fold_float_constants(op: Operation, f: Folder) -> SSAValue | None:
-    """An operation on f32 or bf16 constants is a constant if the type holds its result."""
+    """An operation on f32 or bf16 constants is a constant if its result is a finite number of the
+    type."""
     element = element_of(op.results[0])
     left, right = (number(v) for v in op.operands)
     if left is None or right is None or not isinstance(element, Float32Type | BFloat16Type):
