@@ -96,7 +96,8 @@ def compile_ahead_of_time(
 ) -> Verdict:
     """The compiler's verdict on `module`, whose call must be recorded (`tpu.call`).
 
-    `layout_passes` lets the compiler choose layouts, which forms above `vreg` need. `compiler` is
+    `layout_passes` lets the compiler choose layouts, which forms above `vreg` need; of kernels of
+    SparseCores, their call says whether it does. `compiler` is
     the process to ask, without it one just for this. Raises a `Diagnostic` where there is no
     answer: no call, no JAX or libtpu, an unknown topology, semaphores that come from other kernels
     or go to them.
@@ -133,6 +134,9 @@ def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[st
     if _has_windows(module):
         config.update({k: own[k] for k in WINDOW_SETTINGS if k in own})
     body = base64.b64encode(kernel_bytecode(module)).decode()
+    if "sparse_core_config" in call.settings:
+        # Kernels of SparseCores are the same text in every form.
+        layout_passes = bool(own.get("needs_layout_passes", False))
     config |= {BODY: body, "serialization_format": 1, "needs_layout_passes": layout_passes}
     siblings = {key: value for key, value in call.settings.items() if key not in _OURS}
     return {CONFIG: config, **siblings}

@@ -277,6 +277,8 @@ def _prepare(
     profile: bool,
 ) -> Prepared:
     module = described.module
+    if profile and described.subcores:
+        raise UsageError("profile-form", "the time of SparseCores is not modelled")
     if profile and (driver != "compiled" or form_of(module) not in ("tiles", "vreg")):
         raise UsageError(
             "profile-form",

@@ -15,12 +15,15 @@ from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, own_core
 from pallasite.dialects.tpu.dma import is_gather
 from pallasite.dialects.types import bit_width, memory_space, shape_of
 from pallasite.layouts.registers import LANES
+from pallasite.passes.divisibility import remainder
 
 _HBM = ("hbm", "any", "host", None)
 _FROM_SMEM = {SCALAR_SUBCORE: ("hbm", "smem")}
 """Where a subcore's transfers from its SMEM may go; those of vector subcores, nowhere."""
 _TO_SMEM = {SCALAR_SUBCORE: ("hbm", "smem", "vmem_shared")}
 """Where its transfers to SMEM may come from; those of vector subcores, from what they share."""
+
+_LINEAR = "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=False)"
 
 
 def check_copy(op: tpu.EnqueueDmaOp) -> None:
@@ -57,6 +60,31 @@ def _check_words(op: Operation, type: AnyMemRef) -> None:
     )  # fmt: skip
 
 
+def check_slice(op: tpu.MemrefSliceOp, compact: bool) -> None:
+    """Parts of arrays of narrow elements in HBM begin and end at whole tiles, if they are tiled.
+
+    libtpu: "Offsets along tiled dimensions must be aligned to tiles". Rows of several dimensions
+    share words with as many others as a word has elements.
+    """
+    array, part = op.mem_ref.type, shape_of(op.result.type)
+    bits = bit_width(array.element_type)
+    if not compact or bits >= 32 or memory_space(array) not in _HBM:
+        return
+    whole = shape_of(array)
+    dim, unit = (0, LANES * 32 // bits) if len(whole) == 1 else (len(whole) - 2, 32 // bits)
+    if part[dim] == whole[dim]:
+        return
+    if remainder(op.base_idx[dim], unit) == 0 and part[dim] % unit == 0:
+        return
+    raise refusal(
+        op, "subcore-transfer",
+        f"a part of {array} on a subcore that is not known to begin and end at a multiple of "
+        f"{unit} in dimension {dim}",
+        "the TPU compiler says: Offsets along tiled dimensions must be aligned to tiles",
+        f"take parts at multiples of {unit} (pl.multiple_of), or {_LINEAR}",
+    )  # fmt: skip
+
+
 def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
     """A gather or scatter moves rows of words; only what subcores share can be added to."""
     gathers = is_gather(op.source.type, op.target.type)
@@ -71,13 +99,12 @@ def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
         )  # fmt: skip
     if not compact:
         return
-    linear = "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=False)"
     if bits != 32:
         raise refusal(
             op, "subcore-transfer",
             f"an indirect copy of elements of type {array.element_type}",
             "the TPU compiler says: only 32-bit elements are supported",
-            f"bitcast to int32, or {linear}",
+            f"bitcast to int32, or {_LINEAR}",
         )  # fmt: skip
     rank = len(shape_of(op.offsets.type))
     row = shape_of(array)[rank:]
@@ -86,5 +113,5 @@ def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
             op, "subcore-transfer",
             f"an indirect copy of rows of {row[-1]} elements of HBM",
             f"rows of arrays in HBM are tiled by {LANES} words there",
-            f"take rows of a multiple of {LANES}, or {linear}",
+            f"take rows of a multiple of {LANES}, or {_LINEAR}",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kern
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import bit_width, element_type, memory_space
 from pallasite.dialects.walking import operations
-from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect
+from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
@@ -125,6 +125,8 @@ def _check_reference(op: Operation, compiled: _Compiled) -> None:
     """What the TPU compiler refuses and the model could do."""
     if isinstance(op, tpu.EnqueueDmaOp):
         check_copy(op)
+    elif isinstance(op, tpu.MemrefSliceOp):
+        check_slice(op, compiled.compact)
     elif isinstance(op, tpu.EnqueueIndirectDmaOp):
         check_indirect(op, compiled.compact)
     elif compiled.layouts and isinstance(op, _WITHOUT_LAYOUTS):

@@ -225,3 +225,17 @@ def test_the_form_of_the_source() -> None:
     error = fault(one_subcore(body, typed(LANES)), jnp.ones(LANES), form="pallas")
     assert error.code == "sparse-core"
     assert "form" in str(error.notes[-1])
+
+
+def test_what_jax_does_not_lower_for_a_subcore() -> None:
+    def body(x: Any, o: Any, row: Any) -> None:
+        pltpu.sync_copy(x, row)
+        row[...] = jnp.sqrt(row[...])
+        pltpu.sync_copy(row, o)
+
+    call = one_subcore(body, typed(LANES), [pltpu.VMEM((LANES,), f32)])
+    with simulate(target=TARGET), pytest.raises(NotImplementedError, match="sqrt") as raised:
+        jax.jit(call)(jnp.ones(LANES))
+    (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
+    assert "test_sparse_faults.py" in note
+    assert "pallas_call on a TensorCore" in note

@@ -28,11 +28,12 @@ from xdsl.ir import SSAValue
 from pallasite.api import lower
 from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, Unsupported
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import bit_width, element_type
 from pallasite.frontend.jaxprs.advice import ADVICE
+from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.jax import tracing
 from pallasite.jax.settings import Settings
 
@@ -77,7 +78,8 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
 
         traced = _traced.get()
         if traced is None:
-            with _explaining(current, take):
+            on_subcores = options["pallas_mesh"].core_type is not tpu_core.CoreType.TC
+            with _explaining_subcores(jaxpr) if on_subcores else _explaining(current, take):
                 return unpipelined(ctx, module, jaxpr, **options)
         for op in ir.Module.parse(take(traced)).body.operations:
             module.body.append(op.operation.clone())
@@ -128,6 +130,21 @@ def _explaining(
             except Exception:
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
+        raise
+
+
+@contextmanager
+def _explaining_subcores(jaxpr: Any) -> Generator[None]:
+    """Notes on what JAX does not lower for subcores where the kernel begins."""
+    try:
+        yield
+    except NotImplementedError as error:
+        where = position_of(location_of_kernel(jaxpr))
+        place = f"{where}: " if where is not None else ""
+        error.add_note(
+            f"{place}note: JAX does not lower the kernel for a SparseCore; other arithmetic than "
+            "sums, products, quotients, exponentials and bits is for a pallas_call on a TensorCore"
+        )
         raise
 
 
