@@ -90,10 +90,9 @@ def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
     gathers = is_gather(op.source.type, op.target.type)
     array = op.source.type if gathers else op.target.type
     space, bits = memory_space(array), bit_width(array.element_type)
-    if op.add.value.data and (gathers or space in _HBM):
+    if op.add.value.data and not gathers and space in _HBM:
         raise refusal(
-            op, "subcore-transfer",
-            "an indirect copy cannot add to " + ("VMEM" if gathers else "HBM"),
+            op, "subcore-transfer", "an indirect copy cannot add to HBM",
             "the TPU compiler says: Scatter with add is only supported into spmem or tile_spmem",
             "add to pltpu.VMEM_SHARED, and copy that to HBM after plsc.subcore_barrier()",
         )  # fmt: skip

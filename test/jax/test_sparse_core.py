@@ -166,6 +166,23 @@ def test_scatter_add_to_shared_memory() -> None:
     check(call, x, indices, want=jnp.stack(want))
 
 
+@pytest.mark.feature("Y02")
+def test_gather_that_adds() -> None:
+    """What is gathered is added to what the rows in VMEM hold."""
+
+    def body(x: Any, indices: Any, o: Any, where: Any, rows: Any) -> None:
+        part = pl.ds(worker() * 8, 8)
+        pltpu.sync_copy(indices.at[part], where)
+        pltpu.sync_copy(x.at[pl.ds(0, 8)], rows)
+        pltpu.sync_copy(x.at[where], rows, add=True)
+        pltpu.sync_copy(rows, o.at[part])
+
+    x, indices = ramp(64, 128, dtype=i32), drawn(64, 256)
+    scratch = [pltpu.VMEM((8,), i32), pltpu.VMEM((8, 128), i32)]
+    want = x[indices] + jnp.tile(x[:8], (32, 1))
+    check(vector_kernel(body, typed(256, 128, dtype=i32), scratch), x, indices, want=want)
+
+
 @pytest.mark.feature("Y05")
 def test_histogram() -> None:
     """Counts of 32 subcores, each in memory of its own."""
