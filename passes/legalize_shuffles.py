@@ -31,6 +31,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import splat
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
@@ -175,4 +176,5 @@ class LegalizeShufflesPass(ModulePass):
                 continue
             if admits is None or admits("split", shuffle):
                 _expand(shuffle, masks)
-        remove_common_subexpressions(op)
+        for function in lowered_functions(op):
+            remove_common_subexpressions(function)

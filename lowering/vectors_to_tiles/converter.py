@@ -338,5 +338,6 @@ class VectorsToTilesPass(ModulePass):
                     Converter(target).run(function)
                     absorb_bitcasts(function)
                     load_spread_rows(function)
-            remove_common_subexpressions(op)
+            for function in lowered_functions(op):
+                remove_common_subexpressions(function)
         set_form(op, "tiles")

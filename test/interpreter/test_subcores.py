@@ -7,7 +7,10 @@ import pytest
 
 from pallasite.api import lower, parse, run
 from pallasite.diagnostics import Diagnostic, UsageError
+from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of
+from pallasite.lowering.pipelines import STEPS
+from pallasite.passes.registry import get_all_passes
 from pallasite.tools import tpu_run
 
 HBM, VMEM = "#tpu.memory_space<hbm>", "#tpu.memory_space<vmem>"
@@ -96,6 +99,14 @@ def test_the_text_is_the_same_in_every_form() -> None:
     assert str(lowered) == str(bare)
     with pytest.raises(UsageError, match="below form"):
         lower(lower(module, "vreg", "v7x"), "dma", "v7x")
+
+
+@pytest.mark.parametrize("name", [name for names in STEPS.values() for name in names][1:])
+def test_single_steps_leave_it_alone(name: str) -> None:
+    module = parse(ring())
+    before = str(next(iter(module.body.block.ops)))
+    get_all_passes()[name]()().apply(make_context(), module)
+    assert str(next(iter(module.body.block.ops))) == before
 
 
 def test_a_subcore_that_is_not_there() -> None:
