@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import DenseArrayBase, i64
 
 from pallasite import kept
+from pallasite.dialects import types
+from pallasite.frontend import bytecode_table
 from pallasite.kept import KEPT_BYTES, Kept, bytes_held
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.costs import Costs
@@ -121,3 +124,20 @@ def test_functions_that_are_kept_tell_their_arguments_apart() -> None:
     assert [function(1), function(1, 2), function(1, y=2), function(1)] == [1, 3, 3, 1]
     assert calls == [(1, 0), (1, 2), (1, 2)]
     assert function.__name__ == "function"
+
+
+def test_long_lists_and_texts_are_not_kept() -> None:
+    for count, kept_lists in ((8, 1), (10_000, 0)):
+        before = types._unpacked.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        numbers = tuple(range(7, 7 + count))
+        assert types.integers_in(DenseArrayBase.from_list(i64, numbers)) == numbers
+        after = types._unpacked.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        assert after == before + kept_lists
+    for count, kept_texts in ((3, 1), (1000, 0)):
+        before = bytecode_table._parsed.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        text = f"array<i64: {', '.join(map(str, range(7, 7 + count)))}>"
+        assert bytecode_table.parse_text(text, False) == DenseArrayBase.from_list(
+            i64, list(range(7, 7 + count))
+        )
+        after = bytecode_table._parsed.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        assert after == before + kept_texts
