@@ -27,25 +27,13 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
-from pallasite.dialects.kernel import (
-    Call,
-    Kernel,
-    call_of,
-    checked_kernel,
-    form_of,
-    functions_of,
-)
+from pallasite.dialects.kernel import Call, Kernel, call_of, checked_kernel, form_of, functions_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
-from pallasite.interpreter.driver import (
-    DEFAULT_STEPS,
-    Budget,
-    Program,
-    located,
-)
+from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock

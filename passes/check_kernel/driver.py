@@ -42,10 +42,8 @@ from pallasite.passes.check_kernel.renamed import RepeatedByBranches, renamed_by
 from pallasite.passes.check_kernel.reshapes import reshape_rule
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes, strided_rotation
 from pallasite.passes.check_kernel.scalars import SCALAR_RULES
-from pallasite.passes.check_kernel.slices import (
-    slice_rule,
-    stride_rule,
-)
+from pallasite.passes.check_kernel.slices import slice_rule
+from pallasite.passes.check_kernel.strides import stride_rule
 from pallasite.passes.check_kernel.subcores import check_subcores
 from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
 from pallasite.passes.check_kernel.units import UNIT_RULES

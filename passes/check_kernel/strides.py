@@ -1,0 +1,40 @@
+"""Slices of values that skip elements."""
+
+from __future__ import annotations
+
+from pallasite.dialects import vector
+from pallasite.dialects.types import shape_of
+from pallasite.dialects.vector_shapes import values_of
+from pallasite.layouts.registers import LANES
+from pallasite.passes.accesses import Along, spaced_out
+from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.targets import Target
+
+_STRIDED_LOADS = (
+    f"or load rows of at most {LANES} elements at a distance: ref[pl.ds(start, size, stride), :]",
+)
+
+
+def stride_rule(op: vector.ExtractStridedSliceOp, target: Target) -> None:
+    """Raises `Unsupported` for a slice of a value that skips elements: MLIR's operation has no
+    strides other than 1, so the TPU compiler cannot even read one."""
+    strides = values_of(op.strides)
+    for dim, stride in enumerate(strides):
+        if stride != 1:
+            shape = shape_of(op.source.type)
+            raise refusal(
+                op, "strided-slice",
+                f"a slice of a vector with stride {stride} along dimension {dim} is not supported",
+                "`vector.extract_strided_slice` takes whole boxes only",
+                "slice the value to what is needed before",
+                *spaced_out("x", _taken(op), target),
+                *_STRIDED_LOADS[dim == len(shape) - 1 :],
+            )  # fmt: skip
+
+
+def _taken(op: vector.ExtractStridedSliceOp) -> list[Along]:
+    """What a slice takes of its source; dimensions that it does not name are taken whole."""
+    shape = shape_of(op.source.type)
+    named = [values_of(of) for of in (op.offsets, op.sizes, op.strides)]
+    dims = [Along(*dim) for dim in zip(shape, *named)]  # noqa: B905
+    return [*dims, *(Along(size, 0, size) for size in shape[len(dims) :])]
