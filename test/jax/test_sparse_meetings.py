@@ -108,3 +108,27 @@ def test_a_vector_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     with simulate(target=TARGET):
         jax.block_until_ready(jax.jit(call)(ramp(LANES)))
     assert "row {0, 1, 2, 3" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_subcores_of_two_devices_swap_rows(seed: int) -> None:
+    """Without a subcore in the address, a copy goes to the same subcore of the other device."""
+
+    def body(x: Any, o: Any, mine: Any, came: Any, sent: Any, arrived: Any, ready: Any) -> None:
+        other = {"d": 1 - jax.lax.axis_index("d")}
+        pltpu.sync_copy(x.at[worker()], mine)
+        pl.semaphore_signal(ready, 1, device_id=other)
+        pl.semaphore_wait(ready, 1)
+        copy = pltpu.make_async_remote_copy(mine, came, sent, arrived, device_id=other)
+        copy.start()
+        copy.wait()
+        pltpu.sync_copy(came, o.at[worker()])
+
+    row, semaphore = pltpu.VMEM((LANES,), f32), pltpu.SemaphoreType
+    scratch = [row, row, semaphore.DMA, semaphore.DMA, semaphore.REGULAR]
+    call = vector_kernel(body, typed(32, LANES), scratch)
+    mesh = Mesh(np.array(jax.devices()[:2]), ("d",))
+    x = ramp(64, LANES)
+    with simulate(target=TARGET, checks=CHECKS, seed=seed):
+        mapped = jax.shard_map(call, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)
+        np.testing.assert_array_equal(jax.jit(mapped)(x), jnp.roll(x, 32, axis=0))
