@@ -143,7 +143,13 @@ class SlimWriter(PackWriter, ABC):
         (value,) = op.operands
         if value in self._known:
             return False
-        return self._result(op, self._names[value], self._slim.get(value, shape_of(value.type)))
+        held = self._slim.get(value, shape_of(value.type))
+        new = len(shape_of(op.results[0].type)) - len(held)
+        if new == 0:
+            return self._result(op, self._names[value], held)
+        # The other rules compare shapes dimension by dimension.
+        shape = (*[1] * new, *held)
+        return self._result(op, f"{self._names[value]}.reshape({shape})", shape)
 
     def _slim_reshape(self, op: grid.ReshapeOp) -> bool:
         """One that only adds or drops dimensions of one position."""

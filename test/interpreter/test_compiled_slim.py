@@ -131,6 +131,19 @@ def test_what_needs_whole_arrays_gets_them() -> None:
     same(text)
 
 
+def test_registers_are_spread_over_grids_of_more_dimensions() -> None:
+    text = Text()
+    x = text.load()
+    register = "vector<8x128xf32>"
+    corner = text.value(f"grid.slice {x} [0, 0] [1, 1] [1, 1] : {WHOLE} -> vector<1x1x8x128xf32>")
+    folded = text.value(f"grid.reshape {corner} : vector<1x1x8x128xf32> -> {register}")
+    spread = text.value(f"grid.broadcast {folded} : {register} -> {COLUMN}")
+    rows = text.value(f'grid.reduce {x} dim 1 kind "arith.addf" : {WHOLE} -> {COLUMN}')
+    text.store(text.spread(text.binary("addf", rows, spread, COLUMN)))
+    text.store(text.spread(text.binary("mulf", spread, spread, COLUMN)), 32)
+    same(text)
+
+
 @pytest.mark.parametrize("used_before", [False, True])
 def test_branches_and_what_follows_them(used_before: bool) -> None:
     text = Text()
