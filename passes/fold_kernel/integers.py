@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import element_of, is_vector
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
@@ -98,9 +98,13 @@ def fold_absorbing(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(*_IDEMPOTENT)
 def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
-    """`x & x`, `x | x` and extrema of `x` and `x` are `x`, be it computed once or twice."""
+    """`x & x`, `x | x` and extrema of `x` and `x` are `x`; a vector may be computed twice.
+
+    Scalars are judged before equal ones are one.
+    """
     left, right = op.operands
-    return left if same(left, right) or equal_values(left, right) else None
+    twice = is_vector(left) and equal_values(left, right)
+    return left if twice or same(left, right) else None
 
 
 @rule(arith.SubiOp, arith.XOrIOp)

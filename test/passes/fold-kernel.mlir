@@ -51,6 +51,17 @@ func.func @maximum_of_what_is_loaded_twice(%x: memref<32x128xi8>) -> vector<32x1
   func.return %2 : vector<32x128xi8>
 }
 
+// Scalars are judged before equal ones are one.
+// CHECK-LABEL: func.func @scalar_that_is_loaded_twice(
+// CHECK:       arith.andi
+func.func @scalar_that_is_loaded_twice(%x: memref<8xi16, #tpu.memory_space<smem>>) -> i16 {
+  %c0 = arith.constant 0 : index
+  %0 = memref.load %x[%c0] : memref<8xi16, #tpu.memory_space<smem>>
+  %1 = memref.load %x[%c0] : memref<8xi16, #tpu.memory_space<smem>>
+  %2 = arith.andi %0, %1 : i16
+  func.return %2 : i16
+}
+
 // CHECK-LABEL: func.func @negated_twice(
 // CHECK-NEXT:  func.return %p
 func.func @negated_twice(%p: vector<8x128xi1>) -> vector<8x128xi1> {
