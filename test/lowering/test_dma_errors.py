@@ -53,7 +53,7 @@ CASES = {
         "got 2",
     ),
     "kernel-signature": ("scratch_operands = 0", "scratch_operands = 3", "3 scratch"),
-    "no-tensorcore-kernel": ("#tpu.core_type<tc>", "#tpu.core_type<sc_scalar_subcore>", "main"),
+    "no-tensorcore-kernel": (", tpu.core_type = #tpu.core_type<tc>", "", "main"),
     "scratch-space": (
         "%o: !block) attributes {",
         "%o: !block, %s: memref<8xf32, #tpu.memory_space<hbm>>) attributes {scratch_operands = "
