@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
@@ -15,6 +16,14 @@ from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import quiet
 from pallasite.targets import get_target
+
+
+@pytest.fixture(autouse=True)
+def numbers(request: pytest.FixtureRequest) -> None:
+    """The same for a test, whichever tests of its module ran before it."""
+    seed: np.random.Generator | None = getattr(request.module, "SEED", None)
+    if seed is not None:
+        seed.bit_generator.state = np.random.default_rng(0).bit_generator.state
 
 
 def build(
