@@ -58,7 +58,7 @@ Kernels = Kept[Key, KnownKernel]
 
 
 def kernels() -> Kernels:
-    """None yet."""
+    """A new cache, which knows no kernel yet."""
     return Kept(_operations, KEPT_OPERATIONS)
 
 
