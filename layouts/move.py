@@ -2,7 +2,7 @@
 
 A `Move` names source values, the destination and an index map, and says nothing about
 instructions. Slices, concatenations, reshapes, transposes, broadcasts, rolls and changes of layout
-all are Moves; nothing else moves data (design note "Form 4", section 2.5). The index map is a
+all are Moves; nothing else moves data (spec/grid_form.md section 2.5). The index map is a
 chain of steps that is read backwards: from an index of the destination to one of a source.
 """
 

@@ -2,7 +2,7 @@
 
 Every step works on whole grids of registers, so the length of a plan does not depend on the size
 of the block. The first values of a plan are its sources; each step defines the next value
-(design note "Form 4", section 2; spec/vreg_lowering.md section 10.4).
+(spec/grid_form.md section 2; spec/vreg_lowering.md section 10.4).
 
 A value holds `element` registers, of the moved type, or `word` registers, i32: either the same
 bits (`Words`, `Elements` convert for free) or one element per word, after `Unpack`.

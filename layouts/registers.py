@@ -3,7 +3,7 @@
 A vector register holds 8 sublanes x 128 lanes of 32-bit words; an element narrower than 32 bits
 shares its word with its neighbours *below* it (rows), so a register of a packed type has a third,
 trailing dimension of size `packing`. A grid of registers only adds leading dimensions
-(design note "Form 4", section 1; spec/vreg_lowering.md sections 0.1 and 1.1).
+(spec/grid_form.md section 1; spec/vreg_lowering.md sections 0.1 and 1.1).
 """
 
 from __future__ import annotations

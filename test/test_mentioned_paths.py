@@ -15,8 +15,8 @@ FOLDERS = (
     "benchmarks dialects docs examples frontend interpreter layouts lowering passes src targets "
     "test tools"
 ).split()
-OUTSIDE = "spec/"
-"""The notes that docs/internals.md tells of."""
+NOTES = Path("docs/spec")
+"""Notes that speak of JAX's files, too; docstrings cite their sections."""
 
 MENTIONED = re.compile(
     rf"(?<![\w/.:*-])((?:[\w*-]+/)*[\w*-]+\.(?:py|md)|(?:{'|'.join(FOLDERS)})(?:/[\w*-]+)+)"
@@ -26,6 +26,12 @@ MENTIONED = re.compile(
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
 PROSE = re.compile(r'^ *"""(?=[\w`])(.*?)"""|# ([^\n]*)', re.MULTILINE | re.DOTALL)
 """Docstrings and comments, where code is formatted; parsing every file takes many times as long."""
+NUMBER = r"(?:\d+|[A-Z])(?:\.\d+)*"
+CITED = re.compile(
+    rf"spec/(\w+)\.md,?\s+(?:(?:sections?|appendix)\s+)?({NUMBER}(?:(?:, | and | to ){NUMBER})*)\b"
+)
+"""A note and the numbers of sections after it."""
+HEADING = re.compile(rf"^#+ (?:Appendix )?({NUMBER})[.:]? ", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -47,6 +53,7 @@ PLACES = {
 }
 """How files and folders may be called: by the ends of their paths, files without suffix, too."""
 PAGES = [file for file in FILES if file.suffix == ".md"]
+OWN_PAGES = [page for page in PAGES if page.parent != NOTES]
 SOURCES = [file for file in FILES if file.suffix == ".py"]
 
 
@@ -55,15 +62,17 @@ def _exists(mentioned: str) -> bool:
     return mentioned in PLACES or ("*" in mentioned and bool(fnmatch.filter(PLACES, mentioned)))
 
 
+def _prose(file: Path) -> str:
+    return "\n".join(map("".join, PROSE.findall((ROOT / file).read_text())))
+
+
 def _missing(text: str) -> list[str]:
     found = {m.group(1) for m in MENTIONED.finditer(text)}
-    wanted = (
-        n for n in found if not n.startswith(OUTSIDE) and not PLACEHOLDER.search(Path(n).stem)
-    )
+    wanted = (n for n in found if not PLACEHOLDER.search(Path(n).stem))
     return sorted(n for n in wanted if not _exists(n))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+@pytest.mark.parametrize("page", OWN_PAGES, ids=str)
 def test_pages(page: Path) -> None:
     assert _missing((ROOT / page).read_text()) == []
 
@@ -82,12 +91,22 @@ def test_links(page: Path) -> None:
 
 
 def test_docstrings_and_comments() -> None:
-    missing = {
-        str(file): absent
-        for file in SOURCES
-        if (absent := _missing("\n".join(map("".join, PROSE.findall((ROOT / file).read_text())))))
-    }
+    missing = {str(file): absent for file in SOURCES if (absent := _missing(_prose(file)))}
     assert missing == {}
+
+
+def _uncited(text: str) -> list[str]:
+    """Sections that `text` cites and that the notes have not."""
+    absent: list[str] = []
+    for name, numbers in CITED.findall(" ".join(text.split())):
+        headings = HEADING.findall((ROOT / NOTES / f"{name}.md").read_text())
+        absent += [f"{name} {n}" for n in re.findall(NUMBER, numbers) if n not in headings]
+    return absent
+
+
+def test_cited_sections() -> None:
+    absent = {str(file): found for file in SOURCES if (found := _uncited(_prose(file)))}
+    assert absent == {}
 
 
 @pytest.mark.parametrize(
@@ -101,3 +120,8 @@ def test_docstrings_and_comments() -> None:
 )  # fmt: skip
 def test_what_is_found(mentioned: str, absent: list[str]) -> None:
     assert _missing(mentioned) == absent
+
+
+def test_what_is_cited() -> None:
+    text = "spec/tpu_dialect.md sections 3.2,\n9.9 and 2; spec/vreg_lowering.md 10.4 to 10.77"
+    assert _uncited(text) == ["tpu_dialect 9.9", "vreg_lowering 10.77"]

@@ -4,7 +4,7 @@ A dimension of the destination that keeps its number in every source, and its ro
 numbers independent copies of a smaller movement: whole for a leading dimension, by blocks of rows
 or columns for those on the sublanes and lanes. The plan of one copy serves all, its grids extended
 by a leading dimension that counts the copies. So the time to plan a large block is that of a small
-one (design note "Form 4", section 0).
+one (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Destination registers that are filled by the same pattern form a class.
 
 The pattern of a register names its source registers only by rank, so one grid instruction serves a
-whole class; words that do not matter merge patterns that differ elsewhere (design note "Form 4",
+whole class; words that do not matter merge patterns that differ elsewhere (spec/grid_form.md
 section 2.1, step 5).
 """
 

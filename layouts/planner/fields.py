@@ -2,7 +2,7 @@
 
 The register form has no constants but splats, so whatever varies within a register is described by
 boxes (`tpu.create_mask`) and by affine functions of the sublane, the lane and the position in the
-grid (`tpu.iota`), with pieces overlaid on one another (design note "Form 4", section 7).
+grid (`tpu.iota`), with pieces overlaid on one another (spec/grid_form.md section 7).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A planner that looked at every word would take seconds on large blocks. Along the lanes of one
 register row every index is piecewise `base + slope * lane`, with few pieces; so indices are kept as
 such lines on (row of a register x segment of lanes), and each division that is not affine within a
-segment reports the lanes where the segment must be cut (design note "Form 4", section 0).
+segment reports the lanes where the segment must be cut (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations

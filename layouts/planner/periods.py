@@ -3,7 +3,7 @@
 Two registers repeat one another if their words come from the same places, but for a distance
 between their source registers. A movement of thousands of registers has few different ones: those
 of one period, and those at the edges. They are planned with some of their neighbours, with whom
-they share instructions; `extend.py` applies the plan to all (design note "Form 4",
+they share instructions; `extend.py` applies the plan to all (spec/grid_form.md
 section 0).
 """
 

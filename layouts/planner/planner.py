@@ -1,7 +1,7 @@
 """`plan`: from a movement to the cheapest list of grid instructions that performs it.
 
 Every strategy proposes a plan, the cheapest on the target wins, and no plan is accepted before it
-has moved the numbers of the elements correctly (design note "Form 4", section 2).
+has moved the numbers of the elements correctly (spec/grid_form.md section 2).
 """
 
 from __future__ import annotations

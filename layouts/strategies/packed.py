@@ -1,7 +1,7 @@
 """Elements narrower than a word that change their place within words.
 
 Either whole words move once per displacement within the word and are shifted and merged, or the
-registers are unpacked to one element per word, moved, and packed again (design note "Form 4",
+registers are unpacked to one element per word, moved, and packed again (spec/grid_form.md
 section 2.1, strategies h and i).
 """
 
