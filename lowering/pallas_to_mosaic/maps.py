@@ -18,9 +18,6 @@ from xdsl.ir.affine import (
 from pallasite.dialects import arith, func, pallas
 from pallasite.lowering.pallas_to_mosaic.driver import Converter
 
-LESS = 2
-"""`slt`."""
-
 Emit = Callable[[Operation], SSAValue]
 
 
@@ -104,7 +101,7 @@ def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
             if _is_natural(expr.lhs):
                 return rest
             # The scalar core's remainder has the sign of the dividend.
-            negative = emit(arith.CmpiOp(rest, constant(0), LESS))
+            negative = emit(arith.CmpiOp(rest, constant(0), "slt"))
             return emit(arith.SelectOp(negative, emit(arith.AddiOp(rest, right)), rest))
         case AffineBinaryOpKind.FloorDiv | AffineBinaryOpKind.CeilDiv:
             if expr.kind is AffineBinaryOpKind.CeilDiv:
@@ -113,7 +110,7 @@ def _affine(expr: AffineExpr, dims: Sequence[SSAValue], emit: Emit) -> SSAValue:
             if _is_natural(expr.lhs):
                 return quotient
             rest = emit(arith.RemSIOp(left, right))
-            negative = emit(arith.CmpiOp(rest, constant(0), LESS))
+            negative = emit(arith.CmpiOp(rest, constant(0), "slt"))
             below = emit(arith.SubiOp(quotient, constant(1)))
             return emit(arith.SelectOp(negative, below, quotient))
 

@@ -35,8 +35,6 @@ INTEGERS = {
 }
 """Kind in Mosaic and neutral element, by kind."""
 BOOLEANS = {"or": "max", "and": "min"}
-GREATER = 2
-"""`ogt`."""
 
 
 @rule(pallas.ReduceOp)
@@ -54,7 +52,7 @@ def _of_booleans(
     chosen = c.emit(arith.SelectOp(value, c.splat(floats, 1.0), c.splat(floats, 0.0)))
     extreme = _reduced(chosen, kind, axes, op, c)
     zero = c.constant(extreme.type, 0.0)
-    return c.emit(arith.CmpfOp(extreme, zero, GREATER))
+    return c.emit(arith.CmpfOp(extreme, zero, "ogt"))
 
 
 def _reduced(

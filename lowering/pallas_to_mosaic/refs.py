@@ -27,9 +27,6 @@ from pallasite.dialects.pallas.indexing import Indexed
 from pallasite.dialects.types import memory_space, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, rule, with_element
 
-NOT_EQUAL = 1
-"""`ne`."""
-
 
 @dataclass(frozen=True)
 class Box:
@@ -133,7 +130,7 @@ def _seen(value: SSAValue, box: Box, c: Converter) -> SSAValue:
     """A value from memory as the kernel sees it: booleans are what is not zero."""
     if not box.held.boolean:
         return value
-    return c.emit(arith.CmpiOp(value, c.constant(value.type, 0), NOT_EQUAL))
+    return c.emit(arith.CmpiOp(value, c.constant(value.type, 0), "ne"))
 
 
 # Stores.
