@@ -182,9 +182,7 @@ class TextParser(Parser):
                 "attribute-too-large", f"{name}: {TOO_MANY}", self.source_location(start)
             )
 
-    def _parse_extended_type_or_attribute(
-        self, attr_or_dialect_name: str, is_type: bool
-    ) -> Any:
+    def _parse_extended_type_or_attribute(self, attr_or_dialect_name: str, is_type: bool) -> Any:
         if "." not in attr_or_dialect_name and self._current_token.kind != MLIRTokenKind.LESS:
             self._resolve_alias(("!" if is_type else "#") + attr_or_dialect_name)
         return cast(Any, super())._parse_extended_type_or_attribute(attr_or_dialect_name, is_type)

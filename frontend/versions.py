@@ -8,7 +8,6 @@ compiler takes its defaults from it (single buffering of revisited blocks change
 
 from __future__ import annotations
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnregisteredOp, i64
 from xdsl.ir import Operation
 
@@ -29,13 +28,13 @@ def is_serialized(module: ModuleOp) -> bool:
     return first is not None and name_of(first).startswith(PREFIX)
 
 
-def upgrade(module: ModuleOp, context: Context | None = None) -> None:
+def upgrade(module: ModuleOp) -> None:
     """Makes registered operations of the newest version of all operations of `module`, in place.
 
     Operations without the prefix are taken to be of the newest version. Raises `ReadError` for
     unknown versions and operations, and for operands and attributes that no version allows.
     """
-    context = context or make_context()
+    context = make_context()
     operations = _inner(module)
     if is_serialized(module):
         version = _version(module)

@@ -94,7 +94,6 @@ def verify_each(
     return last
 
 
-
 def _verify(name: str, module: ModuleOp) -> None:
     try:
         api.verify(module)

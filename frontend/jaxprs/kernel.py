@@ -9,9 +9,8 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Region
 
-from pallasite.diagnostics import Unsupported
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import DYNAMIC, set_form
-from pallasite.dialects.locations import position_of
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.attrs import DimensionSemantics
@@ -88,7 +87,7 @@ def trace_mesh(
     """The kernel of `pl.kernel` or `pl.core_map` in `pallas` form: a grid over cores, no blocks.
 
     The last `scratch` arguments of `jaxpr` are scratch. Which of the others are outputs is not
-    said by the jaxpr: `set_outputs` does.
+    said by the jaxpr; they are all inputs here, until the call that JAX makes of them is known.
     """
     names = tuple(mesh.shape)
     surroundings = Surroundings(
@@ -210,12 +209,10 @@ def _semantics(
     return ["parallel" if axis in mapped else next(rest) for axis in range(rank)]
 
 
-def _not_whole(
-    tracer: Tracer, mapping: Any, space: str, gridded: bool, mapped: bool
-) -> Unsupported:
+def _not_whole(tracer: Tracer, mapping: Any, space: str, gridded: bool, mapped: bool) -> Diagnostic:
     where = f"{mapping.origin} in {space.upper()}" if gridded else mapping.origin
     reason = "is not cut into blocks" if gridded else "is cut into blocks, but there is no grid"
-    error = tracer.unsupported(
+    return tracer.unsupported(
         f"{where} {reason}: its block must be the array, its index map zero",
         *([MAPPED] if mapped else []),
         "keep the block in VMEM, or copy parts of the ref in the kernel"
@@ -223,5 +220,3 @@ def _not_whole(
         else "give pallas_call a grid=",
         code="unsupported-block",
     )
-    error.location = position_of(tracer.location)
-    return error  # pyright: ignore[reportReturnType]

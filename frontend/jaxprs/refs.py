@@ -33,24 +33,21 @@ _COUNTS = "use pl.semaphore_read, pl.semaphore_signal and pl.semaphore_wait"
 @rule(state_primitives.get_p)
 def _get(e: Equation) -> Result:
     transforms = jax.tree.unflatten(e.params["tree"], e.arguments[1:])
-    return _load(e, e.operand(0), transforms, e.inputs[0], None)
+    return _load(e, e.operand(0), transforms)
 
 
 @rule(pallas_primitives.load_p)
 def _masked_load(e: Equation) -> Result:
     ref, transforms, mask, other = e.params["args_tree"].unflatten(e.arguments)
-    aval, *_ = e.params["args_tree"].unflatten(e.inputs)
     if mask is not None:
         raise e.unsupported(
             "TPUs have no masked loads" + (" with other=" if other is not None else ""),
             "load all and choose: jnp.where(mask, ref[...], other)",
         )
-    return _load(e, e.tracer.value(ref), transforms, aval, None)
+    return _load(e, e.tracer.value(ref), transforms)
 
 
-def _load(
-    e: Equation, ref: SSAValue, transforms: Sequence[Any], aval: Any, mask: SSAValue | None
-) -> Result:
+def _load(e: Equation, ref: SSAValue, transforms: Sequence[Any]) -> Result:
     ref, entries = indexed(e.tracer, ref, transforms)
     space = _check_memory(e, ref, f"copy it to VMEM first: {_COPIES}")
     dtype, shape = e.output.dtype, e.output.shape
@@ -66,7 +63,7 @@ def _load(
         raise e.unsupported(
             "a ref of shape () can be loaded in SMEM only", "give it shape (1, 1), or SMEM"
         )
-    return e.emit(LoadOp(ref, entries, mask))
+    return e.emit(LoadOp(ref, entries))
 
 
 def _load_key(e: Equation, ref: SSAValue, entries: list[Entry], space: str) -> Result:

@@ -204,13 +204,13 @@ class ScalarBuilder:
         """`a` divided by a positive number, rounded towards zero."""
         return a if b == 1 else self._binary(arith.DivSIOp, a, b, hint)
 
-    def smallest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def smallest(self, a: Scalar, b: Scalar) -> Scalar:
         """The signed minimum."""
-        return self._binary(arith.MinSIOp, a, b, hint)
+        return self._binary(arith.MinSIOp, a, b)
 
-    def largest(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def largest(self, a: Scalar, b: Scalar) -> Scalar:
         """The signed maximum."""
-        return self._binary(arith.MaxSIOp, a, b, hint)
+        return self._binary(arith.MaxSIOp, a, b)
 
     def below(self, value: Scalar, bound: int) -> Scalar:
         """`value`, one of the i32 `0 .. bound - 1`, written so that its range can be read off.
@@ -245,25 +245,25 @@ class ScalarBuilder:
         """`a != b`, 0 or 1 where that is known."""
         return 0 if same(a, b) else self._compare(_NE, a, b, hint)
 
-    def less(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def less(self, a: Scalar, b: Scalar) -> Scalar:
         """`a < b`, signed; 0 or 1 where that is known."""
-        return 0 if same(a, b) else self._compare(_SLT, a, b, hint)
+        return 0 if same(a, b) else self._compare(_SLT, a, b)
 
-    def both(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def both(self, a: Scalar, b: Scalar) -> Scalar:
         """Whether both conditions hold."""
         if 0 in (known(a), known(b)):
             return 0
         if known(a) is not None:
             return b
-        return a if known(b) is not None else self._logic(arith.AndIOp, a, b, hint)
+        return a if known(b) is not None else self._logic(arith.AndIOp, a, b)
 
-    def either(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def either(self, a: Scalar, b: Scalar) -> Scalar:
         """Whether one of two conditions holds."""
         if 1 in (known(a), known(b)):
             return 1
         if known(a) is not None:
             return b
-        return a if known(b) is not None else self._logic(arith.OrIOp, a, b, hint)
+        return a if known(b) is not None else self._logic(arith.OrIOp, a, b)
 
     def any_of(self, conditions: Iterable[Scalar]) -> Scalar:
         """Whether one of the conditions holds; 0 if there are none."""
@@ -282,17 +282,17 @@ class ScalarBuilder:
         operands = (self.value(condition), self.value(a), self.value(b))
         return self.made(arith.SelectOp, operands, operands[1].type, hint=hint)
 
-    def _binary(self, kind: _Integer, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+    def _binary(self, kind: _Integer, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
             return wrap(FOLDS[kind](x, y))
         operands = (self.value(a), self.value(b))
         return self.made(kind, operands, operands[0].type, _PROPERTIES[kind], hint)
 
-    def _logic(self, kind: _Logic, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
-        return self.made(kind, (self.value(a, i1), self.value(b, i1)), i1, hint=hint)
+    def _logic(self, kind: _Logic, a: Scalar, b: Scalar) -> Scalar:
+        return self.made(kind, (self.value(a, i1), self.value(b, i1)), i1)
 
-    def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None) -> Scalar:
+    def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
             return int(COMPARISONS[predicate](x, y))
