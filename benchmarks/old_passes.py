@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
-from pallasite.dialects.kernel import call_of, set_call
+from pallasite.dialects.kernel_call import call_of, set_call
 
 TARGETS = {"v5e": 5, "v6e": 6}
 WORST = 12

@@ -16,12 +16,9 @@ from xdsl.dialects.func import FuncOp
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.index_maps import axes_used
-from pallasite.dialects.kernel import DYNAMIC, Kernel
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, Kernel
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
-
-_REMOTE_SPACES = ("any", "hbm", "host", "semaphore_mem")
-"""Where an output without a window is written by the body's own transfers."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,8 @@ def _candidates(
         if window.transform is not None:
             found = functions.get(window.transform)
             used = axes_used(found, axes) if found is not None else set[int]()
-        elif memory_space(kernel.operands[position].type) in _REMOTE_SPACES:
+        elif memory_space(kernel.operands[position].type) in IN_PLACE:
+            # The body's own transfers write it.
             continue
         else:
             used = set[int]()

@@ -1,22 +1,14 @@
 """The conventions of a kernel module: which function is the kernel, what its arguments are.
 
 A Mosaic module holds one kernel `func.func` whose attributes describe grid, windows and argument
-groups (spec/tpu_dialect.md section 4). The module itself does not say how the program calls it;
-the full shapes of operands and results travel in our discardable module attribute `tpu.call`,
-which readers of StableHLO set and which every pass keeps:
-
-    module attributes {tpu.call = {operands = [tensor<8x128xf32>], results = [tensor<8x128xf32>],
-                                   aliases = array<i64: 0, 0>, settings = "{...}"}}
-
-`aliases` is a flat list of (operand index, result index) pairs; `settings` is the JSON text of the
-call's configuration. `tpu.form` names the form a pass left the module in.
+groups (spec/tpu_dialect.md section 4). How the program calls it is `kernel_call.py`'s. The module
+attribute `tpu.form` names the form a pass left the module in.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -28,8 +20,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
-    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Data, Operation
@@ -40,8 +30,8 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import tiling_of
 from pallasite.dialects.walking import operations
 
-CALL = "tpu.call"
 FORM = "tpu.form"
+"""String attribute of a module: the form a pass left it in."""
 UNSPECIFIED = "tpu.unspecified"
 """Unit attribute of a `memref.alloca` that holds blocks which may overrun their array: reading what
 lies outside gives unspecified values, but is no error."""
@@ -53,110 +43,12 @@ WRITTEN_ONCE = "tpu.written_once"
 because the steps of one output block must follow each other."""
 EXTENT = "tpu.extent"
 """Attribute of a `memref.alloca` that was rounded up to whole tiles: the elements it holds."""
-CONFIG = "custom_call_config"
-"""Setting: what the compiler is told about the kernel."""
-BOOLEANS = "boolean_results"
-"""Setting: the results that the program turns into bools, which are i32 in the call."""
-BOOLEAN_OPERANDS = "boolean_operands"
-"""Setting: the operands that are bools in the program, and 0 or 1 of i32 in the call."""
+IN_PLACE = ("any", "hbm", "host", "semaphore_mem")
+"""Memories in which a kernel sees operands where the program has them: whole, without a window."""
 FORMS = ("pallas", "mosaic", "dma", "tiles", "vreg")
+"""From the kernel's source down to single registers; lowerings go from left to right."""
 DYNAMIC = -(1 << 63)
-VMEM_COLOR = 1
-"""What settings call VMEM where they say in which memory the program keeps an array."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """How the surrounding program calls the kernel: full array types, aliases, settings."""
-
-    operands: tuple[TensorType[Attribute], ...]
-    results: tuple[TensorType[Attribute], ...]
-    aliases: tuple[tuple[int, int], ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
-
-    @property
-    def effects(self) -> bool:
-        """Whether the program keeps the call even if nobody uses its results."""
-        return bool(self.settings.get("has_side_effect", False))
-
-    @property
-    def unchecked(self) -> bool:
-        """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
-        config = self.settings.get(CONFIG, {})
-        return isinstance(config, dict) and bool(config.get("disable_bounds_checks", False))
-
-    @property
-    def results_in_vmem(self) -> frozenset[int]:
-        """The results that the program keeps in VMEM, where later kernels find them."""
-        config = self.settings.get(CONFIG, {})
-        colors = config.get("output_memory_space_colors", ()) if isinstance(config, dict) else ()
-        in_vmem = (color for color in colors if color.get("color") == VMEM_COLOR)
-        return frozenset(n for color in in_vmem for n in color.get("shape_index", (0,)))
-
-
-def call_of(module: ModuleOp) -> Call | None:
-    """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module.
-
-    Raises `VerifyError` for a record that is not one.
-    """
-    entry = module.attributes.get(CALL)
-    if not isinstance(entry, DictionaryAttr):
-        return _told_call(module)
-    operands, results = (_tensors(module, entry, part) for part in ("operands", "results"))
-    flat = entry.data.get("aliases")
-    if not isinstance(flat, DenseArrayBase) or len(flat) % 2:
-        raise _no_call(module, "aliases are pairs of an operand's and a result's number", flat)
-    numbers = [int(n) for n in cast("DenseArrayBase[Any]", flat).get_values()]
-    aliases = tuple(zip(numbers[::2], numbers[1::2], strict=True))
-    if not all(0 <= i < len(operands) and 0 <= o < len(results) for i, o in aliases):
-        raise _no_call(module, f"{len(operands)} operands, {len(results)} results", flat)
-    if any(len(set(side)) < len(aliases) for side in zip(*aliases, strict=True)):
-        raise _no_call(module, "no operand and no result is aliased twice", flat)
-    text = entry.data.get("settings")
-    try:
-        settings = json.loads(text.data) if isinstance(text, StringAttr) else None
-    except (ValueError, RecursionError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise _no_call(module, "settings are the text of a JSON object", text)
-    return Call(operands, results, aliases, cast("dict[str, Any]", settings))
-
-
-def _tensors(
-    module: ModuleOp, entry: DictionaryAttr, part: str
-) -> tuple[TensorType[Attribute], ...]:
-    types = entry.data.get(part)
-    found = tuple(types) if isinstance(types, ArrayAttr) else (types,)
-    if not all(isinstance(type, TensorType) for type in found):
-        raise _no_call(module, f"{part} are tensor types", types)
-    return cast("tuple[TensorType[Attribute], ...]", found)
-
-
-def _no_call(module: ModuleOp, rule: str, got: object) -> VerifyError:
-    return VerifyError("bad-call", f"{CALL}: {rule}; got {got}", source_location(module))
-
-
-def _told_call(module: ModuleOp) -> Call | None:
-    if not any(op.name == "pallas.kernel" for op in module.body.block.ops):
-        return None
-    # The `pallas` dialect is built on these conventions.
-    from pallasite.dialects.pallas.calls import call_for
-    from pallasite.dialects.pallas.kernel import KernelOp
-
-    return next(call_for(op) for op in module.body.block.ops if isinstance(op, KernelOp))
-
-
-def set_call(module: ModuleOp, call: Call) -> None:
-    """Records `call` on `module`."""
-    flat = [index for pair in call.aliases for index in pair]
-    module.attributes[CALL] = DictionaryAttr(
-        {
-            "operands": ArrayAttr(call.operands),
-            "results": ArrayAttr(call.results),
-            "aliases": DenseArrayBase.from_list(i64, flat),
-            "settings": StringAttr(json.dumps(call.settings)),
-        }
-    )
+"""The size of a grid axis that only the program tells, as MLIR writes it."""
 
 
 def form_of(module: ModuleOp) -> str:
@@ -193,9 +85,9 @@ class Window:
 
     `bounds` is the block shape (squeezed dimensions are 1), `transform` the index map's symbol;
     both are None for an operand that the kernel sees whole. `low` and `high` are the padding of an
-    element window, None for a blocked one. `buffers` is 1, 2, or None for the
-    default; 1 for a block that stays the same. The kernel's
-    ref lacks the `squeezed` dimensions (only in the `pallas` form; later ones keep them).
+    element window, None for a blocked one. `buffers` is 1, 2, or None for the default; 1 for a
+    block that stays the same. The kernel's ref lacks the `squeezed` dimensions (only in the
+    `pallas` form; later ones keep them).
     """
 
     bounds: tuple[int, ...] | None = None

@@ -18,7 +18,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects.kernel import Call, Kernel, checked_kernel, kernel_function
+from pallasite.dialects.kernel import Kernel, checked_kernel, kernel_function
+from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import CoreTypeAttr
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, VECTOR_SUBCORE

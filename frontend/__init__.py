@@ -2,7 +2,7 @@
 
 What a file is, its content tells: MLIR text of a kernel module, Mosaic bytecode, a StableHLO
 module or an HLO dump. From the latter two the kernel is taken out of its custom call, and how the
-program calls it is recorded on the module (`pallasite.dialects.kernel`).
+program calls it is recorded on the module (`pallasite.dialects.kernel_call`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation, UsageError
 from pallasite.dialects import make_context
-from pallasite.dialects.kernel import set_call
+from pallasite.dialects.kernel_call import set_call
 from pallasite.frontend import hlo, stablehlo
 from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
 from pallasite.frontend.calls import CallSite, pick, unpack

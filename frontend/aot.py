@@ -35,17 +35,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import (
-    BOOLEAN_OPERANDS,
-    BOOLEANS,
-    CALL,
-    CONFIG,
-    FORM,
-    Call,
-    call_of,
-    checked_kernel,
-    kernel_function,
-)
+from pallasite.dialects.kernel import FORM, checked_kernel, kernel_function
+from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS, BOOLEANS, CALL, CONFIG, Call, call_of
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.dialects.types import memory_space
 from pallasite.frontend.bytecode_writer import write_bytecode

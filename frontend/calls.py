@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, ReadError, SourceLocation, UsageError
-from pallasite.dialects.kernel import CONFIG, Call
+from pallasite.dialects.kernel_call import CONFIG, Call
 
 TARGET = "tpu_custom_call"
 BODY = "body"

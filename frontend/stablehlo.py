@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import Builtin, TensorType, TupleType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from pallasite.dialects.kernel import BOOLEANS
+from pallasite.dialects.kernel_call import BOOLEANS
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape
 

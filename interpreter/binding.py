@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import Diagnostic, Note, SourceLocation, UsageError
 from pallasite.dialects.core_split import CoreSplit
-from pallasite.dialects.kernel import DYNAMIC, WRITTEN_ONCE, Call, Kernel
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, WRITTEN_ONCE, Kernel
+from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels
 from pallasite.dialects.tpu import MemorySpaceAttr
@@ -27,7 +28,7 @@ from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core, Device
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.subcores import invocations
-from pallasite.interpreter.windows import IN_PLACE, Invocation, Operand, titled
+from pallasite.interpreter.windows import Invocation, Operand, titled
 
 Array = NDArray[Any]
 

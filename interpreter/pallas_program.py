@@ -32,7 +32,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, func, memref, pallas, scf, tpu
-from pallasite.dialects.kernel import DYNAMIC, call_of, set_call
+from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.kernel_call import call_of, set_call
 from pallasite.dialects.pallas import DimKind, Role
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import pallas_steps

@@ -27,7 +27,8 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
-from pallasite.dialects.kernel import Call, Kernel, call_of, checked_kernel, form_of, functions_of
+from pallasite.dialects.kernel import IN_PLACE, Kernel, checked_kernel, form_of, functions_of
+from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.dialects.types import memory_space
@@ -43,7 +44,6 @@ from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.process import keep_freed, one_blas_thread
 from pallasite.interpreter.subcores import mesh_of
-from pallasite.interpreter.windows import IN_PLACE
 from pallasite.targets import Target
 
 Array = NDArray[Any]

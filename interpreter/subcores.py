@@ -8,7 +8,7 @@ from typing import cast
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
-from pallasite.dialects.kernel import Call
+from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.subcores import Kernels, is_compact, subcore_counts
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.interpreter.driver import Program

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError, VerifyError
 from pallasite.dialects.core_split import CoreSplit
-from pallasite.dialects.kernel import Kernel, Window
+from pallasite.dialects.kernel import IN_PLACE, Kernel, Window
 from pallasite.dialects.locations import kernel_line, source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter.driver import Program, Run
@@ -36,8 +36,6 @@ from pallasite.interpreter.machine.views import Ref
 Index = tuple[int, ...]
 Box = list[tuple[int, int, int]]
 """Per dimension: start in the array, start in the buffer, length of what both have."""
-IN_PLACE = ("any", "hbm", "host", "semaphore_mem")
-"""Memory spaces of operands that the kernel sees where they are."""
 
 DEFAULT_BUFFERS = 2
 

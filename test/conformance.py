@@ -15,7 +15,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from pallasite.dialects.kernel import call_of
+from pallasite.dialects.kernel_call import call_of
 from pallasite.tools.tpu_run import device_inputs, save_arrays
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,7 +13,7 @@ import pytest
 import pallasite
 from pallasite import api, arguments
 from pallasite.diagnostics import Diagnostic, ReadError, Unsupported, UsageError, VerifyError
-from pallasite.dialects.kernel import call_of
+from pallasite.dialects.kernel_call import call_of
 
 DATA = Path(__file__).parent / "data"
 VMEM = "#tpu.memory_space<vmem>"

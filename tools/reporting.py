@@ -90,7 +90,7 @@ def unwritable(path: str, error: OSError) -> UsageError:
 def read_kernel(options: argparse.Namespace) -> ModuleOp:
     """The kernel of `options.file` and `.call`, with the call of the program `.like`, if any."""
     from pallasite import api
-    from pallasite.dialects.kernel import call_of, set_call
+    from pallasite.dialects.kernel_call import call_of, set_call
 
     module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
     if options.like is not None:

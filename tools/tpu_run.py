@@ -150,7 +150,7 @@ class Session:
 
     def _execute(self) -> Outcome:
         from pallasite import api, arguments
-        from pallasite.dialects.kernel import call_of
+        from pallasite.dialects.kernel_call import call_of
         from pallasite.lowering.pipelines import check_form
         from pallasite.tools.pass_options import chosen_passes
 
@@ -184,7 +184,7 @@ class Session:
         return self._finish(self._simulate(lowered, self._inputs(lowered)))
 
     def _read(self) -> ModuleOp:
-        from pallasite.dialects.kernel import call_of
+        from pallasite.dialects.kernel_call import call_of
 
         module = read_kernel(self.options)
         recorded = call_of(module)

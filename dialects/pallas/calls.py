@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.dialects.kernel import BOOLEAN_OPERANDS, BOOLEANS, CONFIG, DYNAMIC, Call
+from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS, BOOLEANS, CONFIG, Call
 from pallasite.dialects.pallas.attrs import Role
 from pallasite.dialects.pallas.kernel import KernelOp
 

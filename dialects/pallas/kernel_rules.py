@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, BlockArgument
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.kernel import IN_PLACE
 from pallasite.dialects.pallas.attrs import DimKind, OperandAttr, Role, WindowAttr
 from pallasite.dialects.pallas.base import DYNAMIC, AnyMemRef, integers_of, memref_in
 from pallasite.dialects.pallas.body_rules import check_transfers
@@ -28,9 +29,7 @@ from pallasite.dialects.verification import BrokenRule
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.kernel import KernelOp
 
-WHOLE = ("any", "hbm", "host", "semaphore_mem")
-"""Memories that hold whole operands only."""
-SPACES = ("vmem", "smem", *WHOLE)
+SPACES = ("vmem", "smem", *IN_PLACE)
 MAPPED = (
     "jax.vmap takes one block per example: call the kernel in turn, with jax.lax.map, or give it "
     "a grid axis for the examples"
@@ -138,7 +137,7 @@ def _check_window(
             f"{what}: without a grid a block is the whole array at index 0, got "
             f"{block_text(window)}"
         )
-    if space in WHOLE and not trivial:
+    if space in IN_PLACE and not trivial:
         raise VerifyException(
             f"{what}: an operand in {space} is whole; copy blocks in the body, or put it in vmem"
         )

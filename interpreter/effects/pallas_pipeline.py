@@ -15,7 +15,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import pallas
-from pallasite.dialects.kernel import Window
+from pallasite.dialects.kernel import IN_PLACE, Window
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas import DimKind
 from pallasite.dialects.types import memory_space
@@ -24,7 +24,7 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import check_rounded, reach, spoil_behind
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, Function, effect, meaning
-from pallasite.interpreter.windows import IN_PLACE, Block, Index, Operand
+from pallasite.interpreter.windows import Block, Index, Operand
 
 
 def first_element(window: pallas.WindowAttr, index: Index) -> list[int]:

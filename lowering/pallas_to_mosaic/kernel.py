@@ -32,7 +32,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from pallasite.dialects import func, pallas, tpu
-from pallasite.dialects.kernel import call_of, set_call
+from pallasite.dialects.kernel import IN_PLACE
+from pallasite.dialects.kernel_call import call_of, set_call
 from pallasite.dialects.pallas import Role
 from pallasite.dialects.types import memory_space
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, Held, stored_type
@@ -40,7 +41,6 @@ from pallasite.lowering.pallas_to_mosaic.maps import index_map
 from pallasite.lowering.pallas_to_mosaic.programs import Programs
 from pallasite.lowering.pallas_to_mosaic.windows import (
     EMPTY,
-    WHOLE_SPACES,
     default_window,
     window_params,
 )
@@ -156,7 +156,7 @@ class _Kernel:
 
     def _window(self, spec: pallas.OperandAttr, ref: BlockArgument, number: int) -> Attribute:
         kernel, space = self.kernel, memory_space(ref.type)
-        if space in WHOLE_SPACES:
+        if space in IN_PLACE:
             return EMPTY
         whole = default_window(spec.array, len(self.grid))
         if kernel.mesh is not None:

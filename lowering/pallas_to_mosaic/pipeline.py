@@ -24,13 +24,12 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from pallasite.dialects import pallas, tpu
-from pallasite.dialects.kernel import DYNAMIC, UNSPECIFIED, Window
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, UNSPECIFIED, Window
 from pallasite.dialects.pallas import DimKind
 from pallasite.dialects.types import memory_space
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
 from pallasite.lowering.pallas_to_mosaic.scope import allocation
-from pallasite.lowering.pallas_to_mosaic.windows import WHOLE_SPACES
 from pallasite.lowering.windows_to_dma.maps import evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
@@ -119,7 +118,7 @@ class _Expansion:
             )
         map = pipeline_map(op, window, self.outside)
         space = memory_space(argument.type)
-        if space in (memory_space(array.type), *WHOLE_SPACES):
+        if space in (memory_space(array.type), *IN_PLACE):
             self._place(_Placed(argument, array, window, map))
             return
         if self._is_trivial(window, array):

@@ -18,8 +18,6 @@ from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from pallasite.dialects import pallas, tpu
 from pallasite.dialects.pallas import DimKind
 
-WHOLE_SPACES = ("any", "hbm", "semaphore_mem", "host")
-"""Operands there have no window."""
 EMPTY = DictionaryAttr({})
 
 

@@ -17,7 +17,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
-from pallasite.dialects.kernel import DYNAMIC, Call, Kernel, Window
+from pallasite.dialects.kernel import DYNAMIC, Kernel, Window
+from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of

@@ -66,14 +66,13 @@ from pallasite.dialects.kernel import (
     UNSPECIFIED,
     WRITTEN_ONCE,
     Kernel,
-    call_of,
     checked_kernel,
     form_of,
     functions_of,
     kernel_function,
-    set_call,
     set_form,
 )
+from pallasite.dialects.kernel_call import call_of, set_call
 from pallasite.dialects.locations import argument_location, first_location, source_location
 from pallasite.dialects.subcores import subcore_functions
 from pallasite.dialects.tpu import (

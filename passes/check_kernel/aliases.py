@@ -13,7 +13,8 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.diagnostics import Diagnostic, Note
 from pallasite.dialects import scf
 from pallasite.dialects.index_maps import axes_used
-from pallasite.dialects.kernel import Call, Kernel, Window, functions_of
+from pallasite.dialects.kernel import Kernel, Window, functions_of
+from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
 from pallasite.passes.accesses import Access, stores
 from pallasite.passes.reference_tiles import VIEWS

@@ -24,16 +24,14 @@ from pallasite.diagnostics import Note, SourceLocation, Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import (
-    CONFIG,
     DYNAMIC,
-    Call,
     Kernel,
     Window,
-    call_of,
     checked_kernel,
     form_of,
     kernel_function,
 )
+from pallasite.dialects.kernel_call import CONFIG, Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of

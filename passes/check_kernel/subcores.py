@@ -15,7 +15,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import tpu
-from pallasite.dialects.kernel import CONFIG, Kernel, call_of
+from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.kernel_call import CONFIG, call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
-from pallasite.dialects.kernel import Kernel, Window, call_of, functions_of
+from pallasite.dialects.kernel import Kernel, Window, functions_of
+from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, packing

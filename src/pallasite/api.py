@@ -32,7 +32,7 @@ from pallasite.targets import DEFAULT_TARGET, Target, get_target
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-    from pallasite.dialects.kernel import Call
+    from pallasite.dialects.kernel_call import Call
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.run import Driver, Outcome
 
@@ -208,7 +208,8 @@ def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool, tell:
     What is trivial or computes nothing that is used goes first: the TPU compiler never looks at it
     either.
     """
-    from pallasite.dialects.kernel import call_of, describe_kernel, kernel_function
+    from pallasite.dialects.kernel import describe_kernel, kernel_function
+    from pallasite.dialects.kernel_call import call_of
     from pallasite.passes.check_kernel import check_kernel
     from pallasite.passes.check_kernel.aliases import alias_advice
     from pallasite.passes.check_kernel.bounds import bounds_advice
@@ -240,7 +241,7 @@ def with_call(
     aliases: Mapping[int, int] | None = None,
 ) -> ModuleOp:
     """`module` if it records its call, else a copy that records the call with these arguments."""
-    from pallasite.dialects.kernel import call_of, set_call
+    from pallasite.dialects.kernel_call import call_of, set_call
     from pallasite.interpreter.run import call_for, find_kernel
 
     pallas = form_of(module) == "pallas"
@@ -353,7 +354,7 @@ def random_inputs(
 
     Refuses arrays that a run on that many devices would refuse, as they exceed `max_memory`.
     """
-    from pallasite.dialects.kernel import call_of
+    from pallasite.dialects.kernel_call import call_of
     from pallasite.interpreter.run import check_arrays
 
     seed, devices = arguments.seed(seed), arguments.devices(devices)
@@ -369,7 +370,7 @@ def random_inputs(
 
 
 def _random_arrays(call: Call, seed: int) -> list[Array]:
-    from pallasite.dialects.kernel import BOOLEAN_OPERANDS
+    from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS
     from pallasite.interpreter.arrays import dtype_of
 
     generator = np.random.default_rng(seed)

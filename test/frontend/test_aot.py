@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnregisteredOp, f32, 
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Diagnostic, UsageError
-from pallasite.dialects.kernel import Call, call_of, set_call
+from pallasite.dialects.kernel_call import Call, call_of, set_call
 from pallasite.frontend import aot, read
 from pallasite.frontend.bytecode_reader import read_bytecode
 from pallasite.frontend.versions import upgrade

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pallasite.diagnostics import ReadError, UsageError
-from pallasite.dialects.kernel import call_of
+from pallasite.dialects.kernel_call import call_of
 from pallasite.frontend import read
 
 Body = Callable[[str], bytes]

@@ -16,7 +16,8 @@ from jax.experimental import pallas as pl  # noqa: E402
 
 import pallasite  # noqa: E402
 from pallasite.diagnostics import UsageError  # noqa: E402
-from pallasite.dialects.kernel import call_of, form_of  # noqa: E402
+from pallasite.dialects.kernel import form_of  # noqa: E402
+from pallasite.dialects.kernel_call import call_of  # noqa: E402
 from pallasite.jax import kernels, trace  # noqa: E402
 
 pytestmark = pytest.mark.jax

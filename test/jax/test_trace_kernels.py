@@ -21,7 +21,8 @@ from xdsl.ir import Operation  # noqa: E402
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Diagnostic, Unsupported  # noqa: E402
 from pallasite.dialects import arith, pallas  # noqa: E402
-from pallasite.dialects.kernel import DYNAMIC, call_of  # noqa: E402
+from pallasite.dialects.kernel import DYNAMIC  # noqa: E402
+from pallasite.dialects.kernel_call import call_of  # noqa: E402
 from pallasite.dialects.locations import source_location  # noqa: E402
 from pallasite.jax import simulate, trace  # noqa: E402
 

@@ -22,7 +22,8 @@ from xdsl.ir import SSAValue
 from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
-from pallasite.dialects.kernel import DYNAMIC, Call, kernel_function, set_call
+from pallasite.dialects.kernel import DYNAMIC, kernel_function
+from pallasite.dialects.kernel_call import Call, set_call
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
 from .schedule_model import Operand, model, stays

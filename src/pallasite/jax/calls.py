@@ -22,7 +22,7 @@ from xdsl.printer import Printer
 
 from pallasite.api import lower_telling, parse, warn
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError
-from pallasite.dialects.kernel import CONFIG, call_of
+from pallasite.dialects.kernel_call import CONFIG, call_of
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.subcores import first_function
 from pallasite.dialects.tpu import DeviceIdOp

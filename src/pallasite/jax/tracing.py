@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from pallasite.api import parse
-from pallasite.dialects.kernel import BOOLEANS, Call, call_of, set_call
+from pallasite.dialects.kernel_call import BOOLEANS, Call, call_of, set_call
 from pallasite.dialects.pallas import KernelOp, OperandAttr, Role
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
 from pallasite.dialects.types import dense_integers

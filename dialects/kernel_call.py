@@ -1,0 +1,136 @@
+"""How a program calls its kernel: the types of whole operands and results, aliases, settings.
+
+The kernel's module itself does not say it. It travels in our discardable module attribute
+`tpu.call`, which readers of StableHLO set and which every pass keeps:
+
+    module attributes {tpu.call = {operands = [tensor<8x128xf32>], results = [tensor<8x128xf32>],
+                                   aliases = array<i64: 0, 0>, settings = "{...}"}}
+
+`aliases` is a flat list of (operand index, result index) pairs; `settings` is the JSON text of the
+call's configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import VerifyError
+from pallasite.dialects.locations import source_location
+
+CALL = "tpu.call"
+"""Attribute of a module: the record of its call."""
+CONFIG = "custom_call_config"
+"""Setting: what the compiler is told about the kernel."""
+BOOLEANS = "boolean_results"
+"""Setting: the results that the program turns into bools, which are i32 in the call."""
+BOOLEAN_OPERANDS = "boolean_operands"
+"""Setting: the operands that are bools in the program, and 0 or 1 of i32 in the call."""
+VMEM_COLOR = 1
+"""What settings call VMEM where they say in which memory the program keeps an array."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """How the surrounding program calls the kernel: full array types, aliases, settings."""
+
+    operands: tuple[TensorType[Attribute], ...]
+    results: tuple[TensorType[Attribute], ...]
+    aliases: tuple[tuple[int, int], ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict[str, Any], hash=False)
+
+    @property
+    def effects(self) -> bool:
+        """Whether the program keeps the call even if nobody uses its results."""
+        return bool(self.settings.get("has_side_effect", False))
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
+        config = self.settings.get(CONFIG, {})
+        return isinstance(config, dict) and bool(config.get("disable_bounds_checks", False))
+
+    @property
+    def results_in_vmem(self) -> frozenset[int]:
+        """The results that the program keeps in VMEM, where later kernels find them."""
+        config = self.settings.get(CONFIG, {})
+        colors = config.get("output_memory_space_colors", ()) if isinstance(config, dict) else ()
+        in_vmem = (color for color in colors if color.get("color") == VMEM_COLOR)
+        return frozenset(n for color in in_vmem for n in color.get("shape_index", (0,)))
+
+
+def call_of(module: ModuleOp) -> Call | None:
+    """The call recorded on `module`, or that its `pallas.kernel` tells; None for a bare module.
+
+    Raises `VerifyError` for a record that is not one.
+    """
+    entry = module.attributes.get(CALL)
+    if not isinstance(entry, DictionaryAttr):
+        return _told_call(module)
+    operands, results = (_tensors(module, entry, part) for part in ("operands", "results"))
+    flat = entry.data.get("aliases")
+    if not isinstance(flat, DenseArrayBase) or len(flat) % 2:
+        raise _no_call(module, "aliases are pairs of an operand's and a result's number", flat)
+    numbers = [int(n) for n in cast("DenseArrayBase[Any]", flat).get_values()]
+    aliases = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+    if not all(0 <= i < len(operands) and 0 <= o < len(results) for i, o in aliases):
+        raise _no_call(module, f"{len(operands)} operands, {len(results)} results", flat)
+    if any(len(set(side)) < len(aliases) for side in zip(*aliases, strict=True)):
+        raise _no_call(module, "no operand and no result is aliased twice", flat)
+    text = entry.data.get("settings")
+    try:
+        settings = json.loads(text.data) if isinstance(text, StringAttr) else None
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise _no_call(module, "settings are the text of a JSON object", text)
+    return Call(operands, results, aliases, cast("dict[str, Any]", settings))
+
+
+def _tensors(
+    module: ModuleOp, entry: DictionaryAttr, part: str
+) -> tuple[TensorType[Attribute], ...]:
+    types = entry.data.get(part)
+    found = tuple(types) if isinstance(types, ArrayAttr) else (types,)
+    if not all(isinstance(type, TensorType) for type in found):
+        raise _no_call(module, f"{part} are tensor types", types)
+    return cast("tuple[TensorType[Attribute], ...]", found)
+
+
+def _no_call(module: ModuleOp, rule: str, got: object) -> VerifyError:
+    return VerifyError("bad-call", f"{CALL}: {rule}; got {got}", source_location(module))
+
+
+def _told_call(module: ModuleOp) -> Call | None:
+    if not any(op.name == "pallas.kernel" for op in module.body.block.ops):
+        return None
+    # The `pallas` dialect is built on these conventions.
+    from pallasite.dialects.pallas.calls import call_for
+    from pallasite.dialects.pallas.kernel import KernelOp
+
+    return next(call_for(op) for op in module.body.block.ops if isinstance(op, KernelOp))
+
+
+def set_call(module: ModuleOp, call: Call) -> None:
+    """Records `call` on `module`."""
+    flat = [index for pair in call.aliases for index in pair]
+    module.attributes[CALL] = DictionaryAttr(
+        {
+            "operands": ArrayAttr(call.operands),
+            "results": ArrayAttr(call.results),
+            "aliases": DenseArrayBase.from_list(i64, flat),
+            "settings": StringAttr(json.dumps(call.settings)),
+        }
+    )
