@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Region
 
 from pallasite.diagnostics import Diagnostic
-from pallasite.dialects.kernel import DYNAMIC, set_form
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, set_form
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.attrs import DimensionSemantics
@@ -19,9 +19,6 @@ from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
-
-_WHOLE = ("any", "hbm", "semaphore_mem", "host")
-"""Memories in which a kernel sees operands whole, without a window."""
 
 
 def trace_call(
@@ -47,23 +44,9 @@ def trace_call(
     )
     body, tracer = _start(jaxpr, surroundings)
     _check_shadowing(tracer, names, mesh)
-    arguments = [argument.type for argument in body.args]
     sizes = grid_sizes(grid)
-    prefetch = grid_mapping.num_index_operands
-    specs: list[OperandAttr] = []
-    maps: list[Region] = []
     try:
-        for aval in grid_mapping.index_map_avals[len(grid) :]:
-            specs.append(OperandAttr("prefetch", types.array_type(_array_of(aval))))
-        for position, mapping in enumerate(grid_mapping.block_mappings):
-            role = "input" if position < grid_mapping.num_inputs else "output"
-            space = types.space_name(mapping.transformed_block_aval.memory_space)
-            found: WindowAttr | None = None
-            if space not in _WHOLE and grid:
-                found = window(tracer, mapping, sizes, arguments[:prefetch], maps)
-            elif not mapping.has_trivial_window():
-                raise _not_whole(tracer, mapping, space, bool(grid), bool(mapped))
-            specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
+        specs, maps = _operands(tracer, grid_mapping, sizes, body)
     except types.UnsupportedType as error:
         raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
     _finish(tracer, jaxpr, body)
@@ -79,6 +62,32 @@ def trace_call(
         params=params,
     )
     return _module(kernel, tracer)
+
+
+def _operands(
+    tracer: Tracer, grid_mapping: Any, sizes: Sequence[int | None], body: Block
+) -> tuple[list[OperandAttr], list[Region]]:
+    """The operands as `pallas.kernel` lists them, and the index maps that are not affine.
+
+    `sizes` are those of the grid, `body` has the arguments of the kernel.
+    """
+    prefetched = [argument.type for argument in body.args[: grid_mapping.num_index_operands]]
+    specs = [
+        OperandAttr("prefetch", types.array_type(_array_of(aval)))
+        for aval in grid_mapping.index_map_avals[len(sizes) :]
+    ]
+    maps: list[Region] = []
+    for position, mapping in enumerate(grid_mapping.block_mappings):
+        role = "input" if position < grid_mapping.num_inputs else "output"
+        space = types.space_name(mapping.transformed_block_aval.memory_space)
+        found: WindowAttr | None = None
+        if space not in IN_PLACE and sizes:
+            found = window(tracer, mapping, sizes, prefetched, maps)
+        elif not mapping.has_trivial_window():
+            mapped = bool(grid_mapping.vmapped_dims)
+            raise _not_whole(tracer, mapping, space, gridded=bool(sizes), mapped=mapped)
+        specs.append(OperandAttr(role, types.array_type(mapping.array_aval), found))
+    return specs, maps
 
 
 def trace_mesh(
@@ -209,7 +218,9 @@ def _semantics(
     return ["parallel" if axis in mapped else next(rest) for axis in range(rank)]
 
 
-def _not_whole(tracer: Tracer, mapping: Any, space: str, gridded: bool, mapped: bool) -> Diagnostic:
+def _not_whole(
+    tracer: Tracer, mapping: Any, space: str, *, gridded: bool, mapped: bool
+) -> Diagnostic:
     where = f"{mapping.origin} in {space.upper()}" if gridded else mapping.origin
     reason = "is not cut into blocks" if gridded else "is cut into blocks, but there is no grid"
     return tracer.unsupported(
