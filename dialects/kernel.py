@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -27,7 +28,7 @@ from xdsl.ir import Attribute, BlockArgument, Data, Operation
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import tiling_of
+from pallasite.dialects.types import integers_in, tiling_of
 from pallasite.dialects.walking import operations
 
 FORM = "tpu.form"
@@ -153,8 +154,10 @@ def kernel_function(module: ModuleOp) -> FuncOp | None:
 
 def _keyword(attribute: Attribute | None) -> str | None:
     """The keyword of an enumeration of the `tpu` dialect, which need not be loaded for it."""
-    word = cast(Data[Any], attribute).data if isinstance(attribute, Data) else None
-    return word if isinstance(word, str) else None
+    if not isinstance(attribute, Data) or not attribute.name.startswith("tpu."):
+        return None
+    word = cast(Data[Any], attribute).data
+    return str(word) if isinstance(word, str) else None
 
 
 MOST_STEPS = (1 << 31) - 2
@@ -179,32 +182,28 @@ def broken_grid_rule(sizes: Sequence[int]) -> str | None:
     return None
 
 
-def checked_kernel(func: FuncOp) -> Kernel:
-    """`describe_kernel`, for which a broken convention is a `VerifyError` at the kernel's line."""
+def describe_kernel(func: FuncOp) -> Kernel:
+    """The kernel `func` with its arguments sorted; a `VerifyError` at its line names the attribute
+    that breaks a convention."""
     try:
-        return describe_kernel(func)
+        return _described(func)
     except ValueError as error:
         where = source_location(func)
         raise VerifyError("kernel-signature", str(error), where) from error
 
 
-def describe_kernel(func: FuncOp) -> Kernel:
-    """Sorts the arguments of kernel `func`; raises ValueError naming a broken convention."""
+def _described(func: FuncOp) -> Kernel:
     attributes = func.attributes
     bounds = attributes.get("iteration_bounds")
-    grid = tuple(_integers(bounds)) if bounds is not None else None
+    grid = None if bounds is None else _integers(bounds, "iteration_bounds")
     broken = broken_grid_rule(grid or ())
     if broken is not None:
         raise ValueError(broken)
-    semantics = attributes.get("dimension_semantics")
-    names = tuple(
-        str(s).split("<")[-1].rstrip(">")
-        for s in (semantics if isinstance(semantics, ArrayAttr) else ())
-    )
+    semantics = _listed(attributes, "dimension_semantics") or ()
     arguments = tuple(func.body.block.args) if func.body.blocks else ()
     steps = len(grid or ())
-    prefetch = _count(attributes.get("scalar_prefetch"))
-    scratch = _count(attributes.get("scratch_operands"))
+    prefetch = _count(attributes, "scalar_prefetch")
+    scratch = _count(attributes, "scratch_operands")
     first = steps + prefetch
     last = len(arguments) - scratch
     if first > last:
@@ -213,16 +212,17 @@ def describe_kernel(func: FuncOp) -> Kernel:
             f"{prefetch} scalar-prefetch and {scratch} scratch arguments"
         )
     operands = arguments[first:last]
-    entries = attributes.get("window_params")
-    if isinstance(entries, ArrayAttr):
-        windows = tuple(_window(cast(DictionaryAttr, e)) for e in entries)
+    entries = _listed(attributes, "window_params")
+    if entries is not None:
+        windows = tuple(_window(entry) for entry in entries)
         if len(windows) != len(operands):
             raise ValueError(f"expected {len(operands)} window_params, got {len(windows)}")
     else:
         windows = (Window(),) * len(operands)
     maps = functions_of(func.parent_op()) if windows and grid else {}
     return Kernel(
-        func, grid, names, arguments[:steps], arguments[steps:first], operands,
+        func, grid, tuple(_word(entry, "dimension_semantics") for entry in semantics),
+        arguments[:steps], arguments[steps:first], operands,
         tuple(_single(window, maps, grid or ()) for window in windows), arguments[last:],
     )  # fmt: skip
 
@@ -247,40 +247,76 @@ def _single(window: Window, maps: Mapping[str, FuncOp], grid: Sequence[int]) -> 
     return replace(window, buffers=1)
 
 
-def _integers(attribute: Attribute) -> Sequence[int]:
-    return [int(v) for v in cast(DenseArrayBase[Any], attribute).get_values()]
+# Attributes. What is of another kind than Mosaic's is refused: to read it as absent would be to
+# run another kernel.
 
 
-def _count(attribute: Attribute | None) -> int:
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
+def _integers(attribute: Attribute, what: str) -> tuple[int, ...]:
+    if not isinstance(attribute, DenseArrayBase) or not isinstance(attribute.elt_type, IntegerType):
+        raise ValueError(f"expected {what} as array<i64: ...>, got {attribute}")
+    return integers_in(cast("DenseArrayBase[IntegerType]", attribute))
 
 
-_BUFFERS: Mapping[str | None, int] = {"synchronous": 1, "double_buffered": 2}
+def _listed(attributes: Mapping[str, Attribute], name: str) -> tuple[Attribute, ...] | None:
+    found = attributes.get(name)
+    if found is not None and not isinstance(found, ArrayAttr):
+        raise ValueError(f"expected {name} as a list, got {found}")
+    return None if found is None else tuple(found)
+
+
+def _count(attributes: Mapping[str, Attribute], name: str) -> int:
+    found = attributes.get(name)
+    if found is None:
+        return 0
+    if not isinstance(found, IntegerAttr) or found.value.data < 0:
+        raise ValueError(f"expected {name} as a number of arguments, got {found}")
+    return found.value.data
+
+
+def _word(attribute: Attribute, name: str) -> str:
+    word = _keyword(attribute)
+    if word is None or attribute.name != f"tpu.{name}":
+        raise ValueError(f"expected {name} as #tpu.{name}<...>, got {attribute}")
+    return word
+
+
+_BUFFERS: Mapping[str, int] = {"synchronous": 1, "double_buffered": 2}
 """Of a window, by its pipeline mode."""
 
 
-def _window(entry: DictionaryAttr) -> Window:
+def _window(entry: Attribute) -> Window:
+    if not isinstance(entry, DictionaryAttr):
+        raise ValueError(f"expected window_params as dictionaries, got {entry}")
     transform = entry.data.get("transform_indices")
     bounds = entry.data.get("window_bounds")
-    if not isinstance(transform, SymbolRefAttr) or bounds is None:
+    if bounds is None:
         return Window()
-    kind = entry.data.get("window_kind")
-    low: tuple[int, ...] | None = None
-    high: tuple[int, ...] | None = None
-    if kind is not None:
-        low, high = (tuple(_element_padding(kind, side)) for side in ("low", "high"))
+    if not isinstance(transform, SymbolRefAttr):
+        raise ValueError(f"window_params: expected transform_indices as a symbol, got {transform}")
+    low, high = _paddings(entry.data.get("window_kind"))
+    mode, revisits = entry.data.get("pipeline_mode"), entry.data.get("revisit_mode")
+    squeezed = entry.data.get("squeezed")
     return Window(
-        tuple(_integers(bounds)),
+        _integers(bounds, "window_bounds of window_params"),
         transform.root_reference.data,
         low,
         high,
-        _BUFFERS.get(_keyword(entry.data.get("pipeline_mode"))),
-        _keyword(entry.data.get("revisit_mode")) == "any",
-        tuple(_integers(squeezed)) if (squeezed := entry.data.get("squeezed")) is not None else (),
+        None if mode is None else _BUFFERS[_word(mode, "pipeline_mode")],
+        revisits is not None and _word(revisits, "revisit_mode") == "any",
+        () if squeezed is None else _integers(squeezed, "squeezed of window_params"),
     )
 
 
-def _element_padding(kind: Attribute, side: str) -> Sequence[int]:
+_Padding = tuple[int, ...] | None
+
+
+def _paddings(kind: Attribute | None) -> tuple[_Padding, _Padding]:
+    """The elements before and after each dimension that an element window adds."""
+    if kind is None:
+        return None, None
     # `#tpu.element_window` has the parameters `low` and `high`, both arrays of integers.
-    values = cast(ArrayAttr[IntegerAttr], getattr(kind, side))
-    return [v.value.data for v in values]
+    if kind.name != "tpu.element_window":
+        raise ValueError(f"window_params: expected window_kind as #tpu.element_window, got {kind}")
+    sides = (cast(ArrayAttr[IntegerAttr], getattr(kind, side)) for side in ("low", "high"))
+    low, high = (tuple(n.value.data for n in side) for side in sides)
+    return low, high

@@ -18,7 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects.kernel import Kernel, checked_kernel, kernel_function
+from pallasite.dialects.kernel import Kernel, describe_kernel, kernel_function
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import CoreTypeAttr
@@ -57,7 +57,7 @@ def lowered_functions(module: ModuleOp) -> list[FuncOp]:
 
 def subcore_kernels(module: ModuleOp) -> Kernels:
     """The kernels of `module` that run on subcores."""
-    return {kind: checked_kernel(func) for kind, func in subcore_functions(module).items()}
+    return {kind: describe_kernel(func) for kind, func in subcore_functions(module).items()}
 
 
 def subcore_counts(kernels: Kernels, target: Target) -> tuple[SparseCores, int, int]:

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import FORM, checked_kernel, kernel_function
+from pallasite.dialects.kernel import FORM, describe_kernel, kernel_function
 from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS, BOOLEANS, CALL, CONFIG, Call, call_of
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.dialects.types import memory_space
@@ -138,7 +138,7 @@ def _spaces(module: ModuleOp) -> list[str | None]:
     func = kernel_function(module)
     if func is None:
         return []
-    kernel = checked_kernel(func)
+    kernel = describe_kernel(func)
     return [memory_space(argument.type) for argument in (*kernel.prefetch, *kernel.operands)]
 
 

@@ -27,7 +27,7 @@ from pallasite.diagnostics import (
     VerifyError,
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
-from pallasite.dialects.kernel import IN_PLACE, Kernel, checked_kernel, form_of, functions_of
+from pallasite.dialects.kernel import IN_PLACE, Kernel, describe_kernel, form_of, functions_of
 from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
@@ -309,7 +309,7 @@ def find_kernel(module: ModuleOp) -> Kernel:
             source_location(module),
             [Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
         )
-    return checked_kernel(func)
+    return describe_kernel(func)
 
 
 def call_for(

@@ -66,7 +66,7 @@ from pallasite.dialects.kernel import (
     UNSPECIFIED,
     WRITTEN_ONCE,
     Kernel,
-    checked_kernel,
+    describe_kernel,
     form_of,
     functions_of,
     kernel_function,
@@ -146,7 +146,7 @@ class _Lowering:
     def __init__(self, module: ModuleOp, function: func.FuncOp, target: Target):
         self.module = module
         self.function = function
-        self.kernel: Kernel = checked_kernel(function)
+        self.kernel: Kernel = describe_kernel(function)
         maps = functions_of(module)
         self.operands = classify(self.kernel, call_of(module), maps)
         outputs = [n for n, operand in enumerate(self.operands) if operand.output]

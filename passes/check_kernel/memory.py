@@ -27,7 +27,7 @@ from pallasite.dialects.kernel import (
     DYNAMIC,
     Kernel,
     Window,
-    checked_kernel,
+    describe_kernel,
     form_of,
     kernel_function,
 )
@@ -103,7 +103,7 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     func = kernel_function(module)
     if func is None:
         return
-    kernel = checked_kernel(func)
+    kernel = describe_kernel(func)
     owners, copied = _held(module, kernel, target)
     _check_semaphores(func, kernel, target)
     limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
@@ -145,7 +145,7 @@ def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
     func = kernel_function(module)
     if func is None or call_of(module) is None:
         return None
-    owners, copied = _held(module, checked_kernel(func), target)
+    owners, copied = _held(module, describe_kernel(func), target)
     total = _total(owners["vmem"] + copied + _scoped(func.body.blocks, "vmem", target))
     limit = scoped_vmem(module, target)
     return limit + _total(copied) if copied and total > limit else None
