@@ -11,6 +11,7 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.race import RaceCheck
 from pallasite.interpreter.machine.regions import span_text, whole_region
+from pallasite.interpreter.machine.rivals import rival_notes
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Machine
@@ -58,7 +59,8 @@ class InitCheck(Observer):
                         f"{transfer.describe()} writes there: wait for it before, "
                         f"for {amount} on {semaphore}",
                         transfer.location,
-                    )
+                    ),
+                    *rival_notes(transfer),
                 ]
         return []
 

@@ -26,6 +26,7 @@ from pallasite.diagnostics import ExecutionError, Note, SourceLocation, allocati
 from pallasite.interpreter.machine import transfer as transfers
 from pallasite.interpreter.machine.faults import ONE_VISIT
 from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.rivals import meet
 from pallasite.interpreter.machine.rounding import spoil_behind
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
@@ -63,6 +64,8 @@ class Transfer:
     done: bool = False
     add: bool = False
     """Whether it adds to what its target holds, which others may do at the same time."""
+    rival: SourceLocation | None = None
+    """Where one began that was in flight with it, in no order, on the same semaphore."""
 
     @property
     def parts(self) -> Sequence[Transfer]:
@@ -242,6 +245,7 @@ class Engine:
             transfer.source_semaphore.pending.append(transfer)
         observer = transfer.sender.observer
         if observer is not None:
+            meet(transfer, self.unordered)
             for part in transfer.parts:
                 observer.dma_start(part)
         if self.policy == "eager":

@@ -25,6 +25,7 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.region_index import RegionIndex
 from pallasite.interpreter.machine.regions import Region, span_text, whole_region
+from pallasite.interpreter.machine.rivals import rival_notes
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.views import Ref
 
@@ -247,6 +248,8 @@ class RaceCheck(Observer):
             ),
             Note(f"missing: {self._missing(other, core)}", use.location),
         ]
+        if other.transfer is not None and other.write and other.number < 0:
+            notes += rival_notes(other.transfer)
         notes += allocation(name, buffer.location)
         self.report(
             _CODE,
