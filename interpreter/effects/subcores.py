@@ -54,8 +54,9 @@ def barrier(op: tpu.BarrierOp, facts: Facts) -> Callable[[Core, int], Steps]:
 def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Steps]:
     """Adds to a word of a vector subcore of this SparseCore, at once, and gives the old value.
 
-    It orders nothing and is no access for the checks: any number of subcores may add to one word,
-    and may ask for it again and again until another one has added.
+    It orders nothing else. Any number of subcores may add to one word, and may ask for it again and
+    again until another one has added; a plain load or store of it has to be ordered with them, as by
+    a barrier after it is set (`plsc.fetch_and_add`).
     """
     at = source_location(op)
     rank = len(op.indices)
@@ -65,6 +66,8 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
         other = cast(Subcore, core).subcore(VECTOR_SUBCORE, None, None, number, at)
         yield Pause()
         there = ref.on(other.memory(ref.buffer.memory.kind), at)
+        if core.observer is not None:
+            core.observer.add(core, Box(there, index, (1,) * rank), at)
         old = there.load_scalar(index, at)
         there.store_scalar(index, values.wrap(old + value, 32), at)
         return old

@@ -43,6 +43,9 @@ class InitCheck(Observer):
             buffer.title,
         )
 
+    def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        self.read(core, access, at)
+
     def _coming(self, core: Core, access: Access) -> list[Note]:
         """Of a transfer in flight that writes some of them, where it started."""
         buffer = access.ref.buffer

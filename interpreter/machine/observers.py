@@ -36,6 +36,9 @@ class Observer:
     def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         """A core has stored some elements."""
 
+    def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        """A core loads elements, its own or another's, and adds to them at once."""
+
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
 
@@ -82,7 +85,8 @@ class Observer:
 
 
 HOOKS = (
-    "read", "write", "dma_start", "dma_read", "dma_done", "signal", "wait", "released", "finish",
+    "read", "write", "add", "dma_start", "dma_read", "dma_done", "signal", "wait", "released",
+    "finish",
 )  # fmt: skip
 
 

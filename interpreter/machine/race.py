@@ -53,17 +53,21 @@ class Use:
     also: tuple[int, ...] = ()
     """Other such cores, each followed by its time. (Many uses are kept: numbers cost the garbage
     collector less than pairs.)"""
+    atomic: bool = False
+    """Whether a core reads and adds at once."""
 
     @property
     def adds(self) -> bool:
         """Whether it adds to what is there, in any order with others that do."""
-        return self.transfer is not None and self.write and self.transfer.add
+        return self.atomic or (self.transfer is not None and self.write and self.transfer.add)
 
     @property
     def actor(self) -> str:
         """Who does it, for messages."""
         if self.transfer is not None:
             return self.transfer.describe()
+        if self.atomic:
+            return f"an atomic addition by {self.core}"
         return f"a {'store' if self.write else 'load'} by {self.core}"
 
     def before(self, clock: Clock) -> bool:
@@ -77,7 +81,7 @@ class Use:
 
 
 def _verb(use: Use) -> str:
-    return "writes" if use.write else "reads"
+    return "adds to" if use.atomic else "writes" if use.write else "reads"
 
 
 class Settled:
@@ -200,7 +204,18 @@ class RaceCheck(Observer):
     def write(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         self._access(core, access, True, at)
 
-    def _access(self, core: Core, access: Access, write: bool, at: SourceLocation | None) -> None:
+    def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
+        self._access(core, access, True, at, atomic=True)
+
+    def _access(
+        self,
+        core: Core,
+        access: Access,
+        write: bool,
+        at: SourceLocation | None,
+        *,
+        atomic: bool = False,
+    ) -> None:
         buffer = access.ref.buffer
         several = len(self._cores) > 1
         history = self._histories.get(buffer)
@@ -211,7 +226,7 @@ class RaceCheck(Observer):
             history = self._history(buffer)
         number = self._cores[core]
         clock = self._clocks[number]
-        use = Use(access.region(), write, core, at, number, int(clock[number]))
+        use = Use(access.region(), write, core, at, number, int(clock[number]), atomic=atomic)
         self._compare(use, history, clock, buffer, number)
         if several:
             history.settle(use)

@@ -23,7 +23,6 @@ from pallasite.interpreter.values import (
     Array,
     carrier,
     is_float,
-    poison,
     rounder,
     unsigned_dtype,
     width,
@@ -39,21 +38,20 @@ _SCANS = {
 
 @meaning(tpu.ScanOp)
 def scan(op: tpu.ScanOp, facts: Facts) -> Function:
-    """Inclusive. A masked-off lane repeats the running value, which is undefined before the first
-    lane that takes part."""
+    """Inclusive. A masked-off lane repeats the running value; before the first lane that takes part
+    the input passes through (`plsc.cummax`)."""
     result, kind = op.output.type, ReductionKind(op.kind.data)
     if kind not in _SCANS:
         raise unsupported(op, f"kind {kind}")
     run = _running(op, kind)
     if op.mask is None:
         return run
-    undefined = poison(result, (1,), facts.poison)[0]
     neutral = _neutral(kind, result)
 
     def masked(x: Array, mask: Array) -> Array:
         taking = np.broadcast_to(mask, x.shape)
         running = run(np.where(taking, x, neutral))
-        return np.where(np.logical_or.accumulate(taking, axis=-1), running, undefined)
+        return np.where(np.logical_or.accumulate(taking, axis=-1), running, x)
 
     return masked
 
@@ -99,7 +97,8 @@ def scan_count(op: tpu.ScanCountOp, facts: Facts) -> Function:
 
 @meaning(tpu.SortOp)
 def sort(op: tpu.SortOp, facts: Facts) -> Function:
-    """Stable; pairs that are masked off go to the end, where the result's mask is false."""
+    """Stable; pairs that are masked off go to the end in their order, where the result's mask is
+    false (JAX's tests of `plsc.sort_key_val`, which its authors run on chips)."""
     floats, descending = is_float(op.keys.type), bool(op.descending.value.data)
     shape = shape_of(op.keys.type)
     everything = np.ones(shape, np.bool_)
@@ -112,7 +111,8 @@ def sort(op: tpu.SortOp, facts: Facts) -> Function:
 
     def function(keys: Array, values: Array, mask: Array = everything) -> tuple[Array, ...]:
         taking = np.broadcast_to(mask, shape)
-        order = np.lexsort((ranks(keys), ~taking), axis=-1)
+        wanted = ranks(keys)
+        order = np.lexsort((np.where(taking, wanted, wanted.dtype.type(0)), ~taking), axis=-1)
         return tuple(np.take_along_axis(x, order, -1) for x in (taking, keys, values))
 
     return function

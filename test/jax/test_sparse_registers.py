@@ -105,6 +105,21 @@ def test_scans(dtype: Any) -> None:
 
 
 @pytest.mark.feature("Y06")
+@pytest.mark.parametrize("scan", ["cumsum", "cummax"])
+@pytest.mark.parametrize("dtype", [f32, i32])
+def test_the_input_passes_a_scan_before_the_first_lane_that_takes_part(
+    scan: str, dtype: Any
+) -> None:
+    x = numbers(LANES, dtype=dtype)
+
+    def function(x: Any) -> Any:
+        return getattr(plsc, scan)(x, mask=jax.lax.iota(i32, LANES) >= 5)
+
+    rest = np.cumsum(x[5:]) if scan == "cumsum" else np.maximum.accumulate(x[5:])
+    check(of_registers(function, x, out=typed(LANES, dtype=dtype)), x, want=np.array([*x[:5], *rest]))
+
+
+@pytest.mark.feature("Y06")
 def test_a_masked_scan_keeps_the_running_value() -> None:
     x = numbers(LANES, dtype=i32)
 
@@ -134,18 +149,21 @@ def test_sort(dtype: Any, descending: bool) -> None:
 
 
 @pytest.mark.feature("Y06")
-def test_sort_with_a_mask() -> None:
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_with_a_mask(descending: bool) -> None:
+    """What is masked off follows in its own order."""
     keys, values = numbers(LANES), jnp.arange(LANES, dtype=i32)
 
     def function(keys: Any, values: Any) -> Any:
-        found, carried, mask = plsc.sort_key_val(keys, values, mask=keys > 0)
-        return jnp.where(mask, found, 0.0), jnp.where(mask, carried, -1)
+        mask = (jax.lax.iota(i32, LANES) % 3) > 0
+        found, carried, mask = plsc.sort_key_val(keys, values, mask=mask, descending=descending)
+        return found, carried, mask.astype(i32)
 
-    order = np.argsort(np.where(np.asarray(keys) > 0, keys, np.inf), stable=True)
-    count = int((keys > 0).sum())
-    inside = np.arange(LANES) < count
-    want = (np.where(inside, keys[order], 0), np.where(inside, order, -1))
-    out = (typed(LANES), typed(LANES, dtype=i32))
+    taking = np.arange(LANES) % 3 > 0
+    sign = -1 if descending else 1
+    order = np.argsort(np.where(taking, sign * np.asarray(keys), np.inf), stable=True)
+    want = (keys[order], order, np.sort(taking)[::-1])
+    out = (typed(LANES), *[typed(LANES, dtype=i32)] * 2)
     check(of_registers(function, keys, values, out=out), keys, values, want=want)
 
 
