@@ -7,7 +7,6 @@ arguments live (`pallasite.interpreter.windows`).
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -21,10 +20,10 @@ from pallasite import arguments
 from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
-    KernelWarning,
     Note,
     UsageError,
     VerifyError,
+    warn,
 )
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import IN_PLACE, Kernel, describe_kernel, form_of, functions_of
@@ -232,7 +231,7 @@ def _run(
     if "init" in machine.checks and not machine.findings:
         begins = source_location(kernel.func)
         for odd in (d for b in bound for d in b.unwritten(begins)):
-            warnings.warn(KernelWarning(odd), stacklevel=3)
+            warn(odd)
     return outputs
 
 

@@ -5,8 +5,6 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +23,7 @@ from pallasite.diagnostics import (
     Note,
     UsageError,
     VerifyError,
+    warn,
 )
 from pallasite.dialects.kernel import form_of
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -188,18 +187,6 @@ def _verify_after(step: ModulePass, module: ModuleOp) -> None:
     except Diagnostic as error:
         error.notes.append(Note(f"after pass {step.name}"))
         raise
-
-
-def warn(advice: Diagnostic) -> None:
-    """Warns of `advice` at the line that asks for it, outside of this file; where warnings are
-    errors, the diagnostic itself is raised."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == warn.__code__.co_filename:
-        level, frame = level + 1, frame.f_back
-    try:
-        warnings.warn(KernelWarning(advice), stacklevel=level)
-    except KernelWarning as error:
-        raise error.diagnostic from error
 
 
 def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool, tell: Tell) -> None:

@@ -7,7 +7,9 @@ reason, the culprit, what to write instead).
 
 from __future__ import annotations
 
+import inspect
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,6 +127,37 @@ class KernelWarning(UserWarning):
     def __init__(self, diagnostic: Diagnostic) -> None:
         super().__init__(str(diagnostic))
         self.diagnostic = diagnostic
+
+
+_BETWEEN = frozenset({"pallasite", "jax", "jaxlib", "contextlib", "functools", "importlib"})
+"""Packages between a line of the user's and what it asks of us."""
+
+
+def warn_outside(warning: Warning) -> None:
+    """Gives `warning` at the innermost line that is of no package `_BETWEEN`: filters and Python's
+    memory of what it has shown go by that line, and users know it as theirs."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
+            break
+        frame = frame.f_back
+    if frame is None:  # a Python without frames
+        warnings.warn(warning, stacklevel=2)
+        return
+    names = frame.f_globals
+    warnings.warn_explicit(
+        warning, type(warning), frame.f_code.co_filename, frame.f_lineno,
+        names.get("__name__", "<unknown>"), names.setdefault("__warningregistry__", {}),
+    )  # fmt: skip
+
+
+def warn(advice: Diagnostic) -> None:
+    """Warns of `advice`, which is odd about an accepted kernel; where warnings are errors, it is
+    raised itself."""
+    try:
+        warn_outside(KernelWarning(advice))
+    except KernelWarning as error:
+        raise error.diagnostic from error
 
 
 class ReadError(Diagnostic):

@@ -345,4 +345,5 @@ def test_kernels_that_jax_makes_are_at_the_users_line(form: str) -> None:
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     with simulate(form=form, checks=("init",)), pytest.warns(KernelWarning) as warned:
         call(pipeline, X, in_specs=[anywhere], out_specs=anywhere)
+    assert Path(warned[0].filename).name == "mistakes.py"  # where `call` calls it
     assert f"{Path(__file__).name}:{reads.__code__.co_firstlineno + 1}:" in str(warned[0].message)

@@ -88,8 +88,9 @@ def test_old_blocks_and_parameters_of_calls() -> None:
     block: Any = pl.BlockSpec
     call: Any = pl.pallas_call
     with simulate():
-        with pytest.warns(DeprecationWarning, match="write pl.BlockSpec"):
+        with pytest.warns(DeprecationWarning, match="write pl.BlockSpec") as told:
             turned = block(lambda i, j: (j, i), (8, 128))
+        assert told[0].filename == __file__
         straight = block((8, 128), lambda i, j: (i, j))
         with pytest.warns(DeprecationWarning, match="write pltpu.CompilerParams"):
             out = call(

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
-from pallasite.api import lower_telling, parse, warn
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError
+from pallasite.api import lower_telling, parse
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, warn
 from pallasite.dialects.kernel_call import CONFIG, call_of
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.subcores import first_function

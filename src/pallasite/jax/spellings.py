@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -16,6 +15,8 @@ from typing import Any, cast
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+
+from pallasite.diagnostics import warn_outside
 
 
 # Programs also pass these by name: the names of the parameters are those of old.
@@ -158,4 +159,4 @@ def _extend(
 
 
 def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is an old spelling, write {new}", DeprecationWarning, stacklevel=3)
+    warn_outside(DeprecationWarning(f"{old} is an old spelling, write {new}"))
