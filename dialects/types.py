@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from struct import pack
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 INDEX_WIDTH = 32
 """The scalar core computes indices in 32 bits."""
 
-Shaped = VectorType[Attribute] | MemRefType[Attribute]
+AnyVector: TypeAlias = VectorType[Attribute]
+AnyMemRef: TypeAlias = MemRefType[Attribute]
+Shaped = AnyVector | AnyMemRef
 _SHAPED = frozenset({VectorType, MemRefType})
 """Asked of very many types: comparing classes, which are final, is many times as fast as
 `isinstance`."""
@@ -55,9 +58,12 @@ def bit_width(type: Attribute) -> int:
     return 32
 
 
+_FLOATS = frozenset[Any](get_args(AnyFloat))
+
+
 def is_float(type: Attribute) -> bool:
-    """Whether elements of `type` are floats: what is neither an integer nor an index."""
-    return not isinstance(type, IntegerType | IndexType)
+    """Whether `type`, a scalar or element type, is a float."""
+    return type.__class__ in _FLOATS or type.name == "tpu.float8_exmy"
 
 
 def is_vector(value: SSAValue) -> bool:

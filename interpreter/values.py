@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Unsupported
+from pallasite.dialects import types
 from pallasite.dialects.types import element_type
 from pallasite.interpreter.process import default_floats
 
@@ -73,8 +74,7 @@ def quiet() -> Generator[None]:
 
 def is_float(type: Attribute) -> bool:
     """Whether elements of `type` are held as float32."""
-    element = element_type(type)
-    return isinstance(element, AnyFloat) or element.name == "tpu.float8_exmy"
+    return types.is_float(element_type(type))
 
 
 def width(type: Attribute) -> int:

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, ParsePropInAttrDict
+from xdsl.irdl import ParsePropInAttrDict
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.sorted_properties import SortedProperties
 from pallasite.dialects.tpu import MemorySpaceAttr
-from pallasite.dialects.types import integers_in
-
-AnyMemRef: TypeAlias = MemRefType[Attribute]
-AnyVector: TypeAlias = VectorType[Attribute]
-Dense: TypeAlias = DenseArrayBase[Any]
-
-__all__ = ["DYNAMIC", "AnyMemRef", "AnyVector", "Dense", "PallasOp"]
+from pallasite.dialects.types import AnyMemRef, integers_in
 
 
-class PallasOp(IRDLOperation, ABC):
-    """An operation of the dialect; its properties are kept sorted by name, as MLIR prints them."""
+class PallasOp(SortedProperties, ABC):
+    """An operation of the dialect."""
 
     irdl_options = (ParsePropInAttrDict(),)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        properties = self.properties
-        if len(properties) > 1:
-            self.properties = dict(sorted(properties.items()))
 
-
-def integers_of(attribute: Dense | None) -> tuple[int, ...]:
+def integers_of(attribute: DenseArrayBase[Any] | None) -> tuple[int, ...]:
     """The integers of an array; none for no array."""
     return () if attribute is None else integers_in(attribute)
 

@@ -19,8 +19,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.pallas.base import PallasOp, check_type, integers_of
 from pallasite.dialects.tpu import ContractPrecision, ContractPrecisionAttr
-from pallasite.dialects.tpu.base import I64_ARRAY, AnyVector, is_float
-from pallasite.dialects.types import dense_integers
+from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.types import dense_integers, is_float, vector_type
 
 
 @irdl_op_definition
@@ -123,13 +123,6 @@ class DotOp(PallasOp):
         floats = is_float(left.element_type) or is_float(right.element_type)
         if floats and not is_float(result.element_type):
             raise VerifyException(f"expected a float result of {left} and {right}, got {result}")
-
-
-def vector_type(value: SSAValue) -> AnyVector:
-    """The type of a vector value."""
-    if not isinstance(value.type, VectorType):
-        raise VerifyException(f"expected a vector, got {value.type}")
-    return value.type
 
 
 def check_pairs(

@@ -19,15 +19,10 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import (
-    DYNAMIC,
-    AnyMemRef,
-    PallasOp,
-    integers_of,
-    ref_type,
-)
+from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.pallas.base import PallasOp, integers_of, ref_type
 from pallasite.dialects.tpu.base import I64_ARRAY
-from pallasite.dialects.types import dense_integers
+from pallasite.dialects.types import AnyMemRef, dense_integers
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, BlockArgument
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.kernel import IN_PLACE
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE
 from pallasite.dialects.pallas.attrs import DimKind, OperandAttr, Role, WindowAttr
-from pallasite.dialects.pallas.base import DYNAMIC, AnyMemRef, integers_of, memref_in
+from pallasite.dialects.pallas.base import integers_of, memref_in
 from pallasite.dialects.pallas.body_rules import check_transfers
 from pallasite.dialects.pallas.scope import check_scratch, check_yield
 from pallasite.dialects.pallas.window_rules import (
@@ -23,7 +23,7 @@ from pallasite.dialects.pallas.window_rules import (
     returning_block,
 )
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import AnyMemRef, memory_space
 from pallasite.dialects.verification import BrokenRule
 
 if TYPE_CHECKING:

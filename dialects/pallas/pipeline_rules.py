@@ -8,12 +8,13 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas.attrs import WindowAttr
-from pallasite.dialects.pallas.base import DYNAMIC, AnyMemRef, integers_of, memref_in, ref_type
+from pallasite.dialects.pallas.base import integers_of, memref_in, ref_type
 from pallasite.dialects.pallas.refs import AtOp, StoreOp, SwapOp
 from pallasite.dialects.pallas.scope import check_yield
 from pallasite.dialects.pallas.window_rules import block_text, check_axes, check_maps, check_window
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import AnyMemRef, memory_space
 
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.pipeline import EmitPipelineOp

@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from pallasite.dialects.pallas.attrs import Role, WindowAttr
-from pallasite.dialects.pallas.base import AnyMemRef, integers_of, memref_in
+from pallasite.dialects.pallas.base import integers_of, memref_in
 from pallasite.dialects.pallas.scope import end_region, print_body
 from pallasite.dialects.pallas.syntax import (
     axis_variables,
@@ -30,7 +30,7 @@ from pallasite.dialects.pallas.syntax import (
     print_window,
 )
 from pallasite.dialects.tpu.attrs import MemorySpace
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import AnyMemRef, memory_space
 
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.pipeline import EmitPipelineOp

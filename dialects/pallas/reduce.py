@@ -27,9 +27,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.pallas.base import PallasOp, check_type, integers_of, value_type
-from pallasite.dialects.pallas.dot import vector_type
-from pallasite.dialects.tpu.base import I32_ATTR, I64_ARRAY, is_float
-from pallasite.dialects.types import dense_integers
+from pallasite.dialects.tpu.base import I32_ATTR, I64_ARRAY
+from pallasite.dialects.types import dense_integers, is_float, vector_type
 
 KINDS = ("add", "max", "min", "or", "and")
 ARG_KINDS = ("max", "min")

@@ -23,13 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import (
-    AnyMemRef,
-    check_type,
-    integers_of,
-    ref_type,
-    value_type,
-)
+from pallasite.dialects.pallas.base import check_type, integers_of, ref_type, value_type
 from pallasite.dialects.pallas.indexing import (
     Entry,
     Indexed,
@@ -42,7 +36,7 @@ from pallasite.dialects.pallas.indexing import (
     print_indexer,
     resolve_indexer,
 )
-from pallasite.dialects.types import bit_width, memory_space
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space
 
 SEGMENTS = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
 

@@ -19,9 +19,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import AnyMemRef, PallasOp
+from pallasite.dialects.pallas.base import PallasOp
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
-from pallasite.dialects.types import memory_space
+from pallasite.dialects.types import AnyMemRef, memory_space
 from pallasite.dialects.verification import BrokenRule
 
 

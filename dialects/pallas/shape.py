@@ -11,9 +11,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.pallas.base import PallasOp, integers_of
-from pallasite.dialects.pallas.dot import vector_type
 from pallasite.dialects.tpu.base import I64_ARRAY
-from pallasite.dialects.types import dense_integers
+from pallasite.dialects.types import dense_integers, vector_type
 
 
 @irdl_op_definition

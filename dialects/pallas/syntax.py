@@ -10,9 +10,9 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
+from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas.affine_text import axis_variables, is_identifier, map_text, parse_map
 from pallasite.dialects.pallas.attrs import DimAttr, WindowAttr
-from pallasite.dialects.pallas.base import DYNAMIC
 from pallasite.dialects.tpu import DimensionSemantics
 
 

@@ -15,9 +15,8 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.traits import EffectInstance, MemoryEffectKind, get_effects
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.kernel import broken_grid_rule
+from pallasite.dialects.kernel import DYNAMIC, broken_grid_rule
 from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
-from pallasite.dialects.pallas.base import DYNAMIC
 from pallasite.dialects.pallas.scope import check_yield
 from pallasite.dialects.types import bit_width
 from pallasite.dialects.verification import BrokenRule

@@ -9,10 +9,9 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast, get_args
+from typing import Any, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     DenseArrayBase,
     IndexType,
     IntegerAttr,
@@ -35,7 +34,6 @@ from xdsl.irdl import (
     AttrConstraint,
     BaseAttr,
     EqAttrConstraint,
-    IRDLOperation,
     ParamAttrConstraint,
     VarOperand,
     operand_def,
@@ -47,18 +45,11 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.types import DMASemaphoreType, Float8EXMYType, SemaphoreType
-from pallasite.dialects.types import split_grid
-
-AnyVector: TypeAlias = VectorType[Attribute]
-AnyMemRef: TypeAlias = MemRefType[Attribute]
+from pallasite.dialects.sorted_properties import SortedProperties
+from pallasite.dialects.tpu.types import DMASemaphoreType, SemaphoreType
+from pallasite.dialects.types import AnyMemRef, AnyVector, is_float, split_grid
 
 si32 = IntegerType(32, Signedness.SIGNED)
-
-FLOAT_TYPES: tuple[type[Attribute], ...] = (
-    *get_args(AnyFloat),
-    Float8EXMYType,
-)
 
 T = TypeVar("T", bound=Attribute)
 Constraint: TypeAlias = AttrConstraint[T] | type[T] | T
@@ -79,19 +70,8 @@ def optional_operand(constraint: Constraint[T]) -> SSAValue[T] | None:
     return cast("SSAValue[T] | None", opt_operand_def(constraint))
 
 
-class TpuOp(IRDLOperation, ABC):
-    """An operation of the dialect; its properties are kept sorted by name, as MLIR prints them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        properties = self.properties
-        if len(properties) > 1:
-            self.properties = dict(sorted(properties.items()))
-
-
-def is_float(type: Attribute) -> bool:
-    """Whether `type` is a floating-point type."""
-    return isinstance(type, FLOAT_TYPES)
+class TpuOp(SortedProperties, ABC):
+    """An operation of the dialect."""
 
 
 def is_signless(type: Attribute) -> bool:

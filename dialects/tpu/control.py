@@ -21,15 +21,8 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import (
-    ANY,
-    I32_ATTR,
-    STRING_ATTR,
-    TpuOp,
-    is_float,
-    operand,
-    operands,
-)
+from pallasite.dialects.tpu.base import ANY, I32_ATTR, STRING_ATTR, TpuOp, operand, operands
+from pallasite.dialects.types import is_float
 
 
 @irdl_op_definition

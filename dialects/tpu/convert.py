@@ -39,11 +39,11 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     VECTOR_F32,
     VECTOR_I32,
-    AnyVector,
     HasCanonicalForms,
     TpuOp,
     operand,
 )
+from pallasite.dialects.types import AnyVector
 
 STOCHASTIC_TARGETS = (
     BFloat16Type,

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.tpu.attrs import CoreType, CoreTypeAttr, MemorySpaceAttr
-from pallasite.dialects.tpu.base import AnyMemRef
+from pallasite.dialects.types import AnyMemRef
 
 TENSOR_CORE = CoreType.TC.value
 SCALAR_SUBCORE = CoreType.SC_SCALAR_SUBCORE.value

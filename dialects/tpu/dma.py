@@ -23,8 +23,6 @@ from pallasite.dialects.tpu.base import (
     FALSE,
     I32_ATTR,
     MEMREF,
-    AnyMemRef,
-    AnyVector,
     TpuOp,
     operand,
     optional_operand,
@@ -39,7 +37,7 @@ from pallasite.dialects.tpu.cores import (
     own_core,
 )
 from pallasite.dialects.tpu.types import SemaphoreType
-from pallasite.dialects.types import shape_of
+from pallasite.dialects.types import AnyMemRef, AnyVector, shape_of
 
 ZERO = IntegerAttr(0, 32)
 TRANSFER_FORMAT = (

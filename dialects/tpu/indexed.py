@@ -23,8 +23,6 @@ from pallasite.dialects.tpu.base import (
     MEMREF_32,
     VECTOR_32,
     VECTOR_I32,
-    AnyMemRef,
-    AnyVector,
     TpuOp,
     operand,
     operands,
@@ -37,6 +35,7 @@ from pallasite.dialects.tpu.memory import (
     check_store_mask,
     check_vmem,
 )
+from pallasite.dialects.types import AnyMemRef, AnyVector
 
 
 @irdl_op_definition

@@ -29,7 +29,6 @@ from pallasite.dialects.tpu.base import (
     I32_ATTR,
     INDEX,
     MASK,
-    AnyVector,
     TpuOp,
     VectorOf,
     array_of,
@@ -38,7 +37,7 @@ from pallasite.dialects.tpu.base import (
     operand,
     operands,
 )
-from pallasite.dialects.types import split_grid
+from pallasite.dialects.types import AnyVector, split_grid
 
 REGISTER_MASK = VectorOf((i1,), rank=2)
 

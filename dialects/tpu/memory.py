@@ -32,8 +32,6 @@ from pallasite.dialects.tpu.base import (
     INDEX,
     MEMREF,
     VECTOR,
-    AnyMemRef,
-    AnyVector,
     TpuOp,
     check_element_types,
     operand,
@@ -41,7 +39,7 @@ from pallasite.dialects.tpu.base import (
     optional_operand,
 )
 from pallasite.dialects.tpu.cores import in_space
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyMemRef, AnyVector, bit_width
 
 
 @irdl_op_definition

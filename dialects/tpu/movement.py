@@ -35,14 +35,13 @@ from pallasite.dialects.tpu.base import (
     I32_ATTR,
     I64_ARRAY,
     VECTOR,
-    AnyVector,
     HasCanonicalForms,
     TpuOp,
     check_element_types,
     operand,
     operands,
 )
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 
 LAYOUTS = BaseAttr(ArrayAttr)
 SAME = VarConstraint("T", AnyAttr())

@@ -26,7 +26,7 @@ from pallasite.dialects.arith import ConstantOp
 from pallasite.dialects.math import RoundEvenOp
 from pallasite.dialects.memref import CastOp
 from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
-from pallasite.dialects.tpu.base import FALSE, AnyMemRef, is_signless
+from pallasite.dialects.tpu.base import FALSE, is_signless
 from pallasite.dialects.tpu.convert import ExtfOp, FptosiOp, TruncfOp
 from pallasite.dialects.tpu.movement import (
     BitcastVregOp,
@@ -44,7 +44,7 @@ from pallasite.dialects.tpu.views import (
     MemrefSqueezeOp,
     squeezed_dimensions,
 )
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyMemRef, bit_width
 from pallasite.dialects.vector import BroadcastOp
 
 SAME_VALUE = (MemrefBitcastOp, EraseMemrefLayoutOp, BitcastVregOp, ReshapeOp)

@@ -26,14 +26,13 @@ from pallasite.dialects.tpu.base import (
     VECTOR,
     VECTOR_32,
     VECTOR_I32,
-    AnyVector,
     TpuOp,
     is_signless,
     operand,
     optional_operand,
 )
 from pallasite.dialects.tpu.cores import check_vector_subcore
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 
 I64_ATTR = IntegerAttr.constr(EqAttrConstraint(i64))
 INDEX_KINDS = (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN)

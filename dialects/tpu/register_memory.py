@@ -41,8 +41,6 @@ from pallasite.dialects.tpu.base import (
     INDEX,
     MEMREF,
     VECTOR,
-    AnyMemRef,
-    AnyVector,
     HasCanonicalForms,
     TpuOp,
     operand,
@@ -51,7 +49,7 @@ from pallasite.dialects.tpu.base import (
     sublane_counts,
 )
 from pallasite.dialects.tpu.memory import check_indices
-from pallasite.dialects.types import split_grid
+from pallasite.dialects.types import AnyMemRef, AnyVector, split_grid
 
 _ONE = IntegerAttr(1, 32)
 

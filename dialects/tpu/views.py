@@ -21,7 +21,6 @@ from pallasite.dialects.tpu.attrs import TiledLayoutAttr
 from pallasite.dialects.tpu.base import (
     ANY,
     MEMREF,
-    AnyMemRef,
     HasCanonicalForms,
     TpuOp,
     check_element_types,
@@ -31,7 +30,7 @@ from pallasite.dialects.tpu.base import (
 )
 from pallasite.dialects.tpu.cores import in_space
 from pallasite.dialects.tpu.types import DMASemaphoreType, SemaphoreType
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyMemRef, bit_width
 from pallasite.layouts.tiling import Tiling, refolded
 
 NO_ATTR = NoneAttr()

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pallasite.dialects import pallas
+from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.pallas.base import DYNAMIC, integers_of
+from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.pallas.indexing import Indexed
 from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_counted, is_read

@@ -8,8 +8,8 @@ from typing import Any
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import allocation_place, source_location
-from pallasite.dialects.tpu.base import AnyMemRef
 from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
+from pallasite.dialects.types import AnyMemRef
 from pallasite.interpreter import values
 from pallasite.interpreter.effects.subcores import subcore_of
 from pallasite.interpreter.machine.core import Core

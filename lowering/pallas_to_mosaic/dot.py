@@ -16,8 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
 from pallasite.dialects.pallas.dot import free_dimensions, is_one_matmul
-from pallasite.dialects.tpu.base import is_float
-from pallasite.dialects.types import element_type, shape_of
+from pallasite.dialects.types import element_type, is_float, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
 
 

@@ -17,8 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
 from pallasite.dialects.pallas.base import integers_of
-from pallasite.dialects.tpu.base import is_float
-from pallasite.dialects.types import shape_of
+from pallasite.dialects.types import is_float, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
 
 LOW, HIGH = -(1 << 31), (1 << 31) - 1

@@ -10,10 +10,9 @@ from xdsl.ir import Operation
 
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
-from pallasite.dialects.tpu.base import AnyMemRef
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, own_core
 from pallasite.dialects.tpu.dma import is_gather
-from pallasite.dialects.types import bit_width, memory_space, shape_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, shape_of
 from pallasite.layouts.registers import LANES
 from pallasite.passes.divisibility import remainder
 
