@@ -43,6 +43,15 @@ _ALL_OF_A_BLOCK = (
     "a block of an output begins undefined, also where the memory is an input's: write all of it, "
     "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
 )
+_UNDEFINED_IS_NAN = (
+    "what nobody has defined is NaN here: lanes that an operation leaves out, and what blocks hold "
+    "behind the end of their array"
+)
+_LEAVE_IT_OUT = (
+    "where blocks reach over the end (pl.cdiv), leave out what lies behind it before rows or "
+    "columns are combined: jnp.where(index < n, x, 0), with index from pl.program_id and "
+    "lax.broadcasted_iota"
+)
 
 
 @dataclass
@@ -68,8 +77,7 @@ class Bound:
 
         Not an error: a caller may know which part of a result to look at.
         """
-        device = self.core.device.index
-        where = f" on device {device}" if len(self.core.machine.devices) > 1 else ""
+        where = self._where()
         for operand in self.results:
             ref = operand.ref
             found = None
@@ -89,6 +97,33 @@ class Bound:
                     severity="warning",
                 )
 
+    def undefined(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], location: SourceLocation | None
+    ) -> Iterator[Diagnostic]:
+        """A warning for each result with NaNs of a kernel that was given none.
+
+        Not an error: arithmetic makes NaNs, too. Undefined integers are not seen.
+        """
+        if any(_nans(array).any() for array in inputs):
+            return
+        for operand, output in zip(self.results, outputs, strict=True):
+            found = _nans(output)
+            if found.any():
+                first = [int(n) for n in np.unravel_index(int(np.argmax(found)), output.shape)]
+                yield Diagnostic(
+                    "undefined-output",
+                    f"{np.count_nonzero(found)} of {output.size} elements of {operand.name}"
+                    f"{self._where()} are NaN, the first at {first}, and no operand has one",
+                    location,
+                    [Note(_UNDEFINED_IS_NAN), Note(_LEAVE_IT_OUT)],
+                    severity="warning",
+                )
+
+    def _where(self) -> str:
+        """The device, for messages, if there are several."""
+        core = self.core
+        return f" on device {core.device.index}" if len(core.machine.devices) > 1 else ""
+
     def _given_up(self, ref: Ref) -> list[Note]:
         """Of a transfer to `ref` that nobody has waited for."""
         dropped = self.core.machine.engine.dropped
@@ -97,6 +132,13 @@ class Bound:
             return []
         what = "wait for it before its source is gone, at the end of its scope or of the kernel"
         return [Note(f"{lost.describe()} writes there: {what}", lost.location)]
+
+
+def _nans(array: Any) -> NDArray[np.bool_]:
+    """Which elements of an array are NaN: none of one that is not of floats."""
+    if np.issubdtype(array.dtype, np.floating) or array.dtype.kind == "V":
+        return np.isnan(array)
+    return np.zeros(0, bool)
 
 
 def bind(

@@ -230,8 +230,9 @@ def _run(
     machine.close()
     if "init" in machine.checks and not machine.findings:
         begins = source_location(kernel.func)
-        for odd in (d for b in bound for d in b.unwritten(begins)):
-            warn(odd)
+        for device, given, results in zip(bound, inputs, outputs, strict=True):
+            for odd in [*device.unwritten(begins)] or device.undefined(given, results, begins):
+                warn(odd)
     return outputs
 
 
