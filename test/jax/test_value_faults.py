@@ -33,6 +33,8 @@ pytestmark = pytest.mark.jax
 
 EXACT = lax.Precision.HIGHEST
 TABLE = jnp.sort(X[0])
+
+
 def sets_a_row(x: Any) -> Any:
     x[3] = 0.0
     return x
@@ -89,6 +91,10 @@ def repeated(**options: Any) -> Function:
         return lax.fori_loop(0, s[0], lambda _, total: total + x, jnp.zeros_like(x), **options)
 
     return of_numbers(sums, NUMBER[None])
+
+
+def hashed(x: Any) -> Any:
+    return (x >> 8).astype(jnp.int32).astype(jnp.float32)
 
 
 def adds(o: Any) -> None:
@@ -170,6 +176,18 @@ FAULTS: dict[str, Fault] = {
         "n // 2 instead of n / 2",
         turns(lambda o, n: pl.loop(0, n // 2)(lambda i: adds(o))),
         X + 8,
+    ),
+    "a hash": (
+        of_value(lambda x: hashed(x.astype(jnp.int32) * 0x9E3779B9)),
+        "jnp.uint32(n)",
+        of_value(lambda x: hashed(x.astype(jnp.int32).astype(jnp.uint32) * jnp.uint32(0x9E3779B9))),
+        hashed(X.astype(jnp.int32).astype(jnp.uint32) * jnp.uint32(0x9E3779B9)),
+    ),
+    "all bits": (
+        of_value(lambda x: (x.astype(jnp.int32) & 0xFFFFFFFF).astype(x.dtype)),
+        "0xFFFFFFFF, as -1",
+        of_value(lambda x: (x.astype(jnp.int32) & -1).astype(x.dtype)),
+        X.astype(jnp.int32),
     ),
     "dimensions": (
         of_value(lambda x: lax.dot_general(x, x, ((1,), (1,)))[:, :1]),

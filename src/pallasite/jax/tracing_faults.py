@@ -256,6 +256,16 @@ FAULTS = (
         ("write jnp.int32(number) for a number, " + WITHOUT_X64,),
     ),
     Fault(
+        OverflowError,
+        "",
+        "a number of Python's is an int32 among arrays, at most 2147483647",
+        (
+            "write jnp.uint32(n) for all 32 bits, and convert what it meets: x.astype(jnp.uint32)",
+            "write a mask of all bits, 0xFFFFFFFF, as -1",
+            "keep what has more bits in two arrays",
+        ),
+    ),
+    Fault(
         ValueError,
         "Invalid dtype for `swap`",
         "values are stored as they are",
