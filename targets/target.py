@@ -32,6 +32,8 @@ class SparseCores:
     """What it leaves a kernel of a vector subcore's SMEM."""
     scalar_smem_bytes: int = 16327 * 4
     """What it leaves a kernel of a scalar subcore's SMEM."""
+    scalar_semaphores: int = 7019
+    """What it leaves a kernel of a scalar subcore."""
 
     @property
     def pool_bytes(self) -> int:
@@ -178,8 +180,12 @@ _V7_CASTS = _V6_CASTS | {
 
 _GATHERS = frozenset({8, 16, 32})
 _SPARSE_V5P = SparseCores(cores=4, subcores=16, lanes=8, vmem_bytes=512 * KIB, semaphores=27)
-_SPARSE_V6E = SparseCores(cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=27)
-_SPARSE_V7X = SparseCores(cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=59)
+_SPARSE_V6E = SparseCores(
+    cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=27, scalar_semaphores=7029
+)
+_SPARSE_V7X = SparseCores(
+    cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=59, scalar_semaphores=6929
+)
 
 _BF16_V4 = frozenset({
     "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",

@@ -94,11 +94,11 @@ class Subcore(Core):
             del self._memories["vmem"]
 
     def _sizes(self) -> dict[str, int]:
-        parts = self.core.mesh.parts
+        parts, scalar = self.core.mesh.parts, self.kind == SCALAR_SUBCORE
         return {
             "vmem": parts.vmem_bytes,
-            "smem": parts.scalar_smem_bytes if self.kind == SCALAR_SUBCORE else parts.smem_bytes,
-            "semaphore_mem": parts.semaphores * 4,
+            "smem": parts.scalar_smem_bytes if scalar else parts.smem_bytes,
+            "semaphore_mem": 4 * (parts.scalar_semaphores if scalar else parts.semaphores),
         }
 
     def __str__(self) -> str:

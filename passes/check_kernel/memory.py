@@ -66,7 +66,9 @@ _OWN = "make smaller what the kernel allocates: scratch that holds a part, block
 
 
 @dataclass(frozen=True)
-class _Buffer:
+class Buffer:
+    """Memory that a kernel takes, and for what."""
+
     bytes: int
     what: Callable[[], str]
     """What it is for, which only a refusal says."""
@@ -84,7 +86,7 @@ class _Buffer:
         return Note(f"{self.bytes} bytes: {self.what()} {told}", self.line)
 
 
-_Owners = list[_Buffer]
+_Owners = list[Buffer]
 
 
 def block_bytes(type: Attribute, target: Target) -> int:
@@ -277,7 +279,7 @@ def _add(
     space = memory_space(value.type) or "vmem"
     if space in owners and isinstance(value.type, MemRefType):
         size = block_bytes(value.type, target) * copies
-        owners[space].append(_Buffer(size, what, value))
+        owners[space].append(Buffer(size, what, value))
 
 
 def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects.builtin import Float16Type, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
@@ -22,6 +22,8 @@ from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kern
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import bit_width, element_type, memory_space
 from pallasite.dialects.walking import operations
+from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
+from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
 from pallasite.targets import Target
 
@@ -47,25 +49,40 @@ def check_subcores(
     kernels = subcore_kernels(module)
     if not kernels:
         return
-    subcore_counts(kernels, target)
+    parts, cores, subcores = subcore_counts(kernels, target)
+    running = cores * (subcores + (SCALAR_SUBCORE in kernels))
     call = call_of(module)
     config: Mapping[str, Any] = call.settings.get(CONFIG, {}) if call is not None else {}
     compiled = _Compiled(is_compact(call), bool(config.get("needs_layout_passes", False)))
     for kind, kernel in kernels.items():
-        _check_operands(kernel)
+        _check_operands(kernel, running)
         if kind == SCALAR_SUBCORE:
             _check_memory(kernel)
         for op in operations(kernel.func):
             _check_elements(op)
             if not allow_beyond_reference:
-                _check_reference(op, compiled)
+                _check_reference(op, compiled, parts.lanes)
+    if not allow_beyond_reference:
+        check_subcore_memory(kernels, parts, target, compact=compiled.compact)
 
 
-def _check_operands(kernel: Kernel) -> None:
-    """The kernel finds its operands in HBM: nobody cuts them into blocks, or copies them."""
+def _check_operands(kernel: Kernel, running: int) -> None:
+    """The kernel finds its operands in HBM: nobody cuts them into blocks, or copies them.
+
+    A semaphore that comes from another kernel is one counter, where each of the `running` subcores
+    has its own.
+    """
     for argument in kernel.operands:
         space = memory_space(argument.type)
-        if space not in ("hbm", "any"):
+        if space == "semaphore_mem" and running > 1:
+            raise Unsupported(
+                "subcore-operand",
+                f"a semaphore{_named(argument)} from or for another kernel is one counter, but "
+                f"{running} subcores run",
+                source_location(kernel.func),
+                [Note("start the transfer on a mesh of one: num_cores=1")],
+            )
+        if space not in ("hbm", "any", "semaphore_mem"):
             raise Unsupported(
                 "subcore-operand",
                 f"an operand{_named(argument)} of a kernel on SparseCores is in "
@@ -74,7 +91,7 @@ def _check_operands(kernel: Kernel) -> None:
                 [Note("operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy")],
             )
         element = cast(_MEMREF, argument.type).element_type
-        if bit_width(element) > 32:
+        if space != "semaphore_mem" and bit_width(element) > 32:
             raise Unsupported(
                 "element-type",
                 f"kernels cannot hold elements of type {element}",
@@ -109,7 +126,7 @@ def _check_elements(op: Operation) -> None:
         if not isinstance(result.type, VectorType):
             continue
         element = element_type(result.type)
-        if bit_width(element) > 32 or isinstance(element, Float16Type):
+        if bit_width(element) > 32:
             raise refusal(
                 op, "element-type", f"a subcore cannot compute with elements of type {element}",
                 "registers of a subcore hold words of 32 bits", "use float32 or int32",
@@ -122,8 +139,11 @@ _WITHOUT_LAYOUTS = (
 """What the compiler's layout passes for SparseCores do not know."""
 
 
-def _check_reference(op: Operation, compiled: _Compiled) -> None:
+def _check_reference(op: Operation, compiled: _Compiled, lanes: int) -> None:
     """What the TPU compiler refuses and the model could do."""
+    check_register(op)
+    if not compiled.layouts:
+        check_single(op, lanes)
     if isinstance(op, tpu.EnqueueDmaOp):
         check_copy(op)
     elif isinstance(op, tpu.MemrefSliceOp):

@@ -191,7 +191,7 @@ def test_too_much_memory() -> None:
     scratch = [pltpu.VMEM((100_000,), f32), pltpu.VMEM_SHARED((600_000,), f32)]
     error = fault(vector_kernel(body, typed(LANES), scratch))
     assert error.code.endswith("exhausted")
-    assert "SparseCore 0" in error.message
+    assert "16 vector subcores" in error.message
 
 
 def test_a_target_without_sparse_cores() -> None:

@@ -1,0 +1,98 @@
+"""What vector subcores cannot do with registers of a type, for `check-kernel`.
+
+Asked of libtpu 0.0.51 for v5p, v6e and v7x, about every operation that JAX lowers and every element
+type of up to 32 bits; the three agree.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, VectorType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
+from pallasite.dialects.types import bit_width, element_type, shape_of
+
+_WORDS_ONLY = frozenset({
+    "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli", "arith.shrsi",
+    "arith.shrui", "math.absi",
+})  # fmt: skip
+"""Integer operations on registers of words only."""
+_FLOATS = {"arith.divf": (Float32Type, BFloat16Type), "arith.remf": (Float32Type,)}
+_MATH = (Float32Type, BFloat16Type)
+"""Floats of which registers have functions."""
+_FROM_MASK = ("arith.extui", "arith.extsi", "arith.uitofp", "arith.sitofp")
+
+
+def check_register(op: Operation) -> None:
+    """Raises `Unsupported` for an operation that registers of its element type do not have."""
+    if isinstance(op, tpu.ScanOp):
+        _check_words(op, op.input.type, "a scan", "widen it to words before")
+    elif isinstance(op, tpu.DynamicGatherOp) and (
+        bit_width(op.source.type) < 32
+        or shape_of(op.indices.type) != shape_of(op.source.type)
+    ):
+        raise refusal(
+            op, "subcore-vector", f"lanes of {op.source.type} are not gathered on a subcore",
+            "the TPU compiler says: Different shapes for source and indices",
+            "load them in the order that is wanted: plsc.load_gather, or use 32-bit elements",
+        )  # fmt: skip
+    elif op.results and isinstance(op.results[0].type, VectorType):
+        _check_type(op, op.results[0].type)
+
+
+def check_single(op: Operation, lanes: int) -> None:
+    """Raises `Unsupported` for a vector of several registers, of `lanes` words each, which only the
+    compiler's layout passes take apart."""
+    for result in op.results:
+        if not isinstance(result.type, VectorType):
+            continue
+        bits, count = bit_width(result.type), _elements(result.type)
+        if bits > 1 and count * bits > 32 * lanes:
+            raise refusal(
+                op, "subcore-vector",
+                f"{op.name} makes {result.type}, and a register has {lanes} words",
+                "the TPU compiler says: failed to legalize operation",
+                "take parts of a register each (plsc.unpack widens), or compile with "
+                "pltpu.CompilerParams(needs_layout_passes=True)",
+            )  # fmt: skip
+
+
+def _elements(type: Attribute) -> int:
+    count = 1
+    for size in shape_of(type):
+        count *= size
+    return count
+
+
+def _check_type(op: Operation, result: Attribute) -> None:
+    source = op.operands[0].type if op.operands else result
+    element = element_type(result)
+    if op.name in _WORDS_ONLY:
+        _check_words(op, result, op.name, "unpack to words before: plsc.unpack, or use int32")
+    elif op.name in _FROM_MASK and bit_width(source) == 1:
+        if bit_width(result) < 16:
+            raise refusal(
+                op, "subcore-vector", f"a mask does not become {result} on a subcore",
+                "the TPU compiler says: Failed in pass VectorUnrollPass",
+                "select numbers of that type by it: jnp.where(mask, one, zero)",
+            )  # fmt: skip
+    else:
+        allowed = _FLOATS.get(op.name)
+        if allowed is None and op.name.startswith("math."):
+            allowed = _MATH if isinstance(element, Float16Type) else None
+        if allowed is not None and not isinstance(element, allowed):
+            raise refusal(
+                op, "subcore-vector", f"{op.name} of {result} on a subcore",
+                "the TPU compiler says: op has an unsupported element type",
+                "compute in float32",
+            )  # fmt: skip
+
+
+def _check_words(op: Operation, type: Attribute, what: str, advice: str) -> None:
+    if bit_width(type) in (1, 32):
+        return
+    raise refusal(
+        op, "subcore-vector", f"{what} of {type} on a subcore",
+        "the TPU compiler says: op must have i32 elements", advice,
+    )  # fmt: skip
