@@ -34,6 +34,8 @@ class SparseCores:
     """What it leaves a kernel of a scalar subcore's SMEM."""
     scalar_semaphores: int = 7019
     """What it leaves a kernel of a scalar subcore."""
+    unconverted: frozenset[str] = frozenset({"f8E4M3FN"})
+    """Element types that no conversion in registers reads or writes."""
 
     @property
     def pool_bytes(self) -> int:
@@ -184,7 +186,13 @@ _SPARSE_V6E = SparseCores(
     cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=27, scalar_semaphores=7029
 )
 _SPARSE_V7X = SparseCores(
-    cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=59, scalar_semaphores=6929
+    cores=2,
+    subcores=16,
+    lanes=16,
+    vmem_bytes=512 * KIB,
+    semaphores=59,
+    scalar_semaphores=6929,
+    unconverted=frozenset(),
 )
 
 _BF16_V4 = frozenset({

@@ -54,9 +54,9 @@ def barrier(op: tpu.BarrierOp, facts: Facts) -> Callable[[Core, int], Steps]:
 def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Steps]:
     """Adds to a word of a vector subcore of this SparseCore, at once, and gives the old value.
 
-    It orders nothing else. Any number of subcores may add to one word, and may ask for it again and
-    again until another one has added; a plain load or store of it has to be ordered with them, as by
-    a barrier after it is set (`plsc.fetch_and_add`).
+    It orders nothing else. Any number of subcores may add to one word, and may ask for it again
+    and again until another one has added; a plain load or store of it has to be ordered with
+    them, as by a barrier after it is set (`plsc.fetch_and_add`).
     """
     at = source_location(op)
     rank = len(op.indices)

@@ -7,11 +7,12 @@ type of up to 32 bits; the three agree.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, element_type, shape_of
+from pallasite.targets import SparseCores
 
 _WORDS_ONLY = frozenset({
     "arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli", "arith.shrsi",
@@ -21,16 +22,24 @@ _WORDS_ONLY = frozenset({
 _FLOATS = {"arith.divf": (Float32Type, BFloat16Type), "arith.remf": (Float32Type,)}
 _MATH = (Float32Type, BFloat16Type)
 """Floats of which registers have functions."""
-_FROM_MASK = ("arith.extui", "arith.extsi", "arith.uitofp", "arith.sitofp")
+_CHANGES_KIND = frozenset({
+    "arith.fptosi", "arith.fptoui", "arith.sitofp", "arith.uitofp", "tpu.fptosi", "tpu.fptoui",
+    "tpu.sitofp", "tpu.uitofp",
+})  # fmt: skip
+_TO_FLOAT = frozenset({"arith.sitofp", "arith.uitofp", "tpu.sitofp", "tpu.uitofp"})
+_WIDENS = ("arith.extsi", "tpu.extsi")
+_NARROWS = ("arith.truncf", "tpu.truncf")
+_RESIZES = (*_NARROWS, "arith.extf", "tpu.extf")
+_CONVERTS = _CHANGES_KIND | set(_RESIZES)
+_FROM_MASK = _CHANGES_KIND | {"arith.extui", "arith.extsi"}
 
 
-def check_register(op: Operation) -> None:
+def check_register(op: Operation, parts: SparseCores) -> None:
     """Raises `Unsupported` for an operation that registers of its element type do not have."""
     if isinstance(op, tpu.ScanOp):
         _check_words(op, op.input.type, "a scan", "widen it to words before")
     elif isinstance(op, tpu.DynamicGatherOp) and (
-        bit_width(op.source.type) < 32
-        or shape_of(op.indices.type) != shape_of(op.source.type)
+        bit_width(op.source.type) < 32 or shape_of(op.indices.type) != shape_of(op.source.type)
     ):
         raise refusal(
             op, "subcore-vector", f"lanes of {op.source.type} are not gathered on a subcore",
@@ -38,7 +47,7 @@ def check_register(op: Operation) -> None:
             "load them in the order that is wanted: plsc.load_gather, or use 32-bit elements",
         )  # fmt: skip
     elif op.results and isinstance(op.results[0].type, VectorType):
-        _check_type(op, op.results[0].type)
+        _check_type(op, op.results[0].type, parts)
 
 
 def check_single(op: Operation, lanes: int) -> None:
@@ -65,9 +74,14 @@ def _elements(type: Attribute) -> int:
     return count
 
 
-def _check_type(op: Operation, result: Attribute) -> None:
+def _check_type(op: Operation, result: Attribute, parts: SparseCores) -> None:
     source = op.operands[0].type if op.operands else result
     element = element_type(result)
+    if op.name in _CONVERTS and {str(element), str(element_type(source))} & parts.unconverted:
+        raise refusal(
+            op, "subcore-vector", f"{op.name} of {source} to {result}",
+            "the TPU compiler ends there", "use bfloat16, or float8_e5m2",
+        )  # fmt: skip
     if op.name in _WORDS_ONLY:
         _check_words(op, result, op.name, "unpack to words before: plsc.unpack, or use int32")
     elif op.name in _FROM_MASK and bit_width(source) == 1:
@@ -77,6 +91,22 @@ def _check_type(op: Operation, result: Attribute) -> None:
                 "the TPU compiler says: Failed in pass VectorUnrollPass",
                 "select numbers of that type by it: jnp.where(mask, one, zero)",
             )  # fmt: skip
+    elif op.name == "arith.extui":
+        raise refusal(
+            op, "subcore-vector", f"unsigned {source} are not widened on a subcore",
+            "the TPU compiler says: Not implemented: non-i1 inputs",
+            "widen them as signed integers, and mask the sign: x.astype(int32) & 0xff",
+        )  # fmt: skip
+    elif op.name in _CHANGES_KIND and not _is_folded(op):
+        _check_width(op, _before_widening(op), result)
+    elif op.name in _NARROWS and _made_of_integers(op.operands[0]) is not None:
+        _check_width(op, _before_widening(_made_of_integers(op.operands[0]) or op), result)
+    elif op.name in _RESIZES and not _is_resized(source, result):
+        raise refusal(
+            op, "subcore-vector", f"{source} do not become {result} in one step on a subcore",
+            "the TPU compiler says: Only packing ratio of 2 is supported for float types",
+            "go by way of bfloat16",
+        )  # fmt: skip
     else:
         allowed = _FLOATS.get(op.name)
         if allowed is None and op.name.startswith("math."):
@@ -87,6 +117,46 @@ def _check_type(op: Operation, result: Attribute) -> None:
                 "the TPU compiler says: op has an unsupported element type",
                 "compute in float32",
             )  # fmt: skip
+
+
+def _is_resized(source: Attribute, result: Attribute) -> bool:
+    """Whether floats of 8 bits and wider ones become each other."""
+    if 8 not in (bit_width(source), bit_width(result)):
+        return True
+    if any(isinstance(element_type(kind), Float16Type) for kind in (source, result)):
+        return False
+    return (bit_width(source), bit_width(result)) != (32, 8)
+
+
+def _is_folded(op: Operation) -> bool:
+    """Whether the compiler makes one conversion of this one and the narrower floats after it."""
+    users = [use.operation for use in op.results[0].uses]
+    return op.name in _TO_FLOAT and bool(users) and all(u.name in _NARROWS for u in users)
+
+
+def _made_of_integers(value: SSAValue) -> Operation | None:
+    owner = value.owner
+    return owner if isinstance(owner, Operation) and owner.name in _TO_FLOAT else None
+
+
+def _before_widening(op: Operation) -> Attribute:
+    """The integers that become floats: the compiler does not widen them first."""
+    source = op.operands[0]
+    owner = source.owner
+    if op.name in _TO_FLOAT and isinstance(owner, Operation) and owner.name in _WIDENS:
+        source = owner.operands[0]
+    return source.type
+
+
+def _check_width(op: Operation, source: Attribute, result: Attribute) -> None:
+    if bit_width(source) in (1, bit_width(result)):
+        return
+    raise refusal(
+        op, "subcore-vector", f"{source} do not become {result} in one step on a subcore",
+        "the TPU compiler says: Operands must have consistent bitwidth, also of an integer that is "
+        "widened before or a float that is narrowed after",
+        "convert between integers and floats of one width: x.astype(int16).astype(bfloat16)",
+    )  # fmt: skip
 
 
 def _check_words(op: Operation, type: Attribute, what: str, advice: str) -> None:

@@ -20,12 +20,12 @@ from pallasite.dialects.kernel_call import CONFIG, call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
-from pallasite.dialects.types import bit_width, element_type, memory_space
+from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
-from pallasite.targets import Target
+from pallasite.targets import SparseCores, Target
 
 _MEMREF = MemRefType[Attribute]
 _REGISTERS = "compile with pltpu.CompilerParams(needs_layout_passes=False), on registers"
@@ -61,7 +61,7 @@ def check_subcores(
         for op in operations(kernel.func):
             _check_elements(op)
             if not allow_beyond_reference:
-                _check_reference(op, compiled, parts.lanes)
+                _check_reference(op, compiled, parts)
     if not allow_beyond_reference:
         check_subcore_memory(kernels, parts, target, compact=compiled.compact)
 
@@ -139,11 +139,11 @@ _WITHOUT_LAYOUTS = (
 """What the compiler's layout passes for SparseCores do not know."""
 
 
-def _check_reference(op: Operation, compiled: _Compiled, lanes: int) -> None:
+def _check_reference(op: Operation, compiled: _Compiled, parts: SparseCores) -> None:
     """What the TPU compiler refuses and the model could do."""
-    check_register(op)
+    check_register(op, parts)
     if not compiled.layouts:
-        check_single(op, lanes)
+        check_single(op, parts.lanes)
     if isinstance(op, tpu.EnqueueDmaOp):
         check_copy(op)
     elif isinstance(op, tpu.MemrefSliceOp):
@@ -162,9 +162,11 @@ def _check_reference(op: Operation, compiled: _Compiled, lanes: int) -> None:
                 op, "subcore-layout", f"{op.name} with a mask on a SparseCore",
                 "the TPU compiler says: Not implemented: Mask is not supported", _REGISTERS,
             )  # fmt: skip
-    elif isinstance(op, tpu.ConcatenateOp):
+    elif isinstance(op, tpu.ConcatenateOp) and op.dimension.value.data == (
+        len(shape_of(op.results[0].type)) - 1
+    ):
         raise refusal(
-            op, "subcore-vector", "a subcore cannot put vectors together",
+            op, "subcore-vector", "a subcore cannot put vectors together along lanes",
             "the TPU compiler says: Concatenation along tiled dimensions",
             "store them to VMEM and load what is wanted, or plsc.load_gather",
         )  # fmt: skip

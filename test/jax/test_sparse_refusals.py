@@ -151,7 +151,7 @@ CASES = [
          _register(lambda x, _: plsc.cumsum(x), **FLAT), (FLOATS,)),
     Case("mask", "tpu.vector_load with a mask", _register(_compressed),
          _register(_compressed, **FLAT), (FLOATS,)),
-    Case("roll", "cannot put vectors together", _register(lambda x, _: jnp.roll(x, 1)),
+    Case("roll", "cannot put vectors together along lanes", _register(lambda x, _: jnp.roll(x, 1)),
          _register(_rolled, **FLAT), (FLOATS,)),
 ]  # fmt: skip
 NAMES = [case.name for case in CASES]
