@@ -22,6 +22,7 @@ from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
 from pallasite.interpreter.driver import Program
+from pallasite.interpreter.in_order import Use, in_order, joined
 from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
@@ -66,9 +67,7 @@ class Bound:
     def outputs(self, call: Call) -> list[Array]:
         """What the kernel has left in its results."""
         return [
-            _read(self.core, operand.ref, arrays.dtype_of(type.element_type)).reshape(
-                type.get_shape()
-            )
+            _read(self.core, operand, arrays.dtype_of(type.element_type)).reshape(type.get_shape())
             for operand, type in zip(self.results, call.results, strict=True)
         ]
 
@@ -148,15 +147,19 @@ def bind(
     split: CoreSplit | None,
     call: Call,
     inputs: Sequence[Array],
+    uses: Sequence[Use],
     subcores: Kernels | None = None,
 ) -> Bound:
     """Puts `inputs` into HBM, makes room for the results, and prepares the kernel on each core.
 
-    `subcores` are the kernels of a call that runs on SparseCores; `kernel` is one of them.
+    `uses` is what the kernel does with its operands; who observes it may see more. `subcores` are
+    the kernels of a call that runs on SparseCores; `kernel` is one of them.
     """
     core = device.cores[0]
     bounds = dynamic_bounds(kernel)
     arguments = (*kernel.prefetch, *kernel.operands)
+    if core.observer is not None or core.machine.checks or subcores:
+        uses = [Use.LAYOUT] * len(arguments)
     expected = len(call.operands) - bounds + len(call.results)
     if expected != len(arguments):
         raise UsageError(
@@ -169,21 +172,22 @@ def bind(
     sizes = [int(array.reshape(())) for array in inputs[:bounds]]
     dynamic = iter(sizes)
     grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
+    alias = {result: operand - bounds for operand, result in call.aliases}
+    uses = joined(uses, [(source, len(inputs) - bounds + n) for n, source in alias.items()])
     operands: list[Operand] = []
     for position, array in enumerate(inputs[bounds:]):
         name = titled(f"input {position + bounds}", arguments[position])
-        operand = _allocate(core, name, arguments[position], array.shape)
-        _write(core, operand.ref, array)
+        operand = _allocate(core, name, arguments[position], array.shape, uses[position])
+        _write(core, operand, array, uses[position])
         operands.append(operand)
     written_once = kernel.func.attributes.get(WRITTEN_ONCE)
     once = written_once.get_values() if isinstance(written_once, DenseArrayBase) else ()
-    alias = {result: operand - bounds for operand, result in call.aliases}
     for position, type in enumerate(call.results):
-        argument = arguments[len(operands)]
+        argument, use = arguments[len(operands)], uses[len(operands)]
         name = titled(f"output {position}", argument)
         source = alias.get(position)
         if source is None:
-            operand = _allocate(core, name, argument, type.get_shape(), output=True)
+            operand = _allocate(core, name, argument, type.get_shape(), use, output=True)
             if is_semaphore(operand.ref.element):
                 core.passed_semaphores(operand.ref)
             if len(operands) - len(kernel.prefetch) in once:
@@ -191,7 +195,7 @@ def bind(
         else:
             shared = operands[source]
             shared.buffer.buffer.aliased = True
-            operand = Operand(name, shared.ref, shared.buffer, True, True)
+            operand = Operand(name, shared.ref, shared.buffer, True, True, shared.in_order)
         operands.append(operand)
     first = len(kernel.prefetch)
     if subcores:
@@ -229,8 +233,13 @@ def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel:
     )
 
 
-def _write(core: Core, ref: Ref, array: Array) -> None:
+def _write(core: Core, operand: Operand, array: Array, use: Use) -> None:
     """Puts an operand where the kernel looks for it; of semaphores, an array holds the counts."""
+    ref = operand.ref
+    if operand.in_order and use is Use.READS and array.flags.c_contiguous:
+        if transfer.same_bits(array, ref):
+            ref.buffer.adopt(array.reshape(-1).view(np.uint8))
+            return
     if not is_semaphore(ref.element):
         if ref.byte_count == ref.buffer.size:
             ref.buffer.completed()
@@ -244,12 +253,15 @@ def _write(core: Core, ref: Ref, array: Array) -> None:
         semaphore.value = int(count)
 
 
-def _read(core: Core, ref: Ref, dtype: np.dtype[Any]) -> Array:
-    """The array of `dtype` that the kernel leaves in `ref`."""
+def _read(core: Core, operand: Operand, dtype: np.dtype[Any]) -> Array:
+    """The array of `dtype` that the kernel leaves in `operand`."""
+    ref = operand.ref
     if not is_semaphore(ref.element):
-        out = np.empty(ref.shape, dtype)
-        if not transfer.same_bits(out, ref):
+        if not transfer.same_bits(np.empty(0, dtype), ref):
             return arrays.from_carrier(ref.read(), ref.element, dtype)
+        if operand.in_order and (left := ref.buffer.hand_over()) is not None:
+            return left.view(dtype).reshape(ref.shape)
+        out = np.empty(ref.shape, dtype)
         transfer.read_array(ref, out)
         return out
     counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]
@@ -257,9 +269,15 @@ def _read(core: Core, ref: Ref, dtype: np.dtype[Any]) -> Array:
 
 
 def _allocate(
-    core: Core, name: str, argument: BlockArgument, shape: tuple[int, ...], *, output: bool = False
+    core: Core,
+    name: str,
+    argument: BlockArgument,
+    shape: tuple[int, ...],
+    use: Use,
+    *,
+    output: bool = False,
 ) -> Operand:
-    """An array in HBM, laid out as the kernel's memref if that is there too."""
+    """An array in HBM, laid out as the kernel's memref if that is there too, and if it matters."""
     memref = cast("MemRefType[Attribute]", argument.type)
     in_place = memory_space(memref) in IN_PLACE
     if in_place and memref.has_static_shape():
@@ -268,6 +286,9 @@ def _allocate(
         shape = _shape_for(shape, memref, in_place)
         type = MemRefType(memref.element_type, shape, memory_space=MemorySpaceAttr("hbm"))
     buffer: Ref = core.allocate(type, name, argument=True)
+    ordered = None if use is Use.LAYOUT or buffer.shape != shape else in_order(buffer)
+    if ordered is not None:
+        return Operand(name, ordered, ordered, output, in_order=True)
     if len(buffer.shape) != len(shape):
         shape = _shape_for(shape, memref, True)
     ref = buffer

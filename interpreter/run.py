@@ -35,6 +35,7 @@ from pallasite.interpreter import arrays, compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
+from pallasite.interpreter.in_order import Use, uses_of
 from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock
 from pallasite.interpreter.machine.core import Machine
@@ -81,13 +82,15 @@ class Described:
     """The call that the module records."""
     subcores: Kernels = field(default_factory=dict[str, Kernel])
     """The kernels of SparseCores, of which `kernel` is one."""
+    uses: Sequence[Use] = ()
+    """What `kernel` does with its operands."""
 
     @staticmethod
     def of(module: ModuleOp) -> Described:
         """Of the kernel of `module`, which may be in any form."""
         module = _executable(module)
-        subcores = subcore_kernels(module)
-        return Described(module, find_kernel(module), call_of(module), subcores)
+        kernel = find_kernel(module)
+        return Described(module, kernel, call_of(module), subcore_kernels(module), uses_of(kernel))
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ def _run(
     kernel = described.kernel
     with values.quiet(), one_blas_thread():
         bound = [
-            bind(device, program, kernel, split, call, arrays, described.subcores)
+            bind(device, program, kernel, split, call, arrays, described.uses, described.subcores)
             for device, arrays in zip(machine.devices, inputs, strict=True)
         ]
         machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])

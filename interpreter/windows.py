@@ -52,6 +52,8 @@ class Operand:
     buffer: Ref
     output: bool
     aliased: bool = False
+    in_order: bool = False
+    """Whether its elements lie in memory as in an array of NumPy (`in_order`)."""
     left: dict[Index, Core] = field(default_factory=dict[tuple[int, ...], "Core"])
     """Blocks of an output that were written back, and the core that did it last."""
 

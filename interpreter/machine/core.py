@@ -215,20 +215,17 @@ class Core:
             self.observer.signal(self, semaphore, amount, at)
         semaphore.credit(amount, self, at)
 
-    def wait(
-        self, ref: Ref, amount: int, at: SourceLocation | None = None
-    ) -> Generator[Wait, None, None]:
-        """Blocks until the semaphore holds `amount`, then takes it."""
+    def wait(self, ref: Ref, amount: int, at: SourceLocation | None = None) -> Generator[Wait]:
+        """Blocks until the semaphore holds `amount`, then takes it: at once where it can."""
         semaphore = self.semaphore(ref, at)
         if amount < 0:
             raise negative(amount, semaphore, at)
         if semaphore.value < amount:
             self.machine.engine.hurry(semaphore, amount)
-        while semaphore.value < amount:
-            yield Count(semaphore, amount, at, isinstance(ref.element, DMASemaphoreType))
-        semaphore.value -= amount
-        if self.observer is not None:
-            self.observer.wait(self, semaphore, amount, at)
+        if semaphore.value < amount:
+            transfers = isinstance(ref.element, DMASemaphoreType)
+            return Count(semaphore, amount, at, transfers).blocking(self)
+        return semaphore.take(amount, self, at)
 
     # --- DMA --------------------------------------------------------------------------------
 

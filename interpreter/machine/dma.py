@@ -355,8 +355,10 @@ class Engine:
                 del route[0]
             memory = transfer.receiver.memory(target.buffer.memory.kind)
             target = target.on(memory, transfer.location)
-        _in_scope(transfer, transfer.data or transfer.source)
-        _in_scope(transfer, target)
+        source = transfer.data or transfer.source
+        if source.buffer.freed or target.buffer.freed:
+            _in_scope(transfer, source)
+            _in_scope(transfer, target)
         transfer.put(target)
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape)

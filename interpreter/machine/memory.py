@@ -118,6 +118,17 @@ class Buffer:
         """All of it is about to be written: before its first use, saves filling it."""
         self.bytes = self._new_block()
 
+    def adopt(self, contents: Block) -> None:
+        """The caller's memory is its contents, which nobody writes to: before its first use."""
+        self._take(len(contents))
+        self.bytes = contents
+
+    def hand_over(self) -> Block | None:
+        """Its contents, for the caller to keep: at the end of its life, and only once."""
+        contents = self.bytes
+        mine, self.block = self.block, None
+        return None if mine is None else contents
+
     def _new_block(self) -> Block:
         count = -(-self.size // 4) * 4
         self._take(count)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -161,13 +162,17 @@ def plan(
     `box` that the kernel accesses is. A `fixed` index may leave the ref for the array around it."""
     if ref.buffer.freed:
         ref.alive(at)
-    if box is not None and box.leaves(index):
+    place = ref.digits, ref.base, ref.starts, ref.shape, ref.blocks, ref.ends
+    access = tuple(index), shape, steps, sublanes, offsets, box, fixed, straight
+    found, fault = _judged(place, access, ref.buffer.size, ref.codec.bits)
+    if fault is None and found is not None:
+        return found
+    if fault is Fault.BOX and box is not None:
         start = [int(i) + low for i, low in zip(index, box.offsets, strict=True)]
         raise outside(ref, what, start, box.sizes, None, at, box.extents)
-    starts = tuple(a + int(b) for a, b in zip(ref.starts, index, strict=True))
-    packing = ref.codec.packing
-    found = registers(ref.digits, starts, shape, steps, sublanes, offsets, packing, straight)
-    if found is None or ref.base % (LANES * packing):
+    if fault is Fault.REF:
+        raise outside(ref, f"register {what}", index, shape, None, at)
+    if found is None:
         raise ExecutionError(
             "unaligned-register-access",
             f"register {what} at {[int(i) for i in index]} of memref of shape {list(ref.shape)} "
@@ -175,51 +180,89 @@ def plan(
             at,
             [Note("registers are loaded in whole sublanes of 128 words; shift with a rotate")],
         )
-    if found.pieces and _leaves(ref, index, shape, steps, sublanes, fixed):
-        raise outside(ref, f"register {what}", index, shape, None, at)
+    row = LANES * ref.codec.packing
     low, high = ref.base + found.lowest, ref.base + found.highest
-    if found.pieces and (low < 0 or high * ref.codec.bits > ref.buffer.size * 8):
-        row = LANES * packing
-        raise ExecutionError(
-            "out-of-bounds",
-            f"register {what} of {list(shape)} at {[int(i) for i in index]} touches sublanes "
-            f"{low // row} to {high // row - 1} of {ref.buffer.name or 'a buffer'}, which has "
-            f"{ref.buffer.size // 512}",
-            at,
-            negative(index),
-        )
-    return found
+    raise ExecutionError(
+        "out-of-bounds",
+        f"register {what} of {list(shape)} at {[int(i) for i in index]} touches sublanes "
+        f"{low // row} to {high // row - 1} of {ref.buffer.name or 'a buffer'}, which has "
+        f"{ref.buffer.size // 512}",
+        at,
+        negative(index),
+    )
+
+
+class Fault(Enum):
+    """Why a register access is not allowed."""
+
+    BOX = "the box that the kernel accesses reaches out of its ref"
+    ALIGNMENT = "it does not start at lane 0"
+    REF = "it begins outside of the ref"
+    BUFFER = "it touches what is not of the buffer"
+
+
+_Place = tuple[
+    tuple[Digits, ...], int, tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]
+]
+"""Of a ref: digits, base, starts, shape, blocks and ends."""
+_Access = tuple[
+    tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...], tuple[int, ...],
+    Box | None, bool, bool,
+]  # fmt: skip
+"""Index, shape, steps, sublanes, offsets, box, whether fixed, whether straight."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _judged(
+    place: _Place, access: _Access, size: int, bits: int
+) -> tuple[Registers | None, Fault | None]:
+    """How an access to a buffer of `size` bytes splits, and what is wrong with it."""
+    digits, base, first, extents, blocks, ends = place
+    index, shape, steps, sublanes, offsets, box, fixed, straight = access
+    if box is not None and box.leaves(index):
+        return None, Fault.BOX
+    starts = tuple(a + int(b) for a, b in zip(first, index, strict=True))
+    packing = 32 // bits
+    found = registers(digits, starts, shape, steps, sublanes, offsets, packing, straight)
+    if found is None or base % (LANES * packing):
+        return None, Fault.ALIGNMENT
+    if not found.pieces:
+        return found, None
+    if fixed:
+        extents = tuple(end - start for end, start in zip(ends, first, strict=True))
+    if _leaves(index, extents, first, blocks, shape[: len(shape) - (2 if packing == 1 else 3)],
+               steps, sublanes):  # fmt: skip
+        return found, Fault.REF
+    if base + found.lowest < 0 or (base + found.highest) * bits > size * 8:
+        return found, Fault.BUFFER
+    return found, None
 
 
 def _leaves(
-    ref: Ref,
     index: Sequence[int],
-    shape: tuple[int, ...],
+    extents: Sequence[int],
+    starts: Sequence[int],
+    blocks: Sequence[int],
+    grid: tuple[int, ...],
     steps: tuple[int, ...],
     sublanes: tuple[bool, ...],
-    fixed: bool,
 ) -> bool:
     """Whether registers begin beyond the last tile of a dimension, or before the first.
 
     What is there belongs to others: a neighbouring row, another block of the same buffer. The
     sublanes of a register may be rows of any dimension, so only their memory is known to be right.
     The passes of Mosaic in C++ cut too small a part of an array for a box that begins within a tile
-    and name its last registers by constants, so those are judged by the whole array.
+    and name its last registers by constants, so those are judged by the `extents` of the array.
     """
-    grid = len(shape) - (2 if ref.codec.packing == 1 else 3)
-    extents: Sequence[int] = ref.shape
-    if fixed:
-        extents = [end - start for end, start in zip(ref.ends, ref.starts, strict=True)]
-    for d, (extent, block, start) in enumerate(zip(extents, ref.blocks, index, strict=True)):
-        last = int(start) + (max(shape[d] - 1, 0) * steps[d] if d < grid else 0)
-        inner = ref.starts[d] % block
-        before = start < -inner and (d != len(ref.shape) - 2 or sublanes[0])
+    for d, (extent, block, start) in enumerate(zip(extents, blocks, index, strict=True)):
+        last = int(start) + (max(grid[d] - 1, 0) * steps[d] if d < len(grid) else 0)
+        inner = starts[d] % block
+        before = start < -inner and (d != len(extents) - 2 or sublanes[0])
         if before or last >= -(-(inner + extent) // block) * block - inner:
             return True
     return False
 
 
-@lru_cache(maxsize=1 << 14)
 def registers(
     digits: tuple[Digits, ...],
     starts: tuple[int, ...],

@@ -7,6 +7,7 @@ going to credit it, so neither the scheduler nor the DMA engine ever searches.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +30,14 @@ class Wait(Protocol):
     def describe(self) -> str:
         """What it waits for, for the deadlock message."""
         ...
+
+
+def _nothing() -> Generator[Wait]:
+    yield from ()
+
+
+_NO_WAITS = _nothing()
+list(_NO_WAITS)  # Whoever iterates it finds it at its end.
 
 
 @dataclass(eq=False)
@@ -62,6 +71,13 @@ class Semaphore:
                     blocked.append(task)
             self.waiters[:] = blocked
 
+    def take(self, amount: int, by: Core, at: SourceLocation | None) -> Generator[Wait]:
+        """Takes what `by` has waited for; gives the waits that are left, which are none."""
+        self.value -= amount
+        if by.observer is not None:
+            by.observer.wait(by, self, amount, at)
+        return _NO_WAITS
+
     def __str__(self) -> str:
         return f"{self.name or 'semaphore'} #{self.index} of {self.owner}"
 
@@ -83,6 +99,12 @@ class Count:
         where = f" at {self.location}" if self.location else ""
         has = self.semaphore.value
         return f"waits{where} for {self.amount} on {self.semaphore}, which has {has}"
+
+    def blocking(self, core: Core) -> Generator[Wait]:
+        """Blocks until it is ready; then `core` takes the amount."""
+        while not self.ready():
+            yield self
+        self.semaphore.take(self.amount, core, self.location)
 
     def advice(self) -> str:
         """What a program does so that its waits end."""

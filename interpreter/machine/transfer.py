@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Piece
-from pallasite.interpreter.machine.codec import Codec, raw_codec
+from pallasite.interpreter.machine.boxes import Digits, Piece
+from pallasite.interpreter.machine.codec import raw_codec
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides
@@ -26,18 +26,19 @@ Bytes = NDArray[np.uint8]
 
 def copy(source: Ref, target: Ref) -> None:
     """Copies all elements; shapes and element widths are equal. Initialised marks travel along."""
-    raw = raw_codec(source.codec.bits)
-    read = _pieces(source)
-    write = _pieces(target)
-    _move(raw, source.buffer.bytes, source.base, read, target.buffer.bytes, target.base, write,
-          source.shape)  # fmt: skip
-    shadow = source.buffer.shadow
+    memory, shadow = source.buffer.bytes, source.buffer.shadow
+    route = _route(
+        source.digits, source.starts, source.base, target.digits, target.starts, target.base,
+        source.shape, source.codec.bits,
+    )  # fmt: skip
+    _move(memory, source, target.buffer.bytes, target, route)
     if shadow is None:
-        target.mark_whole()
+        if target.buffer.shadow is not None:
+            target.mark_whole()
         return
     marks = target.buffer.reopened()
     if marks is not None:
-        _move(raw, shadow, source.base, read, marks, target.base, write, source.shape)
+        _move(shadow, source, marks, target, route)
 
 
 def snapshot(ref: Ref) -> Ref:
@@ -95,53 +96,66 @@ def _pieces(ref: Ref) -> tuple[Piece, ...]:
     return found or ()
 
 
-def _move(
-    raw: Codec,
-    source: Bytes,
-    source_base: int,
-    read: tuple[Piece, ...],
-    target: Bytes,
-    target_base: int,
-    write: tuple[Piece, ...],
-    shape: tuple[int, ...],
-) -> None:
-    if (
-        len(read) == 1
-        and len(write) == 1
-        and _direct(raw, source, source_base, read[0], target, target_base, write[0])
-    ):
+def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: _Route | None) -> None:
+    """Copies the elements of `source` in its `memory` to where `target` has them in the `other`."""
+    if route is not None:
+        shape, unit, first, read, second, write = route
+        written = np.ndarray(shape, unit, other, second, write)
+        written[...] = np.ndarray(shape, unit, memory, first, read)
         return
-    whole = np.empty(shape, raw.carrier)
-    for piece in read:
+    raw = raw_codec(source.codec.bits)
+    whole = np.empty(source.shape, raw.carrier)
+    for piece in _pieces(source):
         part: Any = whole if piece.part is None else whole[piece.part]
-        raw.decode(source, source_base, piece, part.reshape(piece.shape))
-    for piece in write:
+        raw.decode(memory, source.base, piece, part.reshape(piece.shape))
+    for piece in _pieces(target):
         part = whole if piece.part is None else whole[piece.part]
-        raw.encode(target, target_base, piece, part.reshape(piece.shape), None)
+        raw.encode(other, target.base, piece, part.reshape(piece.shape), None)
 
 
-def _direct(
-    raw: Codec,
-    source: Bytes,
-    source_base: int,
-    read: Piece,
-    target: Bytes,
-    target_base: int,
-    write: Piece,
-) -> bool:
-    """Copies view to view, if the axes of both can be split alike."""
-    first, second = source_base + read.base, target_base + write.base
-    aligned = first % raw.packing == 0 and second % raw.packing == 0
+class _Route(NamedTuple):
+    """A copy of one view to another: both have this shape, and elements of this unit."""
+
+    shape: tuple[int, ...]
+    unit: Any
+    first: int
+    read: tuple[int, ...]
+    second: int
+    write: tuple[int, ...]
+    """Where the views begin, and their strides, in bytes."""
+
+
+@lru_cache(maxsize=1 << 14)
+def _route(
+    digits: tuple[Digits, ...],
+    starts: tuple[int, ...],
+    base: int,
+    other: tuple[Digits, ...],
+    places: tuple[int, ...],
+    place: int,
+    shape: tuple[int, ...],
+    bits: int,
+) -> _Route | None:
+    """How the box of `shape` at `starts` and `base` is copied to the one at `places` and `place`.
+
+    None if the axes of both cannot be split alike.
+    """
+    packing = raw_codec(bits).packing
+    read = boxes.pieces(digits, starts, shape, None, packing) or ()
+    write = boxes.pieces(other, places, shape, None, packing) or ()
+    if len(read) != 1 or len(write) != 1:
+        return None
+    first, second = base + read[0].base, place + write[0].base
+    aligned = first % packing == 0 and second % packing == 0
     plan = _plan(
-        read.shape, read.strides, read.pair if aligned else -1,
-        write.shape, write.strides, write.pair if aligned else -1, raw.bits,
+        read[0].shape, read[0].strides, read[0].pair if aligned else -1,
+        write[0].shape, write[0].strides, write[0].pair if aligned else -1, bits,
     )  # fmt: skip
     if plan is None:
-        return False
-    bits = raw.bits
-    written = np.ndarray(plan.shape, plan.unit, target, second * bits // 8, plan.write)
-    written[...] = np.ndarray(plan.shape, plan.unit, source, first * bits // 8, plan.read)
-    return True
+        return None
+    return _Route(
+        plan.shape, plan.unit, first * bits // 8, plan.read, second * bits // 8, plan.write
+    )
 
 
 class _Plan(NamedTuple):
@@ -153,7 +167,7 @@ class _Plan(NamedTuple):
     """Strides in bytes."""
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def _plan(
     first: tuple[int, ...],
     a: tuple[int, ...],
