@@ -19,7 +19,7 @@ _LOADS = (tpu.LoadOp, tpu.ShuffledLoadOp)
 """Effects that leave memory as it is."""
 _STORES = (tpu.StoreOp,)
 """Effects that are done with the vector that they write when they end."""
-_FRESH = frozenset(
+FRESH = frozenset(
     (
         *arithmetic.BINARY,
         *transcendental.ELEMENTWISE,
@@ -57,7 +57,7 @@ class Memory:
                 if user.parent is not block or not _ends(user) or len(users) >= MOST_USERS:
                     return False
                 users.add(user)
-                if type(user) not in _FRESH:
+                if type(user) not in FRESH:
                     waiting += [r for r in user.results if isinstance(r.type, VectorType)]
         place = places[load]
         change = bisect_left(changes, place)

@@ -15,7 +15,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.fold import uniform
-from pallasite.interpreter.compiled.names import QUICK, Names
+from pallasite.interpreter.compiled.names import QUICK
 from pallasite.interpreter.compiled.packs import (
     ACCESSES,
     LEAST,
@@ -24,6 +24,7 @@ from pallasite.interpreter.compiled.packs import (
     packs,
     spread,
 )
+from pallasite.interpreter.compiled.reuse import ReuseWriter
 from pallasite.interpreter.effects.register_packs import load_pack, store_pack
 from pallasite.interpreter.ops.movement import rolled, unrolled
 
@@ -31,7 +32,7 @@ _Part = tuple[str, int | None]
 """A register: the name of its pack and its place there, or its own name."""
 
 
-class PackWriter(Names, ABC):
+class PackWriter(ReuseWriter, ABC):
     """The part of a function's writer that knows packs."""
 
     @abstractmethod
@@ -95,7 +96,13 @@ class PackWriter(Names, ABC):
             if any(array is None for array in arrays):
                 return False
             fn = meaning_of_pack(first, count, self.program.facts)
-            names = [] if fn is None else [self._held(str(a), n) for n, a in enumerate(arrays)]
+            if fn is None:
+                return False
+            names = [self._held(str(a), n) for n, a in enumerate(arrays)]
+            self._is_own(ops, fn)
+            if bury:
+                fn, over = self._over(ops, fn)
+                names += [] if over is None else [f"out={names[over]}"]
         if fn is None:
             return False
         if bury:

@@ -168,8 +168,12 @@ class SlimWriter(PackWriter, ABC):
         arrays = [self._as_it_is(operand) for operand in op.operands]
         shape = cast(Shape, tuple(map(max, *(s for _, s in arrays), (1,) * len(arrays[0][1]))))
         fn: Function = driver.meaning_of(op, self.program.facts)[0]
-        names = ", ".join(name for name, _ in arrays)
-        return self._result(op, f"{self._bind('f', fn)}({names})", shape)
+        names = [name for name, _ in arrays]
+        if shape == shape_of(op.results[0].type):
+            self._is_own([op], fn)
+            fn, over = self._over([op], fn)
+            names += [] if over is None else [f"out={names[over]}"]
+        return self._result(op, f"{self._bind('f', fn)}({', '.join(names)})", shape)
 
     def _as_it_is(self, value: SSAValue) -> tuple[str, Sequence[int]]:
         """The name and the shape of the array that is held of `value`."""

@@ -195,7 +195,12 @@ class FunctionWriter(SlimWriter):
             self._names[op.results[0]] = self._bind("k", known)
             self._known[op.results[0]] = known
             return
-        arguments = ", ".join((["core"] if effect else []) + self._operands(op))
+        operands = self._operands(op)
+        if not effect:
+            self._is_own([op], fn)
+            fn, over = self._over([op], fn)
+            operands += [] if over is None else [f"out={self._names[op.operands[over]]}"]
+        arguments = ", ".join((["core"] if effect else []) + operands)
         self._bury(op)
         call = f"{'yield from ' if blocking else ''}{self._bind('f', fn)}({arguments})"
         key = key_of_view(op, names, lambda value: self._bind("k", value))

@@ -114,24 +114,42 @@ def _wide_product(lhs: Array, rhs: Array) -> Array:
 
 def _float_product(passes: Passes, acc: Array) -> Array:
     rows, columns = acc.shape
-    total = _padded(acc, ROWS, GROUP)
-    height, width_ = total.shape
+    height, width_ = (-(-n // whole) * whole for n, whole in ((rows, ROWS), (columns, GROUP)))
+    padded = (height, width_) != acc.shape
+    # What the products are added to: once it is `total`, in place.
+    before = _padded(acc, ROWS, GROUP) if padded else acc
+    total = before if padded else np.empty(acc.shape, np.float32)
     for lhs, rhs in passes:
         depth = -(-max(lhs.shape[1], rhs.shape[0]) // GROUP) * GROUP
-        _accumulate(_fitted(lhs, height, depth), _fitted(rhs, depth, width_), total)
-    return total[:rows, :columns]
+        lhs, rhs = _fitted(lhs, height, depth), _fitted(rhs, depth, width_)
+        for k in range(0, depth, GROUP):
+            _accumulate(lhs[:, k : k + GROUP], rhs[k : k + GROUP], before, total)
+            before = total
+    if before is not total:
+        total[...] = before
+    return total[:rows, :columns] if padded else total
 
 
-def _accumulate(lhs: Array, rhs: Array, total: Array) -> None:
+def _accumulate(lhs: Array, rhs: Array, before: Array, total: Array) -> None:
+    """Sets `total` to `before` and the products of one contracted group; both may be the same."""
+    deep = _of_rows(lhs)
     partial = np.empty((lhs.shape[0], GROUP), np.float32)
-    for k in range(0, lhs.shape[1], GROUP):
-        deep = np.ascontiguousarray(lhs[:, k : k + GROUP])
-        for n in range(0, total.shape[1], GROUP):
-            group = np.ascontiguousarray(rhs[k : k + GROUP, n : n + GROUP])
-            # Padding contributes nothing; but zero times infinity would be NaN.
-            if group[0, 0] or group.any() or not np.isfinite(deep).all():
-                part = total[:, n : n + GROUP]
-                np.add(part, np.matmul(deep, group, out=partial), out=part)
+    for n in range(0, total.shape[1], GROUP):
+        columns = slice(n, n + GROUP)
+        group = _of_rows(rhs[:, columns])
+        # Padding contributes nothing; but zero times infinity would be NaN.
+        if group[0, 0] or group.any() or not np.isfinite(deep).all():
+            np.matmul(deep, group, out=partial)
+            np.add(before[:, columns], partial, out=total[:, columns])
+        elif before is not total:
+            total[:, columns] = before[:, columns]
+
+
+def _of_rows(x: Array) -> Array:
+    """`x` with elements of a row next to each other, which is all that BLAS asks for: where rows
+    are makes no difference to what it computes."""
+    row, element = x.strides
+    return x if element == x.itemsize and row >= x.shape[1] * element else np.ascontiguousarray(x)
 
 
 def _narrow_product(lhs: Array, rhs: Array) -> Array:

@@ -104,6 +104,30 @@ def test_zero_times_infinity_is_nan(meaning):
     assert np.isnan(matmul(meaning, a, b, acc, NUMBERS["plain"][0])).all()
 
 
+def wide(x):
+    """`x` as a part of a larger matrix."""
+    rows, columns = x.shape
+    larger = np.ones((rows + 3, columns + 77), x.dtype)
+    larger[2 : 2 + rows, 5 : 5 + columns] = x
+    return larger[2 : 2 + rows, 5 : 5 + columns]
+
+
+@pytest.mark.parametrize("rows", [8, 32, 256])
+@pytest.mark.parametrize("columns", [128, 256])
+@pytest.mark.parametrize("depth", [128, 384])
+def test_where_operands_lie_makes_no_difference(meaning, rows, columns, depth):
+    shapes = (rows, depth), (depth, columns), (rows, columns)
+    matrices = [SEED.standard_normal(shape).astype(np.float32) for shape in shapes]
+    numbers, options = NUMBERS["plain"][0], {"precision": "fp32"}
+    expected = matmul(meaning, *matrices, numbers, **options).tobytes()
+    for held in (wide, np.asfortranarray):
+        result = matmul(meaning, *(held(m) for m in matrices), numbers, **options)
+        assert result.tobytes() == expected
+    zero = np.broadcast_to(np.zeros(1, np.float32), (rows, columns))
+    results = [matmul(meaning, *matrices[:2], z, numbers, **options) for z in (zero, zero.copy())]
+    assert results[0].tobytes() == results[1].tobytes()
+
+
 def tiles(matrix, p, rows, columns):
     """Native tiles of a matrix padded with zeros to whole tiles."""
     grown = np.zeros((-(-matrix.shape[0] // rows) * rows, -(-matrix.shape[1] // columns) * columns))
