@@ -85,6 +85,10 @@ class Target:
     """Operations that run on packed bf16 as it is; all others go through f32. Each was tried."""
     i16_ops: frozenset[str] = frozenset()
     """Arithmetic that runs on packed 16-bit integers as it is; all other goes through i32."""
+    ordered_bits: frozenset[int] = frozenset({16, 32})
+    """Widths of integers that registers order as they are, for masks of that width."""
+    equated_bits: frozenset[int] = frozenset({16, 32})
+    """So for being equal or not."""
     unsigned_unpack: bool = False
     """Integers narrower than 16 bits unpack without their sign, for shifts by vectors too."""
     byte_division: bool = False
@@ -205,6 +209,8 @@ _BF16_V6 = _BF16_V4 | {
 
 _I16_V6 = frozenset({"arith.addi", "arith.cmpi", "arith.muli", "arith.subi"})
 
+_EQUATED = frozenset({8, 16, 32})
+
 _V4 = Target(
     name="v4", topology="v4:2x2x1", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
@@ -220,7 +226,7 @@ _V5E = Target(
     name="v5e", topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
+    bf16_ops=_BF16_V4, equated_bits=_EQUATED, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
@@ -233,7 +239,7 @@ _V5P = Target(
     name="v5p", topology="v5p:2x2x1", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V4, unsigned_unpack=True, widens_matmuls=True,
+    bf16_ops=_BF16_V4, equated_bits=_EQUATED, unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
@@ -248,8 +254,8 @@ _V6E = Target(
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V6, i16_ops=_I16_V6, unsigned_unpack=True, byte_division=True,
-    widens_matmuls=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, unsigned_unpack=True,
+    byte_division=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     strided_rotate_bits=frozenset({8, 16, 32}),
@@ -268,8 +274,8 @@ _V7X = Target(
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
-    bf16_ops=_BF16_V6, i16_ops=_I16_V6, unsigned_unpack=True, byte_division=True,
-    widens_matmuls=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, unsigned_unpack=True,
+    byte_division=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     sublane_gather=True, lane_gather_bits=_GATHERS, sublane_gather_bits=_GATHERS,
     strided_rotate_bits=frozenset({8, 16, 32}),

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
 from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
-from pallasite.passes.canonicalize_mosaic.compares import ordered
+from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_bf16,
@@ -36,6 +36,11 @@ UNSIGNED = (
     arith.DivUIOp, arith.RemUIOp, arith.MaxUIOp, arith.MinUIOp, arith.ShRUIOp, arith.CeilDivUIOp,
     math.CtPopOp,
 )  # fmt: skip
+
+MODULAR: dict[type[Operation], int] = {
+    arith.AddiOp: 2, arith.SubiOp: 2, arith.MuliOp: 2, arith.ShLIOp: 1,
+}  # fmt: skip
+"""Of how many operands, the first ones, only as many low bits matter as are kept of the result."""
 
 
 @rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
@@ -66,7 +71,12 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
 
 def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | None:
     width = element.bitwidth
-    if width in (1, 32) or (width == 16 and op.name in r.target.i16_ops):
+    if width in (1, 32):
+        return None
+    if isinstance(op, arith.CmpiOp):
+        if compared_packed(op, r.target):
+            return None
+    elif width == 16 and op.name in r.target.i16_ops:
         return None
     if isinstance(op, arith.AddiOp) and width != 16:
         raise r.unsupported(
@@ -75,7 +85,8 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
             "convert to int32, add, and convert back",
         )  # fmt: skip
     signed = not isinstance(op, UNSIGNED) and not _unsigned_compare(op)
-    wide = [r.to_i32(v, signed) for v in op.operands]
+    modular = MODULAR.get(type(op), 0)
+    wide = [r.to_i32(v, signed, low_bits=n < modular) for n, v in enumerate(op.operands)]
     result = op.results[0]
     narrow = element_of(result)
     if isinstance(op, COMPARES):

@@ -1,7 +1,8 @@
-"""Float comparisons in the six predicates that the vector unit has: the ordered ones.
+"""Comparisons as the vector unit has them.
 
-The TPU compiler answers any other predicate with "Unsupported comparison direction", which was
-tried on v5e.
+Of floats it has six predicates, the ordered ones. The TPU compiler answers any other predicate with
+"Unsupported comparison direction", which was tried on v5e. Narrow integers are compared packed
+where the mask is wanted for data of their width.
 """
 
 from __future__ import annotations
@@ -12,9 +13,15 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.types import splat
-from pallasite.passes.canonicalize_mosaic.driver import Legalizer
+from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value
+from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
+from pallasite.passes.canonicalize_mosaic.selects import governed_bits
+from pallasite.targets import Target
 
+EQ, NE = 0, 1
+"""Predicates of `arith.cmpi` that do not order."""
+INVERSES = (1, 0, 5, 4, 3, 2, 9, 8, 7, 6)
+"""Of each predicate of `arith.cmpi`, the one that is true where it is not."""
 FALSE, ORD, UNO, TRUE = 0, 7, 14, 15
 OPPOSITES = {8: 6, 9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
 """ueq, ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not."""
@@ -40,3 +47,51 @@ def _mask(op: arith.CmpfOp) -> VectorType[Attribute]:
 
 def _not(mask: SSAValue, op: arith.CmpfOp, r: Legalizer) -> SSAValue:
     return r.emit(arith.XOrIOp(mask, r.emit(arith.ConstantOp(splat(_mask(op), 1)))))
+
+
+@rule(arith.XOrIOp)
+def compare_the_other_way(op: arith.XOrIOp, r: Legalizer) -> SSAValue | None:
+    """The opposite of a comparison of integers, which nobody else needs, is a comparison."""
+    if not is_vector(op.result):
+        return None
+    for mask, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        made, number = mask.owner, other.owner
+        if isinstance(made, arith.CmpiOp) and mask.has_one_use() and _is_true(number):
+            return r.emit(arith.CmpiOp(made.lhs, made.rhs, INVERSES[made.predicate.value.data]))
+    return None
+
+
+def _is_true(op: object) -> bool:
+    return isinstance(op, arith.ConstantOp) and splat_value(op.value) == 1
+
+
+def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
+    """Whether registers compare the narrow integers of `op` as they are, and their mask governs
+    only data as narrow: for wider data it would be taken apart."""
+    bits = bit_width(element_of(op.lhs))
+    equality = op.predicate.value.data in (EQ, NE)
+    if bits not in (target.equated_bits if equality else target.ordered_bits):
+        return False
+    ordered = set[SSAValue]() if equality else {op.lhs, op.rhs}
+    return bits >= target.narrowest_select_bits and _governs(op.result, bits, ordered)
+
+
+def _governs(mask: SSAValue, bits: int, ordered: set[SSAValue]) -> bool:
+    """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
+    not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
+    narrow integers do not have."""
+    for use in mask.uses:
+        op = use.operation
+        if isinstance(op, arith.SelectOp):
+            if use.index or bit_width(element_of(op.result)) != bits:
+                return False
+            if {op.lhs, op.rhs} == ordered:
+                return False
+        elif isinstance(op, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
+            if {governed_bits(v) for v in op.operands} - {None, bits}:
+                return False
+            if not _governs(op.result, bits, ordered):
+                return False
+        else:
+            return False
+    return True

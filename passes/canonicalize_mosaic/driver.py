@@ -163,12 +163,14 @@ class Legalizer(Insertion):
             )
         )
 
-    def to_i32(self, value: SSAValue, signed: bool = True) -> SSAValue:
-        """An integer value widened to i32."""
+    def to_i32(self, value: SSAValue, signed: bool = True, *, low_bits: bool = False) -> SSAValue:
+        """An integer value widened to i32; its low bits count alone if `low_bits`."""
         if bit_width(element_of(value)) == 32:
             return value
         if signed and (folded := self._splat(value, i32)) is not None:
             return folded
+        if (whole := _untruncated(value, signed, low_bits)) is not None:
+            return whole
         kind = arith.ExtSIOp if signed and bit_width(element_of(value)) > 1 else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
 
@@ -195,6 +197,22 @@ def _unrounded(value: SSAValue) -> SSAValue | None:
         if isinstance(element_of(wide), Float32Type) and _fits(wide, element_of(value)):
             return wide
     return None
+
+
+def _untruncated(value: SSAValue, signed: bool, low_bits: bool) -> SSAValue | None:
+    """The i32 vector that `value` was truncated from, if extending it again gives that, or the same
+    low bits where these count alone."""
+    owner = value.owner
+    if not isinstance(owner, arith.TruncIOp) or not is_vector(value):
+        return None
+    wide = owner.operands[0]
+    if bit_width(element_of(wide)) != 32:
+        return None
+    made = wide.owner
+    extended = isinstance(made, arith.ExtUIOp) or (signed and isinstance(made, arith.ExtSIOp))
+    if extended and bit_width(element_of(made.operands[0])) < bit_width(element_of(value)):
+        return wide
+    return wide if low_bits else None
 
 
 def _fits(value: SSAValue, element: Attribute) -> bool:

@@ -30,6 +30,8 @@ def governed_bits(mask: SSAValue) -> int | None:
         return bit_width(element_of(owner.operands[0]))
     if isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None:
         return None
+    if isinstance(owner, vector.BroadcastOp) and isinstance(owner.source.owner, arith.ConstantOp):
+        return None  # which becomes a splat
     if isinstance(owner, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
         found = {governed_bits(v) for v in owner.operands} - {None}
         # Masks of different widths meet as masks of words.

@@ -24,13 +24,65 @@ func.func @narrow_integers(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vect
   func.return %0 : vector<32x128xi8>
 }
 
+// Masks of half words are made of half words where these are chosen, else of words.
 // CHECK-LABEL: func.func @compared_half_words(
-// CHECK:       arith.cmpi sgt, {{.*}} : vector<16x128xi32>
-// V6E-LABEL:   func.func @compared_half_words(
-// V6E-NEXT:    arith.cmpi sgt, %a, %b : vector<16x128xi16>
-func.func @compared_half_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>) -> vector<16x128xi1> {
+// CHECK-NEXT:  arith.cmpi sgt, %a, %b : vector<16x128xi16>
+// CHECK-NEXT:  arith.cmpi slt, %a, %b : vector<16x128xi16>
+// CHECK-NEXT:  arith.ori
+// CHECK-NEXT:  arith.select {{.*}}, %b, %c : vector<16x128xi1>, vector<16x128xi16>
+func.func @compared_half_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>, %c: vector<16x128xi16>) -> vector<16x128xi16> {
   %0 = arith.cmpi sgt, %a, %b : vector<16x128xi16>
-  func.return %0 : vector<16x128xi1>
+  %1 = arith.cmpi slt, %a, %b : vector<16x128xi16>
+  %2 = arith.ori %0, %1 : vector<16x128xi1>
+  %3 = arith.select %2, %b, %c : vector<16x128xi1>, vector<16x128xi16>
+  func.return %3 : vector<16x128xi16>
+}
+
+// CHECK-LABEL: func.func @half_words_govern_words(
+// CHECK:       arith.cmpi sgt, {{.*}} : vector<16x128xi32>
+// V6E-LABEL:   func.func @half_words_govern_words(
+// V6E:         arith.cmpi sgt, {{.*}} : vector<16x128xi32>
+func.func @half_words_govern_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>, %c: vector<16x128xf32>, %d: vector<16x128xf32>) -> vector<16x128xf32> {
+  %0 = arith.cmpi sgt, %a, %b : vector<16x128xi16>
+  %1 = arith.select %0, %c, %d : vector<16x128xi1>, vector<16x128xf32>
+  func.return %1 : vector<16x128xf32>
+}
+
+// The compiler makes a maximum of that, which half words do not have.
+// CHECK-LABEL: func.func @larger_half_words(
+// CHECK:       arith.cmpi sgt, {{.*}} : vector<16x128xi32>
+func.func @larger_half_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>) -> vector<16x128xi16> {
+  %0 = arith.cmpi sgt, %a, %b : vector<16x128xi16>
+  %1 = arith.select %0, %a, %b : vector<16x128xi1>, vector<16x128xi16>
+  func.return %1 : vector<16x128xi16>
+}
+
+// Bytes are equal as they are, and larger as words.
+// CHECK-LABEL: func.func @compared_bytes(
+// CHECK-NEXT:  arith.cmpi ne, %a, %b : vector<32x128xi8>
+// CHECK-NEXT:  arith.select {{.*}}, %b, %c : vector<32x128xi1>, vector<32x128xi8>
+// CHECK:       arith.cmpi slt, {{.*}} : vector<32x128xi32>
+func.func @compared_bytes(%a: vector<32x128xi8>, %b: vector<32x128xi8>, %c: vector<32x128xi8>) -> vector<32x128xi8> {
+  %0 = arith.cmpi ne, %a, %b : vector<32x128xi8>
+  %1 = arith.select %0, %b, %c : vector<32x128xi1>, vector<32x128xi8>
+  %2 = arith.cmpi slt, %a, %b : vector<32x128xi8>
+  %3 = arith.select %2, %1, %c : vector<32x128xi1>, vector<32x128xi8>
+  func.return %3 : vector<32x128xi8>
+}
+
+// Only the low bits of sums and products count where these are narrow.
+// CHECK-LABEL: func.func @sum_of_products(
+// CHECK:       %[[PRODUCT:.*]] = arith.muli {{.*}} : vector<16x128xi32>
+// CHECK:       %[[C:.*]] = arith.extsi %c
+// CHECK-NEXT:  arith.addi %[[PRODUCT]], %[[C]] : vector<16x128xi32>
+// CHECK-NEXT:  arith.trunci
+// CHECK-NEXT:  arith.extsi
+// CHECK:       arith.shrsi
+func.func @sum_of_products(%a: vector<16x128xi16>, %b: vector<16x128xi16>, %c: vector<16x128xi16>) -> vector<16x128xi16> {
+  %0 = arith.muli %a, %b : vector<16x128xi16>
+  %1 = arith.addi %0, %c : vector<16x128xi16>
+  %2 = arith.shrsi %1, %c : vector<16x128xi16>
+  func.return %2 : vector<16x128xi16>
 }
 
 // v6e multiplies 16-bit integers as they are.
@@ -248,4 +300,16 @@ func.func @extremum_of_one_and_zero(%a: vector<4x8x1xf32>) -> vector<4x8xf32> {
   %zero = arith.constant dense<0.0> : vector<4x8xf32>
   %0 = vector.multi_reduction <maximumf>, %a, %zero [2] : vector<4x8x1xf32> to vector<4x8xf32>
   func.return %0 : vector<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @not_equal(
+// CHECK:       %[[NE:.*]] = arith.cmpi ne, %a, %b : vector<32x128xi8>
+// CHECK:       arith.select %[[NE]], %b, %a
+func.func @not_equal(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vector<32x128xi8> {
+  %true = arith.constant true
+  %ones = vector.broadcast %true : i1 to vector<32x128xi1>
+  %0 = arith.cmpi eq, %a, %b : vector<32x128xi8>
+  %1 = arith.xori %0, %ones : vector<32x128xi1>
+  %2 = arith.select %1, %b, %a : vector<32x128xi1>, vector<32x128xi8>
+  func.return %2 : vector<32x128xi8>
 }
