@@ -45,8 +45,8 @@ _ALL_OF_A_BLOCK = (
     "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
 )
 _UNDEFINED_IS_NAN = (
-    "unless arithmetic gives them (0 / 0, inf - inf): what nobody has defined is NaN here, like lanes "
-    "that an operation leaves out, and what blocks hold behind the end of their array"
+    "unless arithmetic gives them (0 / 0, inf - inf): what nobody has defined is NaN here, like "
+    "lanes that an operation leaves out, and what blocks hold behind the end of their array"
 )
 _LEAVE_IT_OUT = (
     "where blocks reach over the end (pl.cdiv), leave out what lies behind it before rows or "

@@ -209,9 +209,10 @@ def _untruncated(value: SSAValue, signed: bool, low_bits: bool) -> SSAValue | No
     if bit_width(element_of(wide)) != 32:
         return None
     made = wide.owner
-    extended = isinstance(made, arith.ExtUIOp) or (signed and isinstance(made, arith.ExtSIOp))
-    if extended and bit_width(element_of(made.operands[0])) < bit_width(element_of(value)):
-        return wide
+    if isinstance(made, arith.ExtUIOp) or (signed and isinstance(made, arith.ExtSIOp)):
+        narrowest = bit_width(element_of(made.operands[0]))
+        if narrowest < bit_width(element_of(value)):
+            return wide
     return wide if low_bits else None
 
 
