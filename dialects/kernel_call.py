@@ -38,8 +38,14 @@ BOOLEANS = "boolean_results"
 """Setting: the results that the program turns into bools, which are i32 in the call."""
 BOOLEAN_OPERANDS = "boolean_operands"
 """Setting: the operands that are bools in the program, and 0 or 1 of i32 in the call."""
-VMEM_COLOR = 1
-"""What settings call VMEM where they say in which memory the program keeps an array."""
+EFFECTS = "has_side_effect"
+"""Setting: whether the call does more than its results show."""
+NAME = "kernel_name"
+"""Setting: what the kernel's author calls it."""
+SCOPED_MEMORY = "scoped_memory_configs"
+"""Setting: how much of each memory the kernel may use."""
+VMEM_NUMBER = 1
+"""What settings number VMEM with, as a memory of the kernel or of an array of the program."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +60,41 @@ class Call:
     @property
     def effects(self) -> bool:
         """Whether the program keeps the call even if nobody uses its results."""
-        return bool(self.settings.get("has_side_effect", False))
+        return bool(self.settings.get(EFFECTS, False))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the compiler is told about the kernel; empty if that is nothing, or no object."""
+        config = self.settings.get(CONFIG)
+        return cast("dict[str, Any]", config) if isinstance(config, dict) else {}
 
     @property
     def unchecked(self) -> bool:
         """Whether vectors may be read outside of their refs (`disable_bounds_checks`)."""
-        config = self.settings.get(CONFIG, {})
-        return isinstance(config, dict) and bool(config.get("disable_bounds_checks", False))
+        return bool(self.config.get("disable_bounds_checks", False))
 
     @property
     def results_in_vmem(self) -> frozenset[int]:
         """The results that the program keeps in VMEM, where later kernels find them."""
-        config = self.settings.get(CONFIG, {})
-        colors = config.get("output_memory_space_colors", ()) if isinstance(config, dict) else ()
-        in_vmem = (color for color in colors if color.get("color") == VMEM_COLOR)
+        colors = self.config.get("output_memory_space_colors", ())
+        in_vmem = (color for color in colors if color.get("color") == VMEM_NUMBER)
         return frozenset(n for color in in_vmem for n in color.get("shape_index", (0,)))
+
+    @property
+    def vmem_limit(self) -> int | None:
+        """The bytes of VMEM that the program grants the kernel; None for the target's default."""
+        granted = self.settings.get(SCOPED_MEMORY)
+        for memory in cast("list[Any]", granted) if isinstance(granted, list) else ():
+            if isinstance(memory, dict) and memory.get("memory_space") == VMEM_NUMBER:
+                size = cast("dict[str, Any]", memory).get("size")
+                if isinstance(size, int):
+                    return size
+        return None
+
+
+def vmem_setting(size: int) -> dict[str, Any]:
+    """The setting that grants the kernel `size` bytes of VMEM (`Call.vmem_limit`)."""
+    return {SCOPED_MEMORY: [{"memory_space": VMEM_NUMBER, "offset": 0, "size": size}]}
 
 
 def call_of(module: ModuleOp) -> Call | None:

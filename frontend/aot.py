@@ -36,7 +36,16 @@ from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported, UsageError
 from pallasite.dialects.kernel import FORM, describe_kernel, kernel_function
-from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS, BOOLEANS, CALL, CONFIG, Call, call_of
+from pallasite.dialects.kernel_call import (
+    BOOLEAN_OPERANDS,
+    BOOLEANS,
+    CALL,
+    CONFIG,
+    EFFECTS,
+    NAME,
+    Call,
+    call_of,
+)
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.dialects.types import memory_space
 from pallasite.frontend.bytecode_writer import write_bytecode
@@ -48,7 +57,7 @@ SINGLE_BUFFERING = 9
 """Modules of older versions mean single buffers where newer ones ask for them."""
 WINDOW_SETTINGS = ("allow_input_fusion",)
 """Settings that speak of the windows of a kernel, which the lower forms do not have."""
-_OURS = (CONFIG, BOOLEANS, BOOLEAN_OPERANDS, "kernel_name", "has_side_effect", "metadata")
+_OURS = (CONFIG, BOOLEANS, BOOLEAN_OPERANDS, NAME, EFFECTS, "metadata")
 """Settings that the compiler does not read from beside the kernel's configuration."""
 
 _ENVIRONMENT = {
@@ -112,7 +121,7 @@ def compile_ahead_of_time(
         "memories": _memories(call, spaces),
         "results": [_array(t) for t in call.results],
         "aliases": list(call.aliases),
-        "side_effect": bool(call.settings.get("has_side_effect")) or not call.results,
+        "side_effect": call.effects or not call.results,
         "topology": topology,
     }
     return (compiler.ask if compiler is not None else _ask)(request, timeout)
@@ -120,7 +129,7 @@ def compile_ahead_of_time(
 
 def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[str, Any]:
     """The call's own settings, with the module as body."""
-    own = cast(dict[str, Any], call.settings.get(CONFIG, {}))
+    own = call.config
     config = {k: v for k, v in own.items() if k not in (BODY, *WINDOW_SETTINGS)}
     if _has_windows(module):
         config.update({k: own[k] for k in WINDOW_SETTINGS if k in own})

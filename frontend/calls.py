@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, ReadError, SourceLocation, UsageError
-from pallasite.dialects.kernel_call import CONFIG, Call
+from pallasite.dialects.kernel_call import CONFIG, NAME, Call
 
 TARGET = "tpu_custom_call"
 BODY = "body"
@@ -59,7 +59,7 @@ def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
     if not 0 <= index < len(sites):
         notes = [
             Note(
-                f"call {i} is {site.extra.get('kernel_name', 'a kernel without name')}",
+                f"call {i} is {site.extra.get(NAME, 'a kernel without name')}",
                 site.location,
             )
             for i, site in enumerate(sites)

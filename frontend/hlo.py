@@ -34,6 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from pallasite.dialects.kernel_call import EFFECTS
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape_c
 
@@ -95,7 +96,7 @@ def _site(
     text = tokens.slice(*config)
     aliasing = attributes.get("output_to_operand_aliasing")
     pairs = _ALIAS.findall(tokens.slice(*aliasing)) if aliasing else []
-    extra = {"has_side_effect": True} if "custom_call_has_side_effect" in attributes else {}
+    extra = {EFFECTS: True} if "custom_call_has_side_effect" in attributes else {}
     return CallSite(
         unescape_c(text) if text.startswith('"') else text,
         tuple(t for item in tokens.items(opcode + 1) for t in _operand(tokens, item, shapes)),

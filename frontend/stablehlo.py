@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import Builtin, TensorType, TupleType
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
-from pallasite.dialects.kernel_call import BOOLEANS
+from pallasite.dialects.kernel_call import BOOLEANS, EFFECTS, NAME
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape
 
@@ -75,10 +75,10 @@ def _site(tokens: Tokens, index: int, operands: int) -> CallSite:
     extra: dict[str, Any] = {}
     kernel_name = attributes.get("kernel_name")
     if kernel_name is not None:
-        extra["kernel_name"] = _string(tokens, kernel_name)
+        extra[NAME] = _string(tokens, kernel_name)
     effect = attributes.get("has_side_effect")
     if effect is not None and tokens.word(effect[0]) == "true":
-        extra["has_side_effect"] = True
+        extra[EFFECTS] = True
     metadata = _metadata(tokens, attributes.get("mhlo.frontend_attributes"))
     if metadata:
         extra["metadata"] = metadata

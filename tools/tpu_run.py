@@ -184,12 +184,12 @@ class Session:
         return self._finish(self._simulate(lowered, self._inputs(lowered)))
 
     def _read(self) -> ModuleOp:
-        from pallasite.dialects.kernel_call import call_of
+        from pallasite.dialects.kernel_call import BOOLEANS, call_of
 
         module = read_kernel(self.options)
         recorded = call_of(module)
         if recorded is not None:
-            self.booleans = list(recorded.settings.get("boolean_results", ()))
+            self.booleans = list(recorded.settings.get(BOOLEANS, ()))
         return module
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:

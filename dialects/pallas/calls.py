@@ -17,7 +17,15 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from pallasite.dialects.kernel import DYNAMIC
-from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS, BOOLEANS, CONFIG, Call
+from pallasite.dialects.kernel_call import (
+    BOOLEAN_OPERANDS,
+    BOOLEANS,
+    CONFIG,
+    EFFECTS,
+    NAME,
+    Call,
+    vmem_setting,
+)
 from pallasite.dialects.pallas.attrs import Role
 from pallasite.dialects.pallas.kernel import KernelOp
 
@@ -40,17 +48,17 @@ def call_for(kernel: KernelOp) -> Call:
     arrays = [spec.array for role in (Role.PREFETCH, Role.INPUT) for spec in kernel.specs(role)]
     results = [spec.array for spec in kernel.specs(Role.OUTPUT)]
     booleans = [n for n, array in enumerate(results) if array.element_type == i1]
-    settings: dict[str, Any] = {CONFIG: _configuration(kernel), "kernel_name": kernel.sym_name.data}
+    settings: dict[str, Any] = {CONFIG: _configuration(kernel), NAME: kernel.sym_name.data}
     limit = _plain(kernel.param("vmem_limit_bytes"))
     if limit is not None:
-        settings["scoped_memory_configs"] = [{"memory_space": 1, "offset": 0, "size": limit}]
+        settings |= vmem_setting(limit)
     if booleans:
         settings[BOOLEANS] = booleans
     masks = [dynamic + n for n, array in enumerate(arrays) if array.element_type == i1]
     if masks:
         settings[BOOLEAN_OPERANDS] = masks
     if _plain(kernel.param("has_side_effects")):
-        settings["has_side_effect"] = True
+        settings[EFFECTS] = True
     return Call(
         (*(TensorType(i32, ()) for _ in range(dynamic)), *map(_stored, arrays)),
         tuple(map(_stored, results)),

@@ -72,7 +72,7 @@ from pallasite.dialects.kernel import (
     kernel_function,
     set_form,
 )
-from pallasite.dialects.kernel_call import call_of, set_call
+from pallasite.dialects.kernel_call import call_of, set_call, vmem_setting
 from pallasite.dialects.locations import argument_location, first_location, source_location
 from pallasite.dialects.subcores import subcore_functions
 from pallasite.dialects.tpu import (
@@ -93,7 +93,7 @@ from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined, copy, squeeze_to
-from pallasite.passes.check_kernel.memory import SCOPED_MEMORY, VMEM_NUMBER, vmem_with_copies
+from pallasite.passes.check_kernel.memory import vmem_with_copies
 from pallasite.passes.check_kernel.refs import check_scratch
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -128,8 +128,7 @@ class WindowsToDmaPass(ModulePass):
         _Lowering(op, function, target).run()
         set_form(op, "dma")
         if call is not None and vmem is not None:
-            limit = {SCOPED_MEMORY: [{"memory_space": VMEM_NUMBER, "offset": 0, "size": vmem}]}
-            set_call(op, replace(call, settings=call.settings | limit))
+            set_call(op, replace(call, settings=call.settings | vmem_setting(vmem)))
 
 
 class _Copied(NamedTuple):

@@ -31,7 +31,7 @@ from pallasite.dialects.kernel import (
     form_of,
     kernel_function,
 )
-from pallasite.dialects.kernel_call import CONFIG, Call, call_of
+from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of
@@ -39,10 +39,6 @@ from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
-SCOPED_MEMORY = "scoped_memory_configs"
-"""Setting of a call: how much of each memory the kernel may use."""
-VMEM_NUMBER = 1
-"""What it numbers VMEM with."""
 _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
@@ -234,8 +230,7 @@ def _scoped_semaphores(blocks: Iterable[Block]) -> int:
 
 def _check_scratch(module: ModuleOp) -> None:
     call = call_of(module)
-    config: Any = call.settings.get(CONFIG) if call is not None else None
-    size = config.get(_SCRATCH) if isinstance(config, dict) else None
+    size = call.config.get(_SCRATCH) if call is not None else None
     if isinstance(size, int) and size < _LEAST_SCRATCH:
         func = kernel_function(module)
         raise Unsupported(
@@ -260,13 +255,8 @@ def scoped_vmem(module: ModuleOp, target: Target) -> int:
     call = call_of(module)
     if call is None or form_of(module) != "mosaic":
         return target.vmem_bytes
-    configs: Any = call.settings.get(SCOPED_MEMORY)
-    for config in configs if isinstance(configs, list) else ():
-        if isinstance(config, dict) and config.get("memory_space") == VMEM_NUMBER:
-            size = config.get("size")
-            if isinstance(size, int):
-                return min(size, target.vmem_bytes)
-    return target.scoped_vmem_bytes
+    limit = call.vmem_limit
+    return target.scoped_vmem_bytes if limit is None else min(limit, target.vmem_bytes)
 
 
 def _add(

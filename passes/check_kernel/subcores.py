@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import Kernel
-from pallasite.dialects.kernel_call import CONFIG, call_of
+from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
@@ -52,7 +52,7 @@ def check_subcores(
     parts, cores, subcores = subcore_counts(kernels, target)
     running = cores * (subcores + (SCALAR_SUBCORE in kernels))
     call = call_of(module)
-    config: Mapping[str, Any] = call.settings.get(CONFIG, {}) if call is not None else {}
+    config: Mapping[str, Any] = call.config if call is not None else {}
     compiled = _Compiled(is_compact(call), bool(config.get("needs_layout_passes", False)))
     for kind, kernel in kernels.items():
         _check_operands(kernel, running)

@@ -22,7 +22,7 @@ from xdsl.printer import Printer
 
 from pallasite.api import lower_telling, parse
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, warn
-from pallasite.dialects.kernel_call import CONFIG, call_of
+from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.subcores import first_function
 from pallasite.dialects.tpu import DeviceIdOp
@@ -67,7 +67,7 @@ class KernelCall:
         self.results = [_array_type(type) for type in call.results]
         self.callback = -1
         """The number of its callback in the program."""
-        config: dict[str, Any] = call.settings.get(CONFIG, {})
+        config = call.config
         self.cost: dict[str, Any] = config.get("cost_estimate") or {}
         """What the program says that one call costs: flops, transcendentals, bytes_accessed."""
         talks = bool(config.get("has_communication")) or config.get("collective_id") is not None

@@ -22,6 +22,7 @@ import numpy as np
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.dialects.verification import verify
+from pallasite.frontend.calls import TARGET
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.settings import Settings, Simulated
 
@@ -242,7 +243,7 @@ def _replace_calls_in(
     for op in list(block.operations):
         if op.operation.name != "stablehlo.custom_call":
             continue
-        if ir.StringAttr(op.attributes["call_target_name"]).value != "tpu_custom_call":
+        if ir.StringAttr(op.attributes["call_target_name"]).value != TARGET:
             continue
         check_not_exported(ctx)
         text, name = op.operation.get_asm(), _kernel_name(op)

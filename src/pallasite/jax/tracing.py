@@ -133,10 +133,9 @@ def _set_aliases(kernel: KernelOp, call: Call) -> None:
 def _set_params(kernel: KernelOp, call: Call) -> None:
     """Compiler parameters that say something about the kernel itself."""
     given = dict(kernel.params.data) if kernel.params is not None else {}
-    memory: list[dict[str, Any]] = call.settings.get("scoped_memory_configs", [])
-    config: dict[str, Any] = call.settings.get("custom_call_config", {})
+    config = call.config
     found = {
-        "vmem_limit_bytes": memory[0].get("size") if memory else None,
+        "vmem_limit_bytes": call.vmem_limit,
         "collective_id": config.get("collective_id"),
     }
     given |= {name: IntegerAttr(n, i64) for name, n in found.items() if n is not None}
