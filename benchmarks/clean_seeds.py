@@ -23,7 +23,7 @@ from pallasite import Diagnostic, api
 from pallasite.arguments import CHECKS
 from pallasite.interpreter.run import execute, prepare
 from pallasite.targets import get_target
-from pallasite.tools.tpu_run import device_inputs
+from pallasite.tools.array_files import device_inputs
 
 
 def runs(kernel: Kernel, form: str, target: str, seeds: int) -> Iterator[str]:

@@ -15,8 +15,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from pallasite.dialects.kernel_call import call_of
-from pallasite.tools.tpu_run import device_inputs, save_arrays
+from pallasite.dialects.kernel_call import BOOLEANS, call_of
+from pallasite.tools.array_files import device_inputs, save_arrays
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = Path(os.environ.get("PALLASITE_CORPUS", ROOT.parent / "shared" / "corpus"))
@@ -72,5 +72,5 @@ def difference(name: str, module: Any, outcome: Any, folder: Path) -> str | None
     if not (CORPUS / name / "expected.npz").exists() or CASES[name]["group"] == "prng":
         return None
     call, out = call_of(module), folder / "out.npz"
-    save_arrays(str(out), outcome, call.settings.get("boolean_results", ()) if call else ())
+    save_arrays(str(out), outcome, call.settings.get(BOOLEANS, ()) if call else ())
     return _compare()(CASES[name], CORPUS / name, out)

@@ -2,7 +2,7 @@
 
 `--canonicalize --cse` and `--pass-pipeline='builtin.module(canonicalize,cse)'` are both
 `-p canonicalize,cse`; `--target` is a TPU generation or an output format. And the options that
-several tools have: `-p PIPELINE`, and files of passes with `--load-pass-plugin`.
+several tools have: which kernel, how it is lowered, how a tool reports.
 """
 
 from __future__ import annotations
@@ -122,13 +122,35 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_pass_options(parser: argparse.ArgumentParser) -> None:
-    """The options of tools that lower: passes to run first, and where they come from."""
+def add_kernel_options(parser: argparse.ArgumentParser) -> None:
+    """The file of tools that read a kernel, and which kernel in it is meant."""
+    parser.add_argument(
+        "file", nargs="?", default="-", help="kernel or program; - is standard input"
+    )
+    parser.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+    parser.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """The option that says how a tool reports."""
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text",
+        help="of what is said about the kernel (default: text)",
+    )  # fmt: skip
+
+
+def add_lowering_options(parser: argparse.ArgumentParser) -> None:
+    """The options of tools that lower: passes to run first, where they come from, and what is
+    admitted."""
     parser.add_argument(
         *PIPELINE, action="append", default=[], metavar="PIPELINE",
         help="passes to run before what is still missing to the form, as tpu-opt takes them",
     )  # fmt: skip
     add_plugin_option(parser)
+    parser.add_argument(
+        "--allow-beyond-reference", action="store_true",
+        help="accept kernels that the TPU compiler refuses but this one can lower",
+    )  # fmt: skip
 
 
 def plugin_files(words: Sequence[str]) -> list[str]:

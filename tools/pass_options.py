@@ -63,7 +63,7 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str)
 
 
 def chosen_passes(options: argparse.Namespace, target: str) -> tuple[ModulePass, ...]:
-    """The passes that options of `command_line.add_pass_options` name, in their order."""
+    """The passes that options of `command_line.add_lowering_options` name, in their order."""
     if not options.passes and not options.load_pass_plugin:
         return ()
     available = available_passes(options.load_pass_plugin)

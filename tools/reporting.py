@@ -41,7 +41,6 @@ STATUS = (
     "2 if the command line is wrong"
 )
 """What the help of the tools says of it."""
-FORMATS = "of what is said about the kernel (default: text)"
 
 STDIN = "<stdin>"
 TRACEBACK = "PALLASITE_TRACEBACK"

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import Diagnostic, UsageError
 from pallasite.targets import TARGETS
-from pallasite.tools.command_line import add_pass_options
+from pallasite.tools.command_line import (
+    add_format_option,
+    add_kernel_options,
+    add_lowering_options,
+)
 from pallasite.tools.reporting import (
     FAILED,
-    FORMATS,
     OK,
     STATUS,
     as_diagnostic,
@@ -40,23 +43,16 @@ def parser() -> argparse.ArgumentParser:
         description="Asks the TPU compiler, without a TPU, whether it accepts a kernel.",
         epilog=STATUS,
     )
-    p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
+    add_kernel_options(p)
     p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile (default: vreg)")
     p.add_argument(
         "--topology",
         default="v5e:2x2",
         help="chips to compile for; selects the target (default: v5e:2x2)",
     )
-    add_pass_options(p)
-    p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
-    p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
-    p.add_argument(
-        "--allow-beyond-reference",
-        action="store_true",
-        help="accept kernels that the TPU compiler refuses but this one can lower",
-    )
+    add_lowering_options(p)
     p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait (default: 600)")
-    p.add_argument("--format", choices=("text", "json"), default="text", help=FORMATS)
+    add_format_option(p)
     return p
 
 

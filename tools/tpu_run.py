@@ -19,11 +19,15 @@ from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, Us
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
 from pallasite.targets import DEFAULT_TARGET, get_target
-from pallasite.tools.command_line import add_pass_options
+from pallasite.tools.array_files import device_inputs, save_arrays
+from pallasite.tools.command_line import (
+    add_format_option,
+    add_kernel_options,
+    add_lowering_options,
+)
 from pallasite.tools.reporting import (
     FAILED,
     FINDING,
-    FORMATS,
     OK,
     STATUS,
     WRONG_USAGE,
@@ -32,8 +36,6 @@ from pallasite.tools.reporting import (
     input_name,
     kernel_warnings,
     read_kernel,
-    unreadable,
-    unwritable,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
         description="Executes a kernel on the modelled TPU.",
         epilog=f"{STATUS}, 3 if a check has findings",
     )
-    p.add_argument("file", nargs="?", default="-", help="kernel or program; - is standard input")
+    add_kernel_options(p)
     p.add_argument("--inputs", metavar="NPZ", help="operands arr_0, arr_1, ... (default: random)")
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
     p.add_argument(
@@ -60,43 +62,35 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x (default: %(default)s)"
     )
-    add_pass_options(p)
-    p.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
-    p.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+    add_lowering_options(p)
+    _add_machine_options(p)
     p.add_argument(
-        "--devices",
-        type=int,
-        default=1,
-        metavar="N",
+        "--check", default="", metavar="NAMES",
+        help="sanitizers: race, init, bounds, sync (comma list), or all",
+    )  # fmt: skip
+    p.add_argument(
+        "--verify-each", action="store_true",
+        help="execute after every pass; name the first that changes the answer",
+    )  # fmt: skip
+    p.add_argument(
+        "--profile", action="store_true",
+        help="tell the modelled time, what the units did, and what bounds the kernel",
+    )  # fmt: skip
+    add_format_option(p)
+    return p
+
+
+def _add_machine_options(p: argparse.ArgumentParser) -> None:
+    """The options that say on what, and how, the kernel runs."""
+    p.add_argument(
+        "--devices", type=int, default=1, metavar="N",
         help="run on N devices, arrays sliced along axis 0",
-    )
+    )  # fmt: skip
     p.add_argument("--seed", type=int, default=0, help="of random inputs and transfer order")
     p.add_argument(
-        "--unordered",
-        action="store_true",
+        "--unordered", action="store_true",
         help="let transfers between the same two cores overtake each other",
-    )
-    p.add_argument(
-        "--check",
-        default="",
-        metavar="NAMES",
-        help="sanitizers: race, init, bounds, sync (comma list), or all",
-    )
-    p.add_argument(
-        "--verify-each",
-        action="store_true",
-        help="execute after every pass; name the first that changes the answer",
-    )
-    p.add_argument(
-        "--allow-beyond-reference",
-        action="store_true",
-        help="accept kernels that the TPU compiler refuses but this one can lower",
-    )
-    p.add_argument(
-        "--profile",
-        action="store_true",
-        help="tell the modelled time, what the units did, and what bounds the kernel",
-    )
+    )  # fmt: skip
     p.add_argument(
         "--driver", choices=("compiled", "reference"), default="compiled",
         help="how operations are executed: as Python code, or one by one (default: compiled)",
@@ -106,8 +100,6 @@ def parser() -> argparse.ArgumentParser:
         help=f"steps a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
     )  # fmt: skip
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
-    p.add_argument("--format", choices=("text", "json"), default="text", help=FORMATS)
-    return p  # fmt: skip
 
 
 class Session:
@@ -171,17 +163,16 @@ class Session:
         if o.verify_each:
             return self._finish(self._verify_each(module, self._inputs(module)))
         began = time.perf_counter()
-
-        def after(_: ModulePass, form: str, lowered: ModuleOp) -> None:
-            # The passes behind the first of a form prepare the next one.
-            self.ops.setdefault(form, count_ops(lowered))
-
         lowered = api.lower(
-            module, o.form, o.target, passes=self.passes, after_pass=after,
+            module, o.form, o.target, passes=self.passes, after_pass=self._count,
             allow_beyond_reference=o.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
         return self._finish(self._simulate(lowered, self._inputs(lowered)))
+
+    def _count(self, _: ModulePass, form: str, module: ModuleOp) -> None:
+        """Counts the operations of a form; later passes of it prepare the next form."""
+        self.ops.setdefault(form, count_ops(module))
 
     def _read(self) -> ModuleOp:
         from pallasite.dialects.kernel_call import BOOLEANS, call_of
@@ -219,16 +210,13 @@ class Session:
     def _verify_each(self, module: ModuleOp, inputs: list[list[Any]]) -> Outcome:
         from pallasite.tools.verify_each import verify_each
 
-        def after(_: ModulePass, form: str, lowered: ModuleOp) -> None:
-            self.ops.setdefault(form, count_ops(lowered))
-
         def simulate(lowered: ModuleOp, conditions: Conditions) -> Outcome:
             return self._simulate(lowered, inputs, conditions)
 
         began = time.perf_counter()
         last = verify_each(
             module, self.options.form, self.options.target, simulate, passes=self.passes,
-            after_pass=after, allow_beyond_reference=self.options.allow_beyond_reference,
+            after_pass=self._count, allow_beyond_reference=self.options.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
         return last
@@ -293,78 +281,6 @@ def count_ops(module: ModuleOp) -> int:
 
     func = first_function(module)
     return sum(1 for _ in (func or module).walk()) - 1
-
-
-def load_arrays(path: str) -> list[Any]:
-    """The arrays `arr_0`, `arr_1`, ... of an `.npz` file."""
-    import numpy as np
-
-    try:
-        with open(path, "rb") as file:
-            archive = np.load(file)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("it holds one array; save it with numpy.savez")
-            names = [f"arr_{n}" for n in range(len(archive.files))]
-            if set(names) != set(archive.files):
-                raise ValueError(f"it holds {', '.join(archive.files)}; save them without names")
-            return [archive[name] for name in names]
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except Exception as error:
-        # What is no archive, or a broken one, raises what zipfile, zlib or the header's parser do.
-        raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
-
-
-def device_inputs(
-    module: ModuleOp,
-    path: str | None,
-    devices: int,
-    seed: int = 0,
-    max_memory: int | None = None,
-) -> list[list[Any]]:
-    """The operands of each device: of the `.npz` file at `path`, else random ones."""
-    from pallasite import api
-
-    if path is None:
-        return [
-            api.random_inputs(module, seed + device, devices=devices, max_memory=max_memory)
-            for device in range(devices)
-        ]
-    parts = [split(array, devices) for array in load_arrays(path)]
-    return [[part[device] for part in parts] for device in range(devices)]
-
-
-def split(array: Any, devices: int) -> list[Any]:
-    """The parts of `array` along axis 0, one per device; scalars go to every device."""
-    if devices == 1:
-        return [array]
-    if array.ndim == 0:
-        return [array] * devices
-    if array.shape[0] % devices:
-        raise UsageError(
-            "uneven-split",
-            f"axis 0 of shape {list(array.shape)} does not divide by {devices} devices",
-        )
-    size = array.shape[0] // devices
-    return [array[d * size : (d + 1) * size] for d in range(devices)]
-
-
-def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> None:
-    """Writes the results, devices joined along axis 0; types NumPy cannot name as raw bytes."""
-    import numpy as np
-
-    joined = [
-        parts[0] if len(parts) == 1 else np.concatenate([np.atleast_1d(p) for p in parts])
-        for parts in zip(*outcome.outputs, strict=True)
-    ]
-    for position in booleans:
-        joined[position] = joined[position] != 0
-    arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
-    try:
-        with open(path, "wb") as file:
-            np.savez(file, *arrays)
-    except OSError as error:
-        raise unwritable(path, error) from error
 
 
 @guarded

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallasite.tools import tpu_aot, tpu_run
+from pallasite.tools import array_files, tpu_aot, tpu_run
 from pallasite.tools.compare import difference
 
 DATA = Path(__file__).parent.parent / "data"
@@ -93,8 +93,8 @@ def test_types_numpy_cannot_name_are_stored_raw(tmp_path: Path, dtype: Any) -> N
     from pallasite.interpreter.run import Outcome
 
     array = np.arange(8).astype(dtype)
-    tpu_run.save_arrays(str(tmp_path / "out.npz"), Outcome([[array]], {}, 0.0))
-    (stored,) = tpu_run.load_arrays(str(tmp_path / "out.npz"))
+    array_files.save_arrays(str(tmp_path / "out.npz"), Outcome([[array]], {}, 0.0))
+    (stored,) = array_files.load_arrays(str(tmp_path / "out.npz"))
     assert stored.dtype == f"V{array.dtype.itemsize}"
     assert stored.tobytes() == array.tobytes()
 

@@ -1,0 +1,90 @@
+"""Arrays of calls in `.npz` files, as `np.savez` makes them: `arr_0`, `arr_1`, ... in their order.
+
+Of several devices, each has its part along axis 0. Element types that NumPy cannot name are raw
+bytes (`V1`, `V2`) and take their meaning from the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pallasite.diagnostics import UsageError
+from pallasite.tools.reporting import unreadable, unwritable
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from pallasite.interpreter.run import Outcome
+
+
+def load_arrays(path: str) -> list[Any]:
+    """The arrays `arr_0`, `arr_1`, ... of an `.npz` file."""
+    import numpy as np
+
+    try:
+        with open(path, "rb") as file:
+            archive = np.load(file)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("it holds one array; save it with numpy.savez")
+            names = [f"arr_{n}" for n in range(len(archive.files))]
+            if set(names) != set(archive.files):
+                raise ValueError(f"it holds {', '.join(archive.files)}; save them without names")
+            return [archive[name] for name in names]
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except Exception as error:
+        # What is no archive, or a broken one, raises what zipfile, zlib or the header's parser do.
+        raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
+
+
+def device_inputs(
+    module: ModuleOp,
+    path: str | None,
+    devices: int,
+    seed: int = 0,
+    max_memory: int | None = None,
+) -> list[list[Any]]:
+    """The operands of each device: of the `.npz` file at `path`, else random ones."""
+    from pallasite import api
+
+    if path is None:
+        return [
+            api.random_inputs(module, seed + device, devices=devices, max_memory=max_memory)
+            for device in range(devices)
+        ]
+    parts = [split(array, devices) for array in load_arrays(path)]
+    return [[part[device] for part in parts] for device in range(devices)]
+
+
+def split(array: Any, devices: int) -> list[Any]:
+    """The parts of `array` along axis 0, one per device; scalars go to every device."""
+    if devices == 1:
+        return [array]
+    if array.ndim == 0:
+        return [array] * devices
+    if array.shape[0] % devices:
+        raise UsageError(
+            "uneven-split",
+            f"axis 0 of shape {list(array.shape)} does not divide by {devices} devices",
+        )
+    size = array.shape[0] // devices
+    return [array[d * size : (d + 1) * size] for d in range(devices)]
+
+
+def save_arrays(path: str, outcome: Outcome, booleans: Sequence[int] = ()) -> None:
+    """Writes the results, devices joined along axis 0; types NumPy cannot name as raw bytes."""
+    import numpy as np
+
+    joined = [
+        parts[0] if len(parts) == 1 else np.concatenate([np.atleast_1d(p) for p in parts])
+        for parts in zip(*outcome.outputs, strict=True)
+    ]
+    for position in booleans:
+        joined[position] = joined[position] != 0
+    arrays = [a if a.dtype.isbuiltin == 1 else a.view(f"V{a.dtype.itemsize}") for a in joined]
+    try:
+        with open(path, "wb") as file:
+            np.savez(file, *arrays)
+    except OSError as error:
+        raise unwritable(path, error) from error
