@@ -85,6 +85,7 @@ from pallasite.dialects.arith_casts import (
     UIToFPOp,
 )
 from pallasite.dialects.arith_compare import CmpfOp, CmpiOp, SelectOp
+from pallasite.dialects.arith_denormal import DenormalModeAttr
 from pallasite.dialects.constraints import DerivedFrom, boolean_like
 from pallasite.dialects.derive import derive
 
@@ -194,6 +195,7 @@ Arith = derive(
         ShRSIOp,
         *CASTS,
     ],
+    [DenormalModeAttr],
 )
 
 _BINARY: dict[str, type[Operation]] = {
@@ -232,6 +234,7 @@ __all__ = [
     "CmpiOp",
     "ConstantOp",
     "ConvertFOp",
+    "DenormalModeAttr",
     "DivSIOp",
     "DivUIOp",
     "DivfOp",

@@ -13,9 +13,10 @@ from xdsl.ir import Operation
 
 from pallasite.diagnostics import ReadError, UsageError
 from pallasite.dialects import make_context
+from pallasite.dialects.arith_denormal import DenormalMode, DenormalModeAttr
 from pallasite.dialects.locations import source_location
 from pallasite.frontend.downgrades import DOWNGRADES, PREFIX
-from pallasite.frontend.serialized import name_of, register, rename, unregister
+from pallasite.frontend.serialized import malformed, name_of, register, rename, unregister
 from pallasite.frontend.upgrades import UPGRADES
 
 NEWEST = 15
@@ -49,6 +50,7 @@ def upgrade(module: ModuleOp) -> None:
             rename(op, name.removeprefix(PREFIX))
         for op in operations:
             _bring_up(op, version)
+            _drop_denormal_mode(op)
         operations = _inner(module)
     for op in operations:
         if isinstance(op, UnregisteredOp):
@@ -64,6 +66,14 @@ def _bring_up(op: Operation, version: int) -> None:
             return
         version, rule = found
         rule(op)
+
+
+def _drop_denormal_mode(op: Operation) -> None:
+    """Float operations of JAX 0.4.36, at any version, say that denormal numbers are kept."""
+    if name_of(op).startswith("arith.") and "denormal" in op.attributes:
+        mode = op.attributes.pop("denormal")
+        if mode != DenormalModeAttr(DenormalMode.ieee):
+            raise malformed(op, f"expected denormal numbers to be kept (ieee), got {mode}")
 
 
 def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:

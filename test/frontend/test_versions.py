@@ -221,6 +221,22 @@ def test_what_no_version_allows_is_refused(version: int, line: str, message: str
     assert message in caught.value.message
 
 
+def _added(mode: str) -> str:
+    mode = f"{{denormal = #arith.denormal<{mode}>, fastmath = #arith.fastmath<none>}}"
+    return f'%sum = "stable_mosaic.arith.addf"(%x, %x) {mode} : ({VEC}, {VEC}) -> {VEC}'
+
+
+@pytest.mark.parametrize("version", [3, 15])
+def test_denormal_numbers_are_kept(version: int) -> None:
+    """JAX 0.4.36 writes so, in version 3; upstream's operations say nothing of it."""
+    (addition,) = (
+        op for op in _upgraded(version, _added("ieee")).walk() if op.name == "arith.addf"
+    )
+    assert not addition.attributes and set(addition.properties) == {"fastmath"}
+    with pytest.raises(ReadError, match=r"kept \(ieee\), got #arith.denormal<preserve_sign>"):
+        _upgraded(version, _added("preserve_sign"))
+
+
 DOWNGRADES = [
     (14, _cast("hbm", 1, 0, 0), "tc"),
     (11, _cast("hbm", 1, 0, 0), "tc"),
