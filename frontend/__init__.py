@@ -8,15 +8,23 @@ program calls it is recorded on the module (`pallasite.dialects.kernel_call`).
 from __future__ import annotations
 
 import re
+import warnings
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation, UsageError
+from pallasite.diagnostics import (
+    Diagnostic,
+    KernelWarning,
+    Note,
+    ReadError,
+    SourceLocation,
+    UsageError,
+)
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel_call import set_call
 from pallasite.frontend import hlo, stablehlo
 from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
-from pallasite.frontend.calls import CallSite, pick, unpack
+from pallasite.frontend.calls import AS_TEXT, CallSite, first_of, pick, unpack
 from pallasite.frontend.scan import Tokens
 from pallasite.frontend.text import read_text
 from pallasite.frontend.versions import is_serialized, upgrade
@@ -28,11 +36,14 @@ _KINDS = (
     "a file holds a kernel as MLIR text or Mosaic bytecode, or a StableHLO or HLO program "
     "that calls it"
 )
+_OF_JAX = f"JAX writes a program: {AS_TEXT}"
+_OF_PYTHON = "a program in Python runs as it is: python -m pallasite.jax FILE.py"
 _PROGRAM_MARKS = ("stablehlo.", "mhlo.", "vhlo.")
 
 
-def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
-    """The kernel module in `data`; `call` picks one of the custom calls of a program.
+def read(data: str | bytes, name: str = "<input>", call: int | None = 0) -> ModuleOp:
+    """The kernel module in `data`; `call` picks one of the custom calls of a program, None the
+    first one, with a warning if there are others.
 
     `name` is the file that diagnostics speak of. Raises `ReadError` for what is none of the above,
     `UsageError` where there is no such call.
@@ -46,12 +57,14 @@ def read(data: str | bytes, name: str = "<input>", call: int = 0) -> ModuleOp:
     if sites is None:
         _check_bare(call, name)
         return _from_text(data, name)
-    site = pick(sites, call, name)
+    site = pick(sites, call or 0, name)
+    if call is None and len(sites) > 1:
+        warnings.warn(KernelWarning(first_of(sites)), stacklevel=2)
     kernel, description = unpack(site)
     try:
         module = read_kernel(kernel, name)
     except Diagnostic as error:
-        error.notes.append(Note(f"in the kernel of custom call {call}", site.location))
+        error.notes.append(Note(f"in the kernel of custom call {call or 0}", site.location))
         raise
     set_call(module, description)
     return module
@@ -69,7 +82,7 @@ def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:
     return _from_text(_decode(data, name) if isinstance(data, bytes) else data, name)
 
 
-def _check_bare(call: int, name: str) -> None:
+def _check_bare(call: int | None, name: str) -> None:
     if call:
         raise UsageError(
             "no-such-call",
@@ -100,7 +113,8 @@ def _from_text(text: str, name: str) -> ModuleOp:
         module = read_text(text, name, make_context(allow_unregistered=True) if stable else None)
     except ReadError as error:
         if _is_beginning(text, error.location):
-            error.notes.append(Note(_KINDS))
+            ways = [_KINDS, _OF_JAX, *([_OF_PYTHON] if name.endswith(".py") else [])]
+            error.notes += [Note(way) for way in ways]
         raise
     if is_serialized(module):
         upgrade(module)

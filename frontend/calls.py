@@ -17,7 +17,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Note, ReadError, SourceLocation, UsageError
+from pallasite.diagnostics import Diagnostic, Note, ReadError, SourceLocation, UsageError
 from pallasite.dialects.kernel_call import CONFIG, NAME, Call
 
 TARGET = "tpu_custom_call"
@@ -46,29 +46,44 @@ class CallSite:
         return ReadError(code, message, self.location)
 
 
+AS_TEXT = 'jax.jit(f).trace(*args).lower(lowering_platforms=("tpu",)).as_text()'
+"""How JAX writes the program of a function as text."""
+
+
+def _listed(sites: Sequence[CallSite]) -> list[Note]:
+    """The calls of a program, by their numbers."""
+    return [
+        Note(f"call {i} is {site.extra.get(NAME, 'a kernel without name')}", site.location)
+        for i, site in enumerate(sites)
+    ]
+
+
+def first_of(sites: Sequence[CallSite]) -> Diagnostic:
+    """The warning that a program has several kernels, of which nobody has picked one."""
+    return Diagnostic(
+        "several-calls",
+        f"the program calls {len(sites)} kernels; this is call 0, --call N picks another",
+        sites[0].location,
+        _listed(sites) if any(NAME in site.extra for site in sites) else [],
+        severity="warning",
+    )
+
+
 def pick(sites: Sequence[CallSite], index: int, name: str) -> CallSite:
     """Call number `index` of a program; a `UsageError` lists the calls there are."""
     if not sites:
-        how = 'jax.jit(f).trace(*args).lower(lowering_platforms=("tpu",)).as_text()'
         raise ReadError(
             "no-kernel",
             f"expected a custom call of @{TARGET}, found none",
             SourceLocation(name),
-            [Note(f"the program is one that JAX lowered for the TPU: {how}")],
+            [Note(f"the program is one that JAX lowered for the TPU: {AS_TEXT}")],
         )
     if not 0 <= index < len(sites):
-        notes = [
-            Note(
-                f"call {i} is {site.extra.get(NAME, 'a kernel without name')}",
-                site.location,
-            )
-            for i, site in enumerate(sites)
-        ]
         raise UsageError(
             "no-such-call",
             f"expected the number of one of {len(sites)} custom calls, got {index}",
             SourceLocation(name),
-            notes,
+            _listed(sites),
         )
     return sites[index]
 

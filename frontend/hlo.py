@@ -34,6 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from pallasite.diagnostics import Note
 from pallasite.dialects.kernel_call import EFFECTS
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape_c
@@ -58,6 +59,9 @@ _ELEMENTS: dict[str, Attribute] = {
     **{f"s{width}": IntegerType(width) for width in (1, 2, 4, 8, 16, 32, 64)},
     **{f"u{width}": IntegerType(width, Signedness.UNSIGNED) for width in (1, 2, 4, 8, 16, 32, 64)},
 }
+_WITHOUT_KERNEL = (
+    'lower(...).as_text(dialect="hlo") of JAX before 0.9 leaves the kernel out; take as_text()'
+)
 _ALIAS = re.compile(r"\{\s*(\d*)[\s\d,]*\}\s*:\s*\(\s*(\d+)\s*,")
 
 Tensors = tuple[TensorType[Attribute], ...]
@@ -92,7 +96,9 @@ def _site(
         return None
     config = attributes.get("backend_config")
     if config is None:
-        raise tokens.error(opcode, "expected an attribute backend_config", "bad-configuration")
+        error = tokens.error(opcode, "expected an attribute backend_config", "bad-configuration")
+        error.notes.append(Note(_WITHOUT_KERNEL))
+        raise error
     text = tokens.slice(*config)
     aliasing = attributes.get("output_to_operand_aliasing")
     pairs = _ALIAS.findall(tokens.slice(*aliasing)) if aliasing else []

@@ -121,7 +121,7 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
             return array.view(expected) if raw else array
     got = f"{array.dtype.name}{list(array.shape)}"
     notes: list[Note] = []
-    if not raw and array.dtype != expected:
+    if not raw and array.dtype != expected and array.shape == type.get_shape():
         home = "ml_dtypes" if expected in _extended() else "numpy"
         notes = [Note(f"convert it: array.astype({home}.{expected.name})")]
     message = f"expected {type_text(type)} for {what}, got {got}"

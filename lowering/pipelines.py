@@ -14,7 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Unsupported, UsageError, VerifyError
+from pallasite.diagnostics import Note, Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import subcore_functions
@@ -113,6 +113,12 @@ def planned(
     yield from steps(check_form(module, goal), goal, target)
 
 
+_UP = (
+    "no lowering leads back up; pallasite.jax.trace(f, *args) gives the kernel of a JAX program in "
+    "form pallas"
+)
+
+
 def check_form(module: ModuleOp, form: str) -> str:
     """The form `module` is in; a `UsageError` if `form` is unknown or lies before it."""
     if form not in FORMS:
@@ -130,6 +136,7 @@ def check_form(module: ModuleOp, form: str) -> str:
             "form-passed",
             f"the module is in form {present}, which is below form {form}",
             source_location(module),
+            [Note(_UP)] if form == "pallas" else [],
         )
     return present
 

@@ -128,7 +128,9 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", default="-", help="kernel or program; - is standard input"
     )
     parser.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
-    parser.add_argument("--call", type=int, default=0, metavar="N", help="which call of a program")
+    parser.add_argument(
+        "--call", type=int, metavar="N", help="which call of a program (default: 0)"
+    )
 
 
 def add_format_option(parser: argparse.ArgumentParser) -> None:

@@ -172,7 +172,11 @@ def guarded(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
     @wraps(main)
     def run(arguments: Sequence[str] | None = None) -> int:
         try:
-            return main(arguments)
+            with kernel_warnings() as told:
+                status = main(arguments)
+            for warning in told:
+                print(warning, file=sys.stderr)
+            return status
         except KeyboardInterrupt:
             return 130
         except BrokenPipeError:

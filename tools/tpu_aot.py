@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--form", choices=FORMS, default="vreg", help="form to compile (default: vreg)")
     p.add_argument(
         "--topology",
+        "--target",
         default="v5e:2x2",
         help="chips to compile for; selects the target (default: v5e:2x2)",
     )

@@ -92,7 +92,6 @@ class TpuOptMain(xDSLOptMain):
         arg_parser.add_argument(
             "--call",
             type=int,
-            default=0,
             help="which custom call of a StableHLO or HLO program to read (default: 0)",
         )
         add_plugin_option(arg_parser)

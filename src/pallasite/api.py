@@ -64,12 +64,14 @@ Tell = Callable[[Diagnostic], None]
 """Called with what is odd about a kernel that is accepted."""
 
 
-def parse(source: str | bytes, *, name: str = "<input>", call: int = 0) -> ModuleOp:
+def parse(source: str | bytes, *, name: str = "<input>", call: int | None = 0) -> ModuleOp:
     """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
-    or HLO dump with custom calls, of which `call` picks one. `name` is what diagnostics call it."""
+    or HLO dump with custom calls, of which `call` picks one (None: the first one, with a warning if
+    there are others). `name` is what diagnostics call it."""
     from pallasite.frontend import read
 
-    source, call = arguments.source_of(source), arguments.whole_number(call, "the call")
+    source = arguments.source_of(source)
+    call = None if call is None else arguments.whole_number(call, "the call")
     with diagnosed("reading the module"), paused():
         module = read(source, name, call)
         verify(module)

@@ -219,7 +219,22 @@ def test_broken_programs(text: str, code: str, message: str, line: int) -> None:
 def test_text_that_is_no_kernel(text: str) -> None:
     with pytest.raises(ReadError) as caught:
         read(text, "kernel.mlir")
-    assert "MLIR text or Mosaic bytecode, or a StableHLO" in caught.value.notes[-1].message
+    kinds, how = caught.value.notes
+    assert "MLIR text or Mosaic bytecode, or a StableHLO" in kinds.message
+    assert 'lower(lowering_platforms=("tpu",)).as_text()' in how.message
+
+
+def test_a_program_in_python() -> None:
+    with pytest.raises(ReadError) as caught:
+        read("import jax\n", "program.py")
+    assert "python -m pallasite.jax FILE.py" in caught.value.notes[-1].message
+
+
+def test_hlo_without_kernels() -> None:
+    """As JAX 0.8 prints it."""
+    call = 'x = f32[8] custom-call(), custom_call_target="tpu_custom_call"'
+    with pytest.raises(ReadError, match="take as_text"):
+        read(f"HloModule m\n{call}\n", "program.hlo")
 
 
 def test_errors_behind_the_first_word_do_not_ask_what_the_file_is() -> None:

@@ -40,7 +40,9 @@ from xdsl.passes import ModulePass
 from pallasite.dialects import arith
 
 """
-ONES = HEADER + """
+ONES = (
+    HEADER
+    + """
 class OnesPass(ModulePass):
     name = "ones"
 
@@ -48,7 +50,10 @@ class OnesPass(ModulePass):
         for div in [d for d in op.walk() if isinstance(d, arith.DivfOp)]:
             div.operands[1] = div.operands[0]
 """
-STOPS = HEADER + """
+)
+STOPS = (
+    HEADER
+    + """
 class StepwisePass(ModulePass):
     name = "stepwise"
 
@@ -60,15 +65,21 @@ class StepwisePass(ModulePass):
             if admits("ones", div):
                 div.operands[1] = div.operands[0]
 """
-FAILS = HEADER + """
+)
+FAILS = (
+    HEADER
+    + """
 class FailingPass(ModulePass):
     name = "failing"
 
     def apply(self, ctx, op):
         return [].pop()
 """
+)
 FAILING_LINE = FAILS.splitlines().index("        return [].pop()") + 1
-SPOILS = HEADER + """
+SPOILS = (
+    HEADER
+    + """
 @dataclass(frozen=True)
 class SpoilingPass(ModulePass):
     name = "spoiling"
@@ -78,6 +89,7 @@ class SpoilingPass(ModulePass):
         for div in [d for d in op.walk() if isinstance(d, arith.DivfOp)]:
             div.operands = [*div.operands, *[div.operands[0]] * self.times]
 """
+)
 
 
 def plugin(folder: Path, text: str) -> str:
@@ -295,9 +307,7 @@ def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(y, x * -48)
 
 
-def test_a_target_of_ones_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = "TARGETS['small'] = replace(TARGETS['v6e'], name='small', scoped_vmem_bytes=2**16)"
     path = tmp_path / "small.py"
     path.write_text(

@@ -126,6 +126,14 @@ def test_call_picks_one(run: Any) -> None:
     assert code == 2 and "one of 2 custom calls, got 2" in err
 
 
+def test_the_first_of_several_calls_is_told(run: Any) -> None:
+    program = str(DATA / "two_calls.stablehlo.mlir")
+    code, _, err = run(program, "--form", "mosaic")
+    assert code == 0 and "warning: the program calls 2 kernels; this is call 0" in err
+    assert "note: call 1 is" in err
+    assert "several-calls" not in run(program, "--call", "0", "--form", "mosaic")[2]
+
+
 def test_verify_each_runs_every_form(run: Any) -> None:
     code, out, _ = run(ALIAS, "--form", "vreg", "--verify-each", "--format", "json")
     assert code == 0 and "vreg" in json.loads(out)["ops"]
