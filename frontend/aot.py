@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.type import get_element_type_or_self
 
 from pallasite.diagnostics import Diagnostic, Note, Unsupported, UsageError
-from pallasite.dialects.kernel import FORM, describe_kernel, kernel_function
+from pallasite.dialects.kernel import FORM, describe_kernel
 from pallasite.dialects.kernel_call import (
     BOOLEAN_OPERANDS,
     BOOLEANS,
@@ -46,6 +46,7 @@ from pallasite.dialects.kernel_call import (
     Call,
     call_of,
 )
+from pallasite.dialects.subcores import first_function
 from pallasite.dialects.tpu import ReductionKind, ReductionKindAttr
 from pallasite.dialects.types import memory_space
 from pallasite.frontend.bytecode_writer import write_bytecode
@@ -144,7 +145,7 @@ def _configuration(module: ModuleOp, call: Call, layout_passes: bool) -> dict[st
 
 def _spaces(module: ModuleOp) -> list[str | None]:
     """The memory spaces of what the kernel gets from its program, results included."""
-    func = kernel_function(module)
+    func = first_function(module)
     if func is None:
         return []
     kernel = describe_kernel(func)

@@ -186,7 +186,7 @@ def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
     """One of each window, scratch, and at every place what is allocated around it."""
     windows = sum(window.windowed for window in kernel.windows)
     arguments = sum(_semaphores(argument) for argument in kernel.scratch)
-    total = windows + arguments + _scoped_semaphores(func.body.blocks)
+    total = windows + arguments + scoped_semaphores(func.body.blocks)
     left = target.semaphores - target.reserved_semaphores
     if total <= left:
         return
@@ -216,7 +216,7 @@ def _semaphores(value: SSAValue) -> int:
     return prod(cast(_MEMREF, kind).get_shape())
 
 
-def _scoped_semaphores(blocks: Iterable[Block]) -> int:
+def scoped_semaphores(blocks: Iterable[Block]) -> int:
     """The semaphores of `blocks` and of that nested scope that allocates most."""
     here = deepest = 0
     for block in blocks:
@@ -224,7 +224,7 @@ def _scoped_semaphores(blocks: Iterable[Block]) -> int:
             if type(op) is tpu.SemAllocOp:
                 here += _semaphores(op.result)
             for region in op.regions:
-                deepest = max(deepest, _scoped_semaphores(region.blocks))
+                deepest = max(deepest, scoped_semaphores(region.blocks))
     return here + deepest
 
 

@@ -4,7 +4,7 @@ What vector subcores have for themselves, as often as a SparseCore has subcores,
 come out of one memory, whether all of them run or not. Asked of libtpu 0.0.51 for v5p, v6e and v7x:
 
 * Scratch, and what `run_scoped` allocates, is added up: scopes that follow each other do not take
-  the same memory.
+  the same memory, only the same semaphores.
 * An allocation takes whole pieces of 32 bytes, or of 512 bytes if it is shared, or if arrays are
   tiled as on a TensorCore; then arrays of several dimensions are as large as on a TensorCore. SMEM
   has a word for each element.
@@ -21,14 +21,14 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
-from pallasite.dialects import memref, tpu
+from pallasite.dialects import memref
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.walking import operations
 from pallasite.layouts.tiling import infer_tiling
-from pallasite.passes.check_kernel.memory import Buffer
+from pallasite.passes.check_kernel.memory import Buffer, scoped_semaphores
 from pallasite.targets import SparseCores, Target
 
 _MEMREF = MemRefType[Attribute]
@@ -117,7 +117,7 @@ def _exhausted(space: str, kernel: Kernel, buffers: list[Buffer], message: str) 
 
 
 def _taken(kernel: Kernel, kind: str, compact: bool) -> _Taken:
-    found = _Taken()
+    found = _Taken(semaphores=scoped_semaphores(kernel.func.body.blocks))
     for value, what in _allocated(kernel):
         if not isinstance(value.type, MemRefType):
             continue
@@ -142,7 +142,7 @@ def _allocated(kernel: Kernel) -> Iterable[tuple[SSAValue, Callable[[], str]]]:
     for argument in kernel.scratch:
         yield argument, lambda: "scratch"
     for op in operations(kernel.func):
-        if isinstance(op, memref.AllocaOp | tpu.SemAllocOp):
+        if isinstance(op, memref.AllocaOp):
             yield op.results[0], lambda: "scoped allocation"
 
 

@@ -169,3 +169,13 @@ def test_the_compiler_agrees(
             layout_passes=True, compiler=compiler,
         )  # fmt: skip
         assert verdict.accepted == (size == case.largest), (size, verdict.message)
+
+
+def test_scopes_that_follow_each_other_have_the_same_semaphores() -> None:
+    def body(x: Any, o: Any, row: Any) -> None:
+        for _ in range(40):
+            pltpu.sync_copy(x, row)
+        pltpu.sync_copy(row, o)
+
+    call = vector_kernel(body, typed(LANES, dtype=i32), [VMEM((LANES,), i32)], **LINEAR)
+    assert kernels(call, jax.ShapeDtypeStruct((LANES,), i32), target="v6e", form="mosaic")
