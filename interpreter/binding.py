@@ -22,7 +22,7 @@ from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
 from pallasite.interpreter.driver import Program
-from pallasite.interpreter.in_order import Use, in_order, joined
+from pallasite.interpreter.in_order import Use, completed, in_order, joined
 from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
@@ -188,6 +188,8 @@ def bind(
         source = alias.get(position)
         if source is None:
             operand = _allocate(core, name, argument, type.get_shape(), use, output=True)
+            if operand.in_order and use is Use.FILLS:
+                operand.buffer.buffer.landed = {}
             if is_semaphore(operand.ref.element):
                 core.passed_semaphores(operand.ref)
             if len(operands) - len(kernel.prefetch) in once:
@@ -259,7 +261,7 @@ def _read(core: Core, operand: Operand, dtype: np.dtype[Any]) -> Array:
     if not is_semaphore(ref.element):
         if not transfer.same_bits(np.empty(0, dtype), ref):
             return arrays.from_carrier(ref.read(), ref.element, dtype)
-        if operand.in_order and (left := ref.buffer.hand_over()) is not None:
+        if operand.in_order and (left := completed(ref)) is not None:
             return left.view(dtype).reshape(ref.shape)
         out = np.empty(ref.shape, dtype)
         transfer.read_array(ref, out)

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from math import prod
+from operator import mod
 
+import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import SLOTS, Kernel
 from pallasite.dialects.types import memory_space, shape_of
+from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import digits_of
+from pallasite.interpreter.machine.codec import view
+from pallasite.interpreter.machine.memory import Landed
+from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import POISON_WORDS
 from pallasite.interpreter.windows import IN_PLACE
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
@@ -27,8 +35,9 @@ class Use(Enum):
     """What the operations of a kernel do with an array in HBM."""
 
     LAYOUT = "some may see where its elements lie"
-    WRITES = "they copy boxes of its elements from and to it"
+    BOTH = "they copy boxes of its elements from and to it"
     READS = "they copy boxes of its elements from it"
+    FILLS = "they copy boxes of its elements to it, on one core"
 
 
 def uses_of(kernel: Kernel) -> tuple[Use, ...]:
@@ -43,7 +52,7 @@ def _use(argument: BlockArgument) -> Use:
         return Use.READS
     if space not in ("any", "hbm"):
         return Use.LAYOUT
-    found = Use.READS
+    found: set[Use] = set()
     waiting: list[SSAValue] = [argument]
     while waiting:
         ref = waiting.pop()
@@ -53,13 +62,23 @@ def _use(argument: BlockArgument) -> Use:
                 waiting.append(op.result)
             elif isinstance(op, tpu.MemrefSqueezeOp):
                 waiting.append(op.result)
-            elif isinstance(op, tpu.EnqueueDmaOp) and op.target is not ref:
-                continue
-            elif isinstance(op, tpu.EnqueueDmaOp) and SLOTS not in op.attributes:
-                found = Use.WRITES
+            elif isinstance(op, tpu.EnqueueDmaOp):
+                found.add(_copy(op, ref))
             elif not isinstance(op, tpu.WaitDmaOp | tpu.WaitDma2Op):
                 return Use.LAYOUT
-    return found
+    if Use.LAYOUT in found:
+        return Use.LAYOUT
+    return Use.BOTH if len(found) > 1 else next(iter(found), Use.READS)
+
+
+def _copy(op: tpu.EnqueueDmaOp, ref: SSAValue) -> Use:
+    """What a transfer does with one of its ends."""
+    if op.target is not ref:
+        return Use.READS
+    if SLOTS in op.attributes:
+        return Use.LAYOUT
+    remote = op.device_id is not None or op.core_id is not None or op.source is ref
+    return Use.BOTH if remote else Use.FILLS
 
 
 def joined(uses: Sequence[Use], pairs: Iterable[tuple[int, int]]) -> list[Use]:
@@ -68,7 +87,7 @@ def joined(uses: Sequence[Use], pairs: Iterable[tuple[int, int]]) -> list[Use]:
     for pair in pairs:
         both = {uses[operand] for operand in pair}
         for operand in pair:
-            found[operand] = Use.LAYOUT if Use.LAYOUT in both else Use.WRITES
+            found[operand] = Use.LAYOUT if Use.LAYOUT in both else Use.BOTH
     return found
 
 
@@ -82,3 +101,31 @@ def in_order(ref: Ref) -> Ref | None:
         return None
     tiling = Tiling((), contiguous_strides(ref.shape, ()))
     return Ref(ref.buffer, ref.element, ref.shape, digits_of(tiling), blocks=ref.blocks)
+
+
+def completed(ref: Ref) -> Block | None:
+    """The contents of the buffer that `ref`, which is `in_order`, is, for the caller to keep.
+
+    What no transfer has written becomes poison, if it is not yet. None if they are given away.
+    """
+    contents, landed = ref.buffer.hand_over(), ref.buffer.landed
+    if contents is None or landed is None or _cover(landed, ref):
+        return contents
+    marks = np.zeros(prod(ref.shape), np.uint8)
+    for (base, starts, shape), digits in landed.items():
+        for piece in boxes.pieces(digits, starts, shape, None, 1) or ():
+            view(marks, np.uint8, base, piece, 8)[...] = 1
+    contents.view(np.uint32)[marks == 0] = POISON_WORDS[ref.buffer.memory.poison]
+    return contents
+
+
+def _cover(landed: Landed, ref: Ref) -> bool:
+    """Whether boxes of `ref` are all of it."""
+    (_, _, block), digits = next(iter(landed.items()), ((0, (), (0,)), ()))
+    if len(landed) * prod(block) != prod(ref.shape):
+        return False
+    # Of boxes of one shape that begin at multiples of it, no two overlap.
+    return all(
+        shape == block and others == digits and not any(map(mod, starts, shape))
+        for (_, starts, shape), others in landed.items()
+    )

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Unsupported
 from pallasite.interpreter import values
 from pallasite.interpreter.machine.boxes import Piece
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.memory import Buffer
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -36,8 +39,14 @@ def view(memory: Bytes, dtype: Any, base: int, piece: Piece, bits: int) -> Array
     """The elements of `piece` (its own base plus `base`, in elements) as an array over `memory`."""
     size = bits >> 3
     return np.ndarray(
-        piece.shape, dtype, memory, (base + piece.base) * size, [s * size for s in piece.strides]
+        piece.shape, dtype, memory, (base + piece.base) * size, _scaled(piece.strides, size)
     )
+
+
+@lru_cache(maxsize=1 << 12)
+def _scaled(strides: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Strides of elements of `size` bytes in bytes."""
+    return tuple([stride * size for stride in strides])
 
 
 def words(memory: Bytes, base: int, piece: Piece, packing: int) -> NDArray[np.uint32]:
@@ -96,20 +105,20 @@ class Codec:
         found.flags.writeable = False
         return found
 
+    def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
+        """One piece as a view of memory to which carriers are assigned; None if they are encoded
+        otherwise."""
+        return view(memory, self.storage, base, piece, self.bits)
+
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
-        """`encode` of one piece without a mask; None if nothing is gained by it."""
-        target = view(memory, self.storage, base, piece, self.bits)
+        """`encode` of one piece that has no `target`, without a mask; None if nothing is gained."""
+        return None
 
-        def write(array: Array) -> None:
-            target[...] = array
-
-        return write
-
-    def item(self, memory: Bytes, offset: int) -> Any:
+    def item(self, buffer: Buffer, offset: int) -> Any:
         """The element at an element offset as Python has it."""
         if self.integral:
-            return memory.view(self.storage)[offset].item()
-        return self.take(memory, np.array([offset])).item()
+            return buffer.integers(self.storage)[offset]
+        return self.take(buffer.bytes, np.array([offset])).item()
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
         """The elements at arbitrary element offsets."""
@@ -165,6 +174,9 @@ class BFloat16Codec(Codec):
 
         return read
 
+    def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
+        return None
+
     def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
         if piece.pair < 0 or base & 1:
             return None
@@ -204,7 +216,7 @@ class ByteCodec(Codec):
     def reader(self, memory: Bytes, base: int, piece: Piece) -> Callable[[], Array] | None:
         return None
 
-    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+    def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:
@@ -258,7 +270,7 @@ class PackedCodec(Codec):
     def viewer(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
 
-    def writer(self, memory: Bytes, base: int, piece: Piece) -> Callable[[Array], None] | None:
+    def target(self, memory: Bytes, base: int, piece: Piece) -> Array | None:
         return None
 
     def take(self, memory: Bytes, offsets: NDArray[np.int64]) -> Array:

@@ -360,6 +360,8 @@ class Engine:
             _in_scope(transfer, source)
             _in_scope(transfer, target)
         transfer.put(target)
+        if target.buffer.landed is not None:
+            target.buffer.landed[target.base, target.starts, target.shape] = target.digits
         if transfer.reach is not None:
             spoil_behind(target, transfer.reach.shape)
         if not transfer.read:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.interpreter.machine.boxes import Digits
 from pallasite.interpreter.machine.spare import Block, Spare
 from pallasite.interpreter.values import POISON_WORDS
 
 MEMORY_NOTE = Note("a larger run needs a larger limit (--max-memory)")
+Landed = dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Digits, ...]]
+"""Boxes of a buffer: the base, starts and shape of a ref, and the digits of its dimensions."""
 ALIGNMENT = 512
 """Bytes: one sublane of 128 words, the unit in which registers address memory."""
 
@@ -100,8 +103,12 @@ class Buffer:
     """Whether nobody asks because all of it was written."""
     boxes: dict[Any, SourceLocation | None] | None = None
     """Where each box was copied to from, if DMAs may write a box only once (spec 1.7)."""
+    landed: Landed | None = None
+    """What transfers have written, if nobody reads it and the rest becomes poison afterwards."""
     aliased: bool = False
     """Whether an input and an output of the kernel share it."""
+
+    _integers: memoryview | None = None
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
@@ -110,9 +117,16 @@ class Buffer:
             count = -(-self.size // 4) * 4
             self._take(count)
             return np.zeros(count, np.uint8)
-        filled = self._new_block()
-        filled.view(np.uint32)[...] = POISON_WORDS[self.memory.poison]
-        return filled
+        block = self._new_block()
+        if self.landed is None:
+            block.view(np.uint32)[...] = POISON_WORDS[self.memory.poison]
+        return block
+
+    def integers(self, dtype: np.dtype[Any]) -> memoryview:
+        """The contents as integers of `dtype`, which come out as those of Python."""
+        if self._integers is None or self._integers.format != dtype.char:
+            self._integers = memoryview(self.bytes).cast(cast("Any", dtype.char))
+        return self._integers
 
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""

@@ -64,7 +64,9 @@ class Access:
     the ref's memory until the next collection.
     """
 
-    __slots__ = ("_load", "_look", "_marks", "_region", "_simple", "_store", "pattern", "plan")
+    __slots__ = (
+        "_load", "_look", "_marks", "_region", "_simple", "_store", "_target", "pattern", "plan",
+    )  # fmt: skip
 
     def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
         self.plan = plan
@@ -72,6 +74,8 @@ class Access:
         self._load: Callable[[], Array] | None = None
         self._look: Array | None = None
         self._store: Callable[[Array], None] | None = None
+        self._target: Array | None = None
+        """What takes a stored grid by assignment."""
         self._marks: Array | None = None
         self._region: Region | None = None
         pieces = plan.pieces
@@ -110,15 +114,20 @@ class Access:
         if self._simple is None or mask is not None or add:
             rows.write(ref, self.plan, array, mask, add)
             return
-        if self._store is None:
-            found = ref.codec.writer(ref.buffer.bytes, ref.base, self._simple)
-            if found is None:
-                rows.write(ref, self.plan, array, mask, add)
-                return
-            order = self.plan.order
-            straight = order == tuple(range(len(order)))
-            self._store = found if straight else lambda a: found(a.transpose(order))
-        self._store(array)
+        if self._target is None and self._store is None:
+            where = ref.buffer.bytes, ref.base, self._simple
+            target = ref.codec.target(*where)
+            self._target = (
+                None if target is None else target.transpose(rows.inverse(self.plan.order))
+            )
+            self._store = None if target is not None else ref.codec.writer(*where)
+        if self._target is not None:
+            self._target[...] = array
+        elif self._store is not None:
+            self._store(array.transpose(self.plan.order))
+        else:
+            rows.write(ref, self.plan, array, mask, add)
+            return
         marks = self.marks(ref)
         if marks is not None:
             marks[...] = (1 << ref.codec.bits) - 1

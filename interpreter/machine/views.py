@@ -321,8 +321,7 @@ class Ref:
 
     def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
         """One element as a scalar carrier."""
-        offset = self._place("load", index, at)
-        item = self.codec.item(self.buffer.bytes, offset)
+        item = self.codec.item(self.buffer, self._place("load", index, at))
         return item if self.codec.integral else values.scalar(self.element, item)
 
     def store_scalar(
@@ -336,7 +335,8 @@ class Ref:
         self.store(index, np.full((1,) * len(self.shape), value, self.codec.carrier), at=at)
 
     def _place(self, what: str, index: Sequence[int], at: SourceLocation | None) -> int:
-        self.alive(at)
+        if self.buffer.freed:
+            self.alive(at)
         place = boxes.place(self.digits, self.starts, self.shape, index)
         if place is None:
             raise outside(self, what, index, (1,) * len(self.shape), None, at)

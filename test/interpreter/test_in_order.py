@@ -29,6 +29,7 @@ def kernel(body: str, array: str = WHOLE) -> str:
     return f"""
     func.func @main(%x: {array}, %o: {array}) attributes {{tpu.core_type = #tpu.core_type<tc>}} {{
       %c0 = arith.constant 0 : i32
+      %c4 = arith.constant 4 : i32
       %c8 = arith.constant 8 : i32
       "tpu.region"() ({{
         %buffer = memref.alloca() : {BUFFER}
@@ -83,9 +84,9 @@ def numbers(seed: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("body", "uses"),
     [
-        (SWAP, (Use.READS, Use.WRITES)),
-        (BACK, (Use.WRITES, Use.READS)),
-        (SEEN, (Use.LAYOUT, Use.WRITES)),
+        (SWAP, (Use.READS, Use.FILLS)),
+        (BACK, (Use.BOTH, Use.READS)),
+        (SEEN, (Use.LAYOUT, Use.FILLS)),
     ],
 )
 def test_what_a_kernel_sees(body: str, uses: tuple[Use, ...]) -> None:
@@ -97,7 +98,22 @@ def test_blocks_are_copies() -> None:
     assert uses_of(find_kernel(read(kernel("", array)))) == (Use.READS, Use.READS)
 
 
-@pytest.mark.parametrize("body", [SWAP, HALF, BACK, SEEN])
+OVERLAPPING = "".join(
+    part(f"from{k}", "x", "%c0") + part(f"to{k}", "o", f"%c{k}")
+    + copy(f"from{k}", f"to{k}", (PART, PART))
+    for k in (0, 4)
+)  # fmt: skip
+"""As many rows as there are, some of them twice."""
+FLAT = f"memref<256xf32, {ANY}>"
+SQUEEZED = (
+    f"%row = tpu.memref_slice %x[%c8, %c0] : {WHOLE} -> memref<1x256xf32, {ANY}>\n"
+    f"%flat = tpu.memref_squeeze %row : memref<1x256xf32, {ANY}> -> {FLAT}\n"
+    f"%place = tpu.memref_slice %o[%c4, %c0] : {WHOLE} -> memref<1x256xf32, {ANY}>\n"
+    f"%other = tpu.memref_squeeze %place : memref<1x256xf32, {ANY}> -> {FLAT}\n"
+) + copy("flat", "other", (FLAT, FLAT))
+
+
+@pytest.mark.parametrize("body", [SWAP, HALF, BACK, SEEN, OVERLAPPING, SQUEEZED, ""])
 @pytest.mark.parametrize("poison", [0, 1])
 def test_results_and_figures_are_those_of_the_layout_of_the_chip(
     body: str, poison: int, monkeypatch: pytest.MonkeyPatch
