@@ -88,6 +88,7 @@ from pallasite.dialects.tpu import (
 )
 from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
+from pallasite.lowering.windows_to_dma.block_tiles import keep_tiles
 from pallasite.lowering.windows_to_dma.maps import acts, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
@@ -151,6 +152,8 @@ class _Lowering:
         outputs = [n for n, operand in enumerate(self.operands) if operand.output]
         self.split = core_split(self.kernel, maps, outputs, target.cores)
         self.location: LocationAttr = first_location(function)
+        self.target = target
+        self.buffers: list[Operation] = []
 
     def run(self) -> None:
         kernel, old = self.kernel, self.function.body.block
@@ -184,6 +187,7 @@ class _Lowering:
             region.location = self.location
             entry.add_op(region)
         remove_dead_code(entry)
+        keep_tiles(self.buffers, self.target)
         self._replace(entry, len(dynamic))
 
     def _bound_shapes(self, count: int) -> list[tuple[int, ...]]:
@@ -228,7 +232,7 @@ class _Lowering:
             )
             op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
             name = argument.name_hint or f"scratch{number}"
-            value = self._allocated(op, name).results[0]
+            value = self._allocated(op, name, "scratch").results[0]
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
@@ -272,8 +276,10 @@ class _Lowering:
         alloca = _alloca(operand.buffer_type(1))
         return self._allocated(alloca, operand.hint("window")).results[0]
 
-    def _allocated(self, op: Operation, hint: str) -> Operation:
+    def _allocated(self, op: Operation, hint: str, what: str = "block") -> Operation:
         """`op`, the memory of an argument of the kernel, inserted with the name `hint`."""
+        if what not in self.target.large_half_tiles:
+            self.buffers.append(op)
         with self.build.at(argument_location(self.location)):
             return self.build.emit(op, hint)
 

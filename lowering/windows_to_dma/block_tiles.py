@@ -1,0 +1,79 @@
+"""Tiles of the buffers that hold what the TPU compiler would hold in its own.
+
+The newer compilers tile 16-bit rows that a kernel allocates by whole registers of 16 rows, those of
+its blocks by 8 (`reference_tiles.has_large_halves`). A body that takes 8 rows of a block at a place
+known at run time would be refused in the buffer that the block becomes, so this says its tiles:
+
+    %w = memref.alloca() : memref<2x32x256xbf16, vmem>
+becomes
+    %l = memref.alloca() : memref<2x32x256xbf16, #tpu.tiled<(8,128)(2,1),[8,2,1]>, vmem>
+    %w = tpu.erase_memref_layout %l : ... -> memref<2x32x256xbf16, vmem>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import tpu
+from pallasite.dialects.tpu import TiledLayoutAttr
+from pallasite.dialects.types import bit_width, memory_space, memref_of
+from pallasite.layouts.tiling import infer_tiling
+from pallasite.passes.accesses import ACCESSES
+from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.reference_tiles import tile_rows
+from pallasite.targets import Target
+
+
+def keep_tiles(buffers: Iterable[Operation], target: Target) -> None:
+    """Gives `buffers`, which hold blocks, the tiles of blocks where the body cuts larger ones."""
+    if "scoped" in target.large_half_tiles:
+        for buffer in buffers:
+            _keep_tiles(buffer)
+
+
+def _keep_tiles(buffer: Operation) -> None:
+    value = buffer.results[0]
+    if not isinstance(value.type, MemRefType):
+        return
+    kind = cast("MemRefType[Attribute]", value.type)
+    shape, bits = kind.get_shape(), bit_width(kind)
+    if len(shape) < 2 or bits != 16 or memory_space(kind) not in ("vmem", None):
+        return
+    large = tile_rows(shape[-2], bits, large_halves=True)
+    if large == tile_rows(shape[-2], bits) or not _cuts(value, large):
+        return
+    layout = TiledLayoutAttr.of(infer_tiling(shape, bits))
+    held = memref_of(kind.element_type, shape, kind.memory_space, layout)
+    made = Rewriter.replace_value_with_new_type(value, held)
+    erased = tpu.EraseMemrefLayoutOp(operands=[made], result_types=[kind])
+    erased.location = buffer.location
+    made.replace_uses_with_if(erased.result, lambda use: use.operation is not erased)
+    erased.result.name_hint, made.name_hint = made.name_hint, None
+    Rewriter.insert_op(erased, InsertPoint.after(buffer))
+
+
+def _cuts(view: SSAValue, rows: int) -> bool:
+    """Whether anything in the rows of `view`, which lie in tiles of `rows`, is not whole tiles."""
+    return any(_cuts_at(use.operation, rows) for use in view.uses)
+
+
+def _cuts_at(op: Operation, rows: int) -> bool:
+    if isinstance(op, tpu.MemrefSliceOp):
+        size, held = op.result.type.get_shape()[-2], op.mem_ref.type.get_shape()[-2]
+        whole = size == held or (size % rows == 0 and remainder(op.base_idx[-2], rows) == 0)
+        return not whole or _cuts(op.result, rows)
+    if isinstance(op, tpu.MemrefSqueezeOp):
+        # Without its rows, a view is of tiles of which each has one.
+        old, new = op.input.type.get_shape(), op.result.type.get_shape()
+        return old[-2:] != new[-2:] or _cuts(op.result, rows)
+    if isinstance(op, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp):
+        return True
+    if not isinstance(op, ACCESSES):
+        return False
+    index = cast(Any, op).indices[-2]
+    return constant_of(index) is None and remainder(index, rows) != 0
