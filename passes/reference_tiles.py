@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
@@ -35,15 +36,28 @@ def tile_rows(rows: int, bits: int, *, large_halves: bool = False) -> int:
     return min(size, normal)
 
 
-def smem_tiling(kind: MemRefType[Attribute]) -> Tiling:
-    """The tiling of an array in scalar memory, which has to be that of the compiler.
+_FEW_COLUMNS = 16
+"""Arrays of fewer columns have tiles of 8 rows in scalar memory, as XLA lays them out."""
+
+
+def smem_tiling(kind: MemRefType[Attribute], *, argument: bool = False) -> Tiling:
+    """The tiling of an array in scalar memory, which has to be that of the compiler; `argument`
+    says that XLA puts it there.
 
     Asked of libtpu 0.0.51 in registers: it does not change the tiling on the way to SMEM.
     """
     shape, bits = kind.get_shape(), bit_width(kind)
-    if len(shape) < 2 or bits > 8:
+    if len(shape) < 2 or bits > 8 or (argument and shape[-1] < _FEW_COLUMNS):
         return infer_tiling(shape, bits)
     return packed_tiling(shape, (tile_rows(shape[-2], bits), LANES), bits)
+
+
+def retiled_rows(array: Sequence[int], block: Sequence[int], bits: int) -> tuple[int, int] | None:
+    """The rows of a tile of an array and of a block of it, if the way to SMEM would change them."""
+    if len(array) < 2 or len(block) < 2 or array[-1] < _FEW_COLUMNS:
+        return None
+    rows = tile_rows(array[-2], bits), tile_rows(block[-2], bits)
+    return None if rows[0] == rows[1] else rows
 
 
 def has_large_halves(array: SSAValue, target: Target) -> bool:

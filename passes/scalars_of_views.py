@@ -14,7 +14,7 @@ A part that cuts tiles is no ref of its own to the TPU compiler, once layouts ar
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import arith, memref, tpu
@@ -35,7 +35,7 @@ def look_through_views(function: FuncOp) -> None:
     changed = False
     for op in of_kind(function, memref.LoadOp, memref.StoreOp):
         if _cuts(op.memref):
-            _Access(op).rewrite()
+            _rewrite(op)
             changed = True
     if changed:
         for block in function.body.blocks:
@@ -65,15 +65,27 @@ def _cuts_tiles(op: tpu.MemrefSliceOp) -> bool:
     return False
 
 
-class _Access(Insertion):
-    """One load or store of a scalar of a view."""
+def _rewrite(op: memref.LoadOp | memref.StoreOp) -> None:
+    """Indexes the array behind the views."""
+    array, index = ArrayBehind(op).found(op.memref, list(op.indices))
+    if isinstance(op, memref.LoadOp):
+        new = memref.LoadOp.get(array, index)
+    else:
+        new = memref.StoreOp.get(op.value, array, index)
+    new.location = op.location
+    new.attributes |= op.attributes
+    new.properties |= op.properties
+    Rewriter.replace_op(op, new)
 
-    def __init__(self, op: memref.LoadOp | memref.StoreOp) -> None:
-        self._anchor = self.op = op
 
-    def rewrite(self) -> None:
-        """Indexes the array behind the views."""
-        array, index = self.op.memref, list(self.op.indices)
+class ArrayBehind(Insertion):
+    """Finds what an access to a part of an array is of the array."""
+
+    def __init__(self, op: Operation) -> None:
+        self._anchor = op
+
+    def found(self, array: SSAValue, index: list[SSAValue]) -> tuple[SSAValue, list[SSAValue]]:
+        """The array behind the slices and squeezes of a ref, and where `index` of that is in it."""
         while isinstance(view := array.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
             array = view.operands[0]
             if isinstance(view, tpu.MemrefSliceOp):
@@ -85,14 +97,7 @@ class _Access(Insertion):
                 self._number(0) if dim in dropped else next(left)
                 for dim in range(len(shape_of(array.type)))
             ]
-        if isinstance(self.op, memref.LoadOp):
-            new = memref.LoadOp.get(array, index)
-        else:
-            new = memref.StoreOp.get(self.op.value, array, index)
-        new.location = self.op.location
-        new.attributes |= self.op.attributes
-        new.properties |= self.op.properties
-        Rewriter.replace_op(self.op, new)
+        return array, index
 
     def _sum(self, start: SSAValue, index: SSAValue) -> SSAValue:
         first, further = constant_of(start), constant_of(index)

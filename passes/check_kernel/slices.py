@@ -184,7 +184,8 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
 def part_of_tile_rule(
     op: vector.LoadOp | tpu.VectorLoadOp | vector.StoreOp | tpu.VectorStoreOp, target: Target
 ) -> None:
-    """Raises `Unsupported` for accesses to a view of some rows of a tile of a wide array.
+    """Raises `Unsupported` for accesses to a view of some rows of a tile, or of two neighbours, of
+    a wide array.
 
     The columns of such a view do not follow each other in memory; of words, single rows are found,
     and of the first rows of a tile multiples of eight (asked of libtpu 0.0.51 for v5e and v6e).
@@ -204,9 +205,10 @@ def part_of_tile_rule(
     held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
     accessed = accessed_shape(op)
     columns = cast(MemRef, view.type).get_shape()[-1]
-    if rows in (held, DYNAMIC_INDEX) or rows >= array.tile or columns <= LANES:
+    if rows in (held, DYNAMIC_INDEX) or columns <= LANES:
         return
-    if rows % SUBLANES == 0 and remainder(owner.base_idx[-2], array.tile) == 0:
+    many = rows % SUBLANES == 0 or rows >= array.tile
+    if many and remainder(owner.base_idx[-2], array.tile) == 0:
         return
     if len(accessed) > 1 and (accessed[-2] > 1 or packing(bit_width(array.type)) > 1):
         raise refusal(

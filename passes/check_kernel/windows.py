@@ -15,11 +15,11 @@ from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.divisibility import remainder
-from pallasite.passes.reference_tiles import tile_rows
+from pallasite.passes.reference_tiles import retiled_rows, tile_rows
 
 
 def check_windows(module: ModuleOp, kernel: Kernel) -> None:
@@ -30,7 +30,7 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
     dimensions have no blocks, even where the grid has a single step.
     """
     _check_elements(module, kernel.func)
-    maps = functions_of(module)
+    maps, arrays = functions_of(module), _arrays(module, kernel)
     for number, (window, operand) in enumerate(zip(kernel.windows, kernel.operands, strict=True)):
         if window.windowed and not window.bounds:
             raise refusal(
@@ -41,9 +41,41 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
                 "make it an array of one element, or pass it as a scalar-prefetch operand "
                 "(pltpu.PrefetchScalarGridSpec)",
             )  # fmt: skip
+        if window.windowed and arrays:
+            _check_scalar_tiles(kernel.func, number, arrays[number], operand.type)
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
             _check(window, maps[window.transform], bit_width(type))
+
+
+def _arrays(module: ModuleOp, kernel: Kernel) -> list[tuple[int, ...]]:
+    """The shapes of the arrays of the operands, as the call has them; empty if that is not said."""
+    call = call_of(module)
+    types = (*call.operands, *call.results) if call is not None else ()
+    first = len(types) - len(kernel.operands)
+    return [type.get_shape() for type in types[first:]] if first >= 0 else []
+
+
+def _check_scalar_tiles(
+    func: FuncOp, number: int, array: tuple[int, ...], operand: Attribute
+) -> None:
+    """libtpu fails a check, "memory_space == kVmem (smem == vmem)", where blocks of scalar memory
+    have other tiles than their array (asked of libtpu 0.0.51)."""
+    block = cast("MemRefType[Attribute]", operand)
+    if not isinstance(operand, MemRefType) or memory_space(block) != "smem":
+        return
+    rows = retiled_rows(array, block.get_shape(), bit_width(block))
+    if rows is None:
+        return
+    raise refusal(
+        func, "scalar-tiles",
+        f"blocks {list(block.get_shape())} in SMEM cannot be cut from operand {number}, an array "
+        f"of {block.element_type} of shape {list(array)}",
+        f"the array lies in tiles of {rows[0]} rows, the block in tiles of {rows[1]}, and no "
+        "transfer changes them on the way to SMEM",
+        f"take blocks of {rows[0]} rows or a multiple of them, pass int32, or keep the array whole"
+        if rows[0] > rows[1] else "pass int32, or keep the array whole",
+    )  # fmt: skip
 
 
 def _check_elements(module: ModuleOp, func: FuncOp) -> None:

@@ -20,7 +20,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
@@ -33,7 +33,7 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
-from pallasite.dialects.walking import operations_in
+from pallasite.dialects.walking import of_kind, operations_in
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import (
     Tiling,
@@ -57,6 +57,7 @@ from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
 from pallasite.passes.laid_out import laid_out, see_operand
 from pallasite.passes.reference_tiles import smem_tiling
 from pallasite.passes.scalars_of_views import look_through_views
+from pallasite.passes.vectors_of_views import look_through_parts
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
@@ -118,7 +119,9 @@ def _in_vmem(kind: MemRefType[Attribute]) -> bool:
 def infer_layouts(function: func.FuncOp) -> None:
     """Assigns layouts to one function, roots first, then views in program order."""
     look_through_views(function)
+    look_through_parts(function)
     know_sizes(function)
+    _forget_erased(function)
     for argument in function.body.block.args:
         _lay_out_root(argument)
     for op in operations_in(function.body):
@@ -128,6 +131,18 @@ def infer_layouts(function: func.FuncOp) -> None:
             for result in op.results:
                 _lay_out_root(result)
     function.update_function_type()
+
+
+def _forget_erased(function: func.FuncOp) -> None:
+    """Takes the layout from buffers of VMEM of which nothing sees it: another may serve better."""
+    for op in of_kind(function, memref.AllocaOp):
+        users = {use.operation for use in op.memref.uses}
+        if users and all(isinstance(user, tpu.EraseMemrefLayoutOp) for user in users):
+            for user in users:
+                Rewriter.replace_op(user, (), (op.memref,))
+            kind = op.memref.type
+            plain = memref_of(kind.element_type, kind.get_shape(), kind.memory_space)
+            Rewriter.replace_value_with_new_type(op.memref, plain)
 
 
 def _lay_out_root(value: SSAValue) -> None:
@@ -145,7 +160,10 @@ def _lay_out_root(value: SSAValue) -> None:
         tiling = flat_tiling(shape, bit_width(kind.element_type))
     else:
         bits = bit_width(kind.element_type)
-        tiling = smem_tiling(kind) if memory_space(kind) == "smem" else infer_tiling(shape, bits)
+        if memory_space(kind) == "smem":
+            tiling = smem_tiling(kind, argument=isinstance(value, BlockArgument))
+        else:
+            tiling = infer_tiling(shape, bits)
         tiling = for_parts(value, tiling)
         if _is_own_column(value, kind, tiling):
             tiling = vmem_tiling(shape, bits, single_rows=True)

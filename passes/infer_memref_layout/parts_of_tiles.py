@@ -49,7 +49,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.layouts.tiling import Tiling, contiguous_strides, squeezed
+from pallasite.layouts.tiling import Tiling, contiguous_strides, packed_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import slice_folded_tiles
 from pallasite.passes.laid_out import MemRef, laid_out, see_operand
@@ -311,15 +311,15 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
 def rows_of_column(kind: MemRef, tiling: Tiling) -> Tiling | None:
     """The tiling by single rows of words of an array outside VMEM that has one column of tiles and
     no padding between its rows; None of others."""
-    shape, last = kind.get_shape(), kind.get_num_dims() - 2
+    shape, last, bits = kind.get_shape(), kind.get_num_dims() - 2, bit_width(kind)
     if last < 0 or DYNAMIC_INDEX in shape or memory_space(kind) not in ("any", "hbm", "smem"):
         return None
-    if shape[-1] > LANES or bit_width(kind) != 32 or tiling.tiles[1:]:
+    if shape[-1] > LANES or tiling.tiles[1:] != packed_tiling(shape, tiling.first, bits).tiles[1:]:
         return None
     padded = shape[-2] % tiling.tile_of(last) and prod(shape[:-2]) > 1
     if padded or tiling.strides != contiguous_strides(shape, tiling.first):
         return None
-    return Tiling(((1, LANES),), contiguous_strides(shape, (1, LANES)))
+    return packed_tiling(shape, (packing(bits), LANES), bits)
 
 
 def _rows(op: tpu.MemrefSliceOp) -> int:

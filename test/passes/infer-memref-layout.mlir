@@ -216,3 +216,74 @@ func.func @rows_of_two_tiles(%a: memref<24x256xf32, #tpu.memory_space<any>>) {
   %0 = tpu.memref_slice %a[%c6, %c0] : memref<24x256xf32, #tpu.memory_space<any>> -> memref<4x256xf32, #tpu.memory_space<any>>
   func.return
 }
+
+// So do those of words that rows of halves share.
+// CHECK-LABEL: func.func @rows_of_words_are_cut_anew(
+// CHECK:       [[ROWS:%.+]] = tpu.reinterpret_cast %a : {{.*}} -> memref<10x8xi16, #tpu.tiled<(2,128)(2,1),[1,1]>, {{.*}}
+// CHECK-NEXT:  tpu.memref_reshape [[ROWS]] : {{.*}} -> memref<5x2x8xi16, #tpu.tiled<(2,128)(2,1),[1,1,1]>,
+func.func @rows_of_words_are_cut_anew(%a: memref<10x8xi16, #tpu.memory_space<any>>) {
+  %0 = tpu.memref_reshape %a : memref<10x8xi16, #tpu.memory_space<any>> -> memref<5x2x8xi16, #tpu.memory_space<any>>
+  func.return
+}
+
+// Vectors of parts that cut registers are vectors of the array.
+// CHECK-LABEL: func.func @vectors_of_parts(
+// CHECK-NOT:   tpu.memref_slice
+// CHECK:       [[TEN:%.+]] = arith.constant 10 : index
+// CHECK:       vector.load %a[[[TEN]], {{.*}}] : memref<24x128xbf16, {{.*}}>, vector<2x128xbf16>
+// CHECK:       [[ROW:%.+]] = arith.constant 9 : index
+// CHECK:       vector.load %a[[[ROW]], {{.*}}] : memref<24x128xbf16, {{.*}}>, vector<128xbf16>
+// CHECK:       vector.load %b[{{.*}}] : memref<2x24x128xbf16, {{.*}}>, vector<2x1x128xbf16>
+// CHECK-NEXT:  vector.shape_cast {{.*}} : vector<2x1x128xbf16> to vector<2x128xbf16>
+// CHECK-NOT:   tpu.memref_slice
+func.func @vectors_of_parts(%a: memref<24x128xbf16, #tpu.memory_space<vmem>>, %b: memref<2x24x128xbf16, #tpu.memory_space<vmem>>) -> (vector<2x128xbf16>, vector<128xbf16>, vector<2x128xbf16>) {
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %i0 = arith.constant 0 : i32
+  %i1 = arith.constant 1 : i32
+  %i8 = arith.constant 8 : i32
+  %i9 = arith.constant 9 : i32
+  %0 = tpu.memref_slice %a[%i8, %i0] : memref<24x128xbf16, #tpu.memory_space<vmem>> -> memref<8x128xbf16, #tpu.memory_space<vmem>>
+  %1 = vector.load %0[%c2, %c0] : memref<8x128xbf16, #tpu.memory_space<vmem>>, vector<2x128xbf16>
+  %2 = tpu.memref_slice %0[%i1, %i0] : memref<8x128xbf16, #tpu.memory_space<vmem>> -> memref<1x128xbf16, #tpu.memory_space<vmem>>
+  %3 = tpu.memref_squeeze %2 : memref<1x128xbf16, #tpu.memory_space<vmem>> -> memref<128xbf16, #tpu.memory_space<vmem>>
+  %4 = vector.load %3[%c0] : memref<128xbf16, #tpu.memory_space<vmem>>, vector<128xbf16>
+  %5 = tpu.memref_slice %b[%i0, %i9, %i0] : memref<2x24x128xbf16, #tpu.memory_space<vmem>> -> memref<2x1x128xbf16, #tpu.memory_space<vmem>>
+  %6 = tpu.memref_squeeze %5 : memref<2x1x128xbf16, #tpu.memory_space<vmem>> -> memref<2x128xbf16, #tpu.memory_space<vmem>>
+  %7 = vector.load %6[%c0, %c0] : memref<2x128xbf16, #tpu.memory_space<vmem>>, vector<2x128xbf16>
+  func.return %1, %4, %7 : vector<2x128xbf16>, vector<128xbf16>, vector<2x128xbf16>
+}
+
+// So are those of parts with one dimension, whose arrays are padded to whole registers.
+// CHECK-LABEL: func.func @flat_parts(
+// CHECK:       [[BUFFER:%.+]] = memref.alloca() {{.*}} : memref<512xbf16, #tpu.tiled<(256)(128)(2,1),[1]>, {{.*}}
+// CHECK:       [[START:%.+]] = arith.constant 256 : index
+// CHECK:       vector.load [[BUFFER]][[[START]]] : memref<512xbf16, {{.*}}>, vector<44xbf16>
+func.func @flat_parts() -> vector<44xbf16> {
+  %c0 = arith.constant 0 : index
+  %i256 = arith.constant 256 : i32
+  %a = memref.alloca() : memref<300xbf16, #tpu.memory_space<vmem>>
+  %0 = tpu.memref_slice %a[%i256] : memref<300xbf16, #tpu.memory_space<vmem>> -> memref<44xbf16, #tpu.memory_space<vmem>>
+  %1 = vector.load %0[%c0] : memref<44xbf16, #tpu.memory_space<vmem>>, vector<44xbf16>
+  func.return %1 : vector<44xbf16>
+}
+
+// Buffers whose tiles nobody sees get others.
+// CHECK-LABEL: func.func @erased_tiles(
+// CHECK:       memref.alloca() : memref<32x256xbf16, #tpu.tiled<(16,128)(2,1),[2,1]>, {{.*}}
+// CHECK-NOT:   tpu.erase_memref_layout
+func.func @erased_tiles() {
+  %c0 = arith.constant 0 : index
+  %a = memref.alloca() : memref<32x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, #tpu.memory_space<vmem>>
+  %0 = tpu.erase_memref_layout %a : memref<32x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, #tpu.memory_space<vmem>> -> memref<32x256xbf16, #tpu.memory_space<vmem>>
+  %1 = vector.load %0[%c0, %c0] : memref<32x256xbf16, #tpu.memory_space<vmem>>, vector<32x256xbf16>
+  func.return
+}
+
+// Bytes in scalar memory lie as XLA puts them there: fewer than 16 columns in small tiles.
+// CHECK-LABEL: func.func @bytes_in_scalar_memory(%a: memref<32x8xi8, #tpu.tiled<(8,128)(4,1),[1,1]>, {{.*}}, %b: memref<32x16xi8, #tpu.tiled<(32,128)(4,1),[1,1]>,
+// CHECK:       memref.alloca() : memref<32x8xi8, #tpu.tiled<(32,128)(4,1),[1,1]>,
+func.func @bytes_in_scalar_memory(%a: memref<32x8xi8, #tpu.memory_space<smem>>, %b: memref<32x16xi8, #tpu.memory_space<smem>>) {
+  %s = memref.alloca() : memref<32x8xi8, #tpu.memory_space<smem>>
+  func.return
+}

@@ -349,7 +349,9 @@ def test_offsets_are_folded(number: int, fits: bool) -> None:
         ("64x384xf32", "%i", 4, "4x256", False), ("64x384xf32", "%i", 4, "1x384", True),
         ("4x384xf32", "%c0i", 2, "2x384", False), ("64x128xi8", "%i", 8, "4x128", True),
         ("64x384xi8", "%c0i", 8, "8x384", True), ("64x384xi8", "%c32", 24, "8x128", True),
-        ("64x384xi8", "%c0i", 4, "4x384", False),
+        ("64x384xi8", "%c0i", 4, "4x384", False), ("24x256xf32", "%c4", 8, "2x256", False),
+        ("24x256xf32", "%c4", 8, "1x256", True), ("24x256xbf16", "%c4", 8, "1x256", False),
+        ("24x256xbf16", "%c8", 16, "2x256", True),
     ],
 )  # fmt: skip
 def test_views_of_some_rows_of_a_tile(
@@ -361,6 +363,7 @@ def test_views_of_some_rows_of_a_tile(
     text = kernel(
         f"%t: {memref('4xi32', SMEM)}, %x: {memref(block)}",
         f"""%c0i = arith.constant 0 : i32
+        %c4 = arith.constant 4 : i32
         %c8 = arith.constant 8 : i32
         %c32 = arith.constant 32 : i32
         %s = memref.load %t[%c0] : {memref("4xi32", SMEM)}

@@ -159,3 +159,38 @@ def test_floats_of_operands(operand: str, good: bool) -> None:
     else:
         beyond(text, "operand-type")
     check(text.replace(f"operands = [tensor<{shape}>]", "operands = [tensor<8x128xf32>]"))
+
+
+def scalar_block(array: str, block: str) -> str:
+    """A kernel that reads blocks of rows of an array in scalar memory."""
+    rows, columns, _ = block.split("x")
+    window = f"array<i64: {rows}, {columns}>"
+    text = gridded(block, window, "%z = arith.constant 0 : i32\n return %i, %z : i32, i32")
+    return f"""
+    module attributes {{tpu.call = {{operands = [tensor<{array}>], results = [],
+                                   aliases = array<i64>, settings = "{{}}"}}}} {{
+      {text.replace("-> (i32)", "-> (i32, i32)")}
+    }}"""
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize(
+    ("array", "block", "good"),
+    [
+        ("64x128xi8", "32x128xi8", True),
+        ("64x128xi8", "16x128xi8", False),
+        ("64x200xi8", "8x200xi8", False),
+        ("24x128xi8", "8x128xi8", True),
+        ("64x8xi8", "16x8xi8", True),
+        ("64x128xi4", "32x128xi4", False),
+        ("96x128xi4", "32x128xi4", True),
+        ("64x128xi16", "8x128xi16", True),
+    ],
+)
+def test_tiles_of_blocks_in_scalar_memory(array: str, block: str, good: bool, target: str) -> None:
+    """What the way to SMEM does not change is equal in array and block, of 16 columns and more."""
+    text = scalar_block(array, block)
+    if good:
+        check(text, target)
+    else:
+        beyond(text, "scalar-tiles", target)

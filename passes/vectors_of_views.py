@@ -1,0 +1,105 @@
+"""Vectors of parts of VMEM that cut registers, as vectors of the array.
+
+    %v = tpu.memref_slice %x[%c8, %c0] : memref<24x128xbf16, vmem> -> memref<8x128xbf16, vmem>
+    %r = vector.load %v[%c2, %c0] : memref<8x128xbf16, vmem>, vector<2x128xbf16>
+becomes
+    %r = vector.load %x[%c10, %c0] : memref<24x128xbf16, vmem>, vector<2x128xbf16>
+
+A part that begins or ends within a tile is no ref of its own, once layouts are chosen; so are parts
+of one dimension, whose last register is not all theirs. Known rows within a register are shifted
+when they are loaded and stored. Parts of words are left, for their arrays are tiled by rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
+
+from pallasite.dialects import tpu, vector
+from pallasite.dialects.func import FuncOp
+from pallasite.dialects.tpu.views import squeezed_dimensions
+from pallasite.dialects.types import bit_width, memory_space, shape_of
+from pallasite.dialects.walking import of_kind
+from pallasite.layouts.registers import packing
+from pallasite.passes.accesses import accessed_shape, value_of
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.divisibility import constant_of
+from pallasite.passes.infer_memref_layout.single_rows import register_rows
+from pallasite.passes.reference_tiles import VIEWS
+from pallasite.passes.scalars_of_views import ArrayBehind
+
+_Load = vector.LoadOp | tpu.VectorLoadOp
+_Store = vector.StoreOp | tpu.VectorStoreOp
+
+
+def look_through_parts(function: FuncOp) -> None:
+    """Makes loads and stores of vectors of parts that cut registers access the array."""
+    changed = False
+    for op in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp):
+        if getattr(op, "mask", None) is None and _cuts(op.base):
+            _rewrite(op)
+            changed = True
+    if changed:
+        for block in function.body.blocks:
+            remove_dead_code(block)
+
+
+def _cuts(view: SSAValue) -> bool:
+    """Whether a slice that `view` is made by is not of whole registers, and known to be so."""
+    slices: list[tpu.MemrefSliceOp] = []
+    while isinstance(owner := view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        view = owner.operands[0]
+        if isinstance(owner, tpu.MemrefSliceOp):
+            slices.append(owner)
+    kind = cast("MemRefType[Attribute]", view.type)
+    shape, p = kind.get_shape(), packing(bit_width(kind))
+    if not slices or memory_space(kind) not in ("vmem", None):
+        return False
+    if len(shape) == 1:
+        return not isinstance(view.owner, VIEWS)
+    return p > 1 and any(_cuts_rows(op, register_rows(shape[-2], p)) for op in slices)
+
+
+def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
+    shape, sizes = op.mem_ref.type.get_shape(), op.result.type.get_shape()
+    if len(sizes) < 2:
+        return False
+    start, rows = constant_of(op.base_idx[-2]), sizes[-2]
+    return start is not None and (start % tile != 0 or rows % tile != 0) and rows != shape[-2]
+
+
+def _rewrite(op: _Load | _Store) -> None:
+    """Accesses the array, in a box with the dimensions that the view dropped."""
+    build = ArrayBehind(op)
+    array, index = build.found(op.base, list(op.indices))
+    box = _box(op.base, accessed_shape(op))
+    value = value_of(op)
+    kind = cast("VectorType[Attribute]", value.type)
+    # Vectors lack leading dimensions of 1, and no others.
+    shape = kind.get_shape()
+    like = kind if math.prod(box[: -len(shape)]) == 1 and box[-len(shape) :] == shape else None
+    boxed = like or VectorType(kind.element_type, box)
+    if isinstance(op, _Store):
+        stored = value if like else build.emit(vector.ShapeCastOp(value, boxed))
+        build.insert(vector.StoreOp(stored, array, index))
+        Rewriter.erase_op(op)
+        return
+    loaded = build.emit(vector.LoadOp(array, index, boxed))
+    if not like:
+        loaded = build.emit(vector.ShapeCastOp(loaded, kind))
+    Rewriter.replace_op(op, (), (loaded,))
+
+
+def _box(view: SSAValue, box: tuple[int, ...]) -> tuple[int, ...]:
+    """The box of the array behind `view` that `box` of the view is."""
+    while isinstance(op := view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        view = op.operands[0]
+        if isinstance(op, tpu.MemrefSqueezeOp):
+            shape, left = shape_of(view.type), iter(box)
+            dropped = squeezed_dimensions(shape, shape_of(op.result.type)) or ()
+            box = tuple(1 if dim in dropped else next(left) for dim in range(len(shape)))
+    return box
