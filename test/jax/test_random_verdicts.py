@@ -1,0 +1,96 @@
+"""What we take and refuse of random kernels is what the TPU compiler takes and refuses.
+
+    PALLASITE_EXAMPLES=50 pytest -n0 test/jax/test_random_verdicts.py
+
+takes fifty times as many.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import pallasite  # noqa: E402
+from pallasite.diagnostics import Unsupported  # noqa: E402
+from pallasite.frontend import read  # noqa: E402
+from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.interpreter.run import execute  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
+from pallasite.targets import get_target  # noqa: E402
+
+from .random_verdicts import Kernel  # noqa: E402
+from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
+from .random_verdicts_values import Carried, Casts, Masks, Movements  # noqa: E402
+
+pytestmark = pytest.mark.jax
+
+MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
+FAMILIES = (Views, Scalars, Blocks, Carried, Casts, Masks, Movements)
+TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
+FORMS = ("mosaic", "dma", "vreg")
+
+
+def written(kernel: Kernel, target: str) -> Any:
+    """The kernel's module as JAX hands it to the TPU compiler; None if JAX refuses it."""
+    call = kernel.call()
+    try:
+        with simulate(target=target):
+            lowered = jax.jit(lambda *x: call(*x)).trace(*kernel.inputs)
+            text = lowered.lower(lowering_platforms=("tpu",)).as_text(debug_info=True)
+    except (NotImplementedError, ValueError, TypeError, Unsupported):
+        return None
+    return read(text, "random")
+
+
+@pytest.mark.parametrize("seed", range(2 * MORE))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers(family: type[Kernel], seed: int) -> None:
+    """Every form gives what JAX interprets; what is undefined holds two patterns."""
+    target = TARGETS[(seed + FAMILIES.index(family)) % len(TARGETS)]
+    kernel, model = family(seed), get_target(target)
+    module = written(kernel, target)
+    if module is None:
+        return
+    try:
+        pallasite.lower(module, "mosaic", target)
+    except Unsupported as error:
+        assert error.location is not None, kernel.text
+        return
+    expected = jax.jit(kernel.call(interpret=True))(*kernel.inputs)
+    for form in ("mosaic", "vreg"):
+        lowered = pallasite.lower(module, form, target)
+        run = execute(lowered, [kernel.inputs], target=model, poison=seed % 2).outputs[0]
+        for actual, wanted in zip(run, expected, strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(actual, np.float64), np.asarray(wanted, np.float64), kernel.text
+            )
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("seed", range(1000, 1000 + 2 * MORE))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_verdicts(family: type[Kernel], seed: int, compiler: Any) -> None:
+    """The compiler takes every form of what we take, and nothing of what we refuse."""
+    target = TARGETS[(seed + FAMILIES.index(family)) % len(TARGETS)]
+    kernel, topology = family(seed), get_target(target).topology
+    module = written(kernel, target)
+    if module is None:
+        return
+    try:
+        forms = [pallasite.lower(module, form, target) for form in FORMS]
+    except Unsupported as error:
+        forms, refusal = [module], str(error)
+    else:
+        refusal = ""
+    for form, lowered in zip(FORMS, forms, strict=False):
+        layouts = form != "vreg"
+        verdict = compile_ahead_of_time(
+            lowered, topology=topology, layout_passes=layouts, compiler=compiler
+        )
+        told = f"{target} {form}\n{refusal or verdict.message}\n{kernel.text}"
+        assert verdict.accepted == (not refusal), told
