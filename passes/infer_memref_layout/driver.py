@@ -54,10 +54,10 @@ from pallasite.passes.infer_memref_layout.single_rows import (
     register_rows,
 )
 from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
+from pallasite.passes.infer_memref_layout.vectors_of_parts import look_through_parts
 from pallasite.passes.laid_out import laid_out, see_operand
 from pallasite.passes.reference_tiles import smem_tiling
 from pallasite.passes.scalars_of_views import look_through_views
-from pallasite.passes.vectors_of_views import look_through_parts
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 _SEMAPHORES = (tpu.SemaphoreType, tpu.DMASemaphoreType)
