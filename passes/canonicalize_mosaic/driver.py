@@ -140,12 +140,16 @@ class Legalizer(Insertion):
         kind = arith.ExtFOp if not is_vector(value) else tpu.ExtfOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, f32)]))
 
-    def _splat(self, value: SSAValue, element: Attribute) -> SSAValue | None:
+    def _splat(
+        self, value: SSAValue, element: Attribute, *, signed: bool = True
+    ) -> SSAValue | None:
         """A splat constant in the wider type `element`, None if `value` is no splat."""
         owner = value.owner
         number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
         if number is None or not is_vector(value):
             return None
+        if isinstance(number, int) and not signed:
+            number %= 1 << bit_width(element_of(value))
         kind = cast(VectorType[Attribute], like(value, element))
         return self.emit(arith.ConstantOp(splat(kind, number)))
 
@@ -167,11 +171,12 @@ class Legalizer(Insertion):
         """An integer value widened to i32; its low bits count alone if `low_bits`."""
         if bit_width(element_of(value)) == 32:
             return value
-        if signed and (folded := self._splat(value, i32)) is not None:
+        signed = signed and bit_width(element_of(value)) > 1
+        if (folded := self._splat(value, i32, signed=signed)) is not None:
             return folded
         if (whole := _untruncated(value, signed, low_bits)) is not None:
             return whole
-        kind = arith.ExtSIOp if signed and bit_width(element_of(value)) > 1 else arith.ExtUIOp
+        kind = arith.ExtSIOp if signed else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
 
     def to_int(self, value: SSAValue, element: Attribute) -> SSAValue:

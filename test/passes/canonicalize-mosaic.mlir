@@ -313,3 +313,14 @@ func.func @not_equal(%a: vector<32x128xi8>, %b: vector<32x128xi8>) -> vector<32x
   %2 = arith.select %1, %b, %a : vector<32x128xi1>, vector<32x128xi8>
   func.return %2 : vector<32x128xi8>
 }
+
+// Constants of few bits are widened here, by their sign.
+// CHECK-LABEL: func.func @narrow_constants(
+// CHECK:       arith.constant dense<13> : vector<8x128xi32>
+// CHECK:       arith.constant dense<-3> : vector<8x128xi32>
+func.func @narrow_constants(%a: vector<8x128xi4>) -> (vector<8x128xi1>, vector<8x128xi1>) {
+  %c = arith.constant dense<-3> : vector<8x128xi4>
+  %0 = arith.cmpi ugt, %a, %c : vector<8x128xi4>
+  %1 = arith.cmpi sgt, %a, %c : vector<8x128xi4>
+  func.return %0, %1 : vector<8x128xi1>, vector<8x128xi1>
+}
