@@ -13,52 +13,29 @@ only their order means something.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.tpu.cores import TENSOR_CORE, own_core
 from pallasite.dialects.types import bit_width, element_type, grid_shape, shape_of
+from pallasite.interpreter.cost import FREE, Cost, cost
+from pallasite.interpreter.subcore_costs import subcore_instructions
 from pallasite.targets import Target
 
-UNITS = ("scalar", "load", "store", "vpu", "eup", "xlu", "mxu")
 MEDIUM = 8
 EXPENSIVE = 64
 """VPU operations that a register of such a function takes, beyond its step on the EUP."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Cycles per unit, in the order of `UNITS`, and the operations that the MXU is given: two per
-    element of its tiles, padding of the tiles included."""
-
-    cycles: tuple[float, ...] = (0.0,) * len(UNITS)
-    flops: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        pairs = zip(self.cycles, other.cycles, strict=True)
-        return Cost(tuple(a + b for a, b in pairs), self.flops + other.flops)
-
-    @property
-    def duration(self) -> float:
-        """Cycles until the busiest unit is done."""
-        return max(self.cycles)
-
-
-FREE = Cost()
-
-
-def cost(flops: int = 0, **cycles: float) -> Cost:
-    """A cost from the cycles of some units."""
-    return Cost(tuple(cycles.get(unit, 0.0) for unit in UNITS), flops)
 
 
 def cost_of(op: Operation, target: Target) -> Cost:
     """What one execution of `op` takes."""
     if isinstance(op, grid.Renaming | grid.ConcatOp | grid.PoisonOp | arith.ConstantOp):
         return FREE
+    if target.sparse is not None and own_core(op) != TENSOR_CORE:
+        return subcore_instructions(op, target.sparse.lanes)
     rule = _RULES.get(type(op))
     if rule is not None:
         return rule(op, target)

@@ -37,11 +37,12 @@ from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
 from pallasite.interpreter.limits import check_functions
-from pallasite.interpreter.machine.clock import Clock
+from pallasite.interpreter.machine.clock import Clock, Profile
 from pallasite.interpreter.machine.core import Machine
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.process import keep_freed, one_blas_thread
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.targets import Target
@@ -63,7 +64,7 @@ class Outcome:
     transfers: dict[str, int] = field(default_factory=lambda: {"count": 0, "bytes": 0})
     """`count` and `bytes` of all DMAs, on all devices; padding is not counted."""
     profile: dict[str, Any] | None = None
-    """`Clock.summary`, if the run kept time."""
+    """`Clock.summary`, or `SubcoreTally.summary`, if the run was measured."""
     findings: list[Diagnostic] = field(default_factory=list[Diagnostic])
     log: list[str] = field(default_factory=list[str])
 
@@ -155,7 +156,7 @@ def execute(
     if prepared is None:
         prepared = _prepare(described, target, driver, max_memory, poison, profile)
     program = prepared.program
-    clock = Clock.start(machine) if profile else None
+    clock = (SubcoreTally if subcores else Clock).start(machine) if profile else None
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
@@ -194,7 +195,7 @@ def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | No
 
 
 def _outcome(
-    machine: Machine, outputs: list[list[Array]], seconds: float, clock: Clock | None
+    machine: Machine, outputs: list[list[Array]], seconds: float, clock: Profile | None
 ) -> Outcome:
     """What `machine` tells of the programs that it ran."""
     peaks = {
@@ -268,9 +269,8 @@ def _prepare(
     profile: bool,
 ) -> Prepared:
     module = described.module
-    if profile and described.subcores:
-        raise UsageError("profile-form", "the time of SparseCores is not modelled")
-    if profile and (driver != "compiled" or form_of(module) not in ("tiles", "vreg")):
+    registers = form_of(module) in ("tiles", "vreg") or described.subcores
+    if profile and (driver != "compiled" or not registers):
         raise UsageError(
             "profile-form",
             "time is kept by the compiled driver and in forms tiles and vreg, whose operations "

@@ -34,6 +34,8 @@ class SparseCores:
     """What it leaves a kernel of a scalar subcore's SMEM."""
     scalar_semaphores: int = 7019
     """What it leaves a kernel of a scalar subcore."""
+    dma_granule_bytes: int = 32
+    """Of what a transfer moves at least, and a whole number of."""
     unconverted: frozenset[str] = frozenset({"f8E4M3FN"})
     """Element types that no conversion in registers reads or writes."""
 
@@ -190,14 +192,9 @@ _SPARSE_V6E = SparseCores(
     cores=2, subcores=16, lanes=8, vmem_bytes=256 * KIB, semaphores=27, scalar_semaphores=7029
 )
 _SPARSE_V7X = SparseCores(
-    cores=2,
-    subcores=16,
-    lanes=16,
-    vmem_bytes=512 * KIB,
-    semaphores=59,
-    scalar_semaphores=6929,
-    unconverted=frozenset(),
-)
+    cores=2, subcores=16, lanes=16, vmem_bytes=512 * KIB, semaphores=59, scalar_semaphores=6929,
+    dma_granule_bytes=64, unconverted=frozenset(),
+)  # fmt: skip
 
 _BF16_V4 = frozenset({
     "arith.divf", "arith.negf", "math.absf", "math.floor", "math.rsqrt", "math.sqrt",

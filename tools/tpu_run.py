@@ -262,7 +262,9 @@ class Session:
 
 
 def told(profile: dict[str, Any]) -> str:
-    """The modelled time of a run in words."""
+    """The modelled time of a run in words; of SparseCores, what was counted."""
+    if "subcores" in profile:
+        return _counted(profile)
     first = profile["cores"][0]
     busy = ", ".join(f"{unit} {cycles:.0f}" for unit, cycles in first["busy_cycles"].items())
     intensity = profile["intensity"]
@@ -272,6 +274,20 @@ def told(profile: dict[str, Any]) -> str:
         f"{profile['bound']} ({ratio}, the chip balances at {profile['balance']:.0f}); "
         f"MXU {profile['mxu_utilisation']:.1%}, HBM {profile['hbm_utilisation']:.1%}; "
         f"{first['core']} waited {first['stalled_seconds'] * 1e6:.2f} us, busy cycles: {busy}"
+    )
+
+
+def _counted(profile: dict[str, Any]) -> str:
+    def work(subcore: dict[str, Any]) -> int:
+        return sum(subcore["instructions"].values())
+
+    most = max(profile["subcores"], key=work)
+    instructions = ", ".join(f"{unit} {n}" for unit, n in most["instructions"].items() if n)
+    return (
+        f"counted: {profile['hbm_bytes']} bytes of HBM in granules of {profile['granule_bytes']}, "
+        f"at least {profile['hbm_seconds'] * 1e6:.2f} us; most instructions on {most['core']}: "
+        f"{instructions}, with {most['transfers']} transfers of {most['bytes']} bytes, "
+        f"{most['rows']} indirect rows, {most['waits']} waits"
     )
 
 

@@ -9,10 +9,10 @@ its cores and lands its transfers does not matter for that.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.interpreter.costs import FREE, UNITS, Cost
+from pallasite.interpreter.cost import FREE, UNITS, Cost
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.semaphores import Semaphore
@@ -21,7 +21,28 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core, Device, Machine
 
 
-class Clock(Observer):
+class Profile(Observer):
+    """What a run is measured by: told of work, transfers and semaphores."""
+
+    @classmethod
+    def start(cls, machine: Machine) -> Self:
+        """A profile that is told of all that happens in `machine` from now on."""
+        profile = cls(machine)
+        machine.observe(*machine.observers, profile)
+        for core in machine.cores:
+            core.clock = profile
+        return profile
+
+    def spend(self, core: Core, work: Cost) -> None:
+        """`core` executes operations that take `work` together."""
+        raise NotImplementedError
+
+    def summary(self) -> dict[str, Any]:
+        """What was measured, by name."""
+        raise NotImplementedError
+
+
+class Clock(Profile):
     """Times in seconds since the kernel began."""
 
     def __init__(self, machine: Machine) -> None:
@@ -37,15 +58,6 @@ class Clock(Observer):
         """When the DMA engine of a core has moved what was enqueued so far."""
         self._ready: dict[Transfer, float] = {}
         self._credited: dict[Semaphore, float] = {}
-
-    @classmethod
-    def start(cls, machine: Machine) -> Clock:
-        """A clock that is told of all that happens in `machine` from now on."""
-        clock = cls(machine)
-        machine.observe(*machine.observers, clock)
-        for core in machine.cores:
-            core.clock = clock
-        return clock
 
     def spend(self, core: Core, work: Cost) -> None:
         """`core` executes operations that take `work` together."""

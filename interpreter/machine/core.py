@@ -31,7 +31,7 @@ from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 from pallasite.targets import TARGETS, Target
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.clock import Clock
+    from pallasite.interpreter.machine.clock import Profile
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.machine.sparse import SubcoreMesh
 
@@ -56,7 +56,7 @@ class Core:
         self.log: list[str] = []
         """Lines written by `tpu.log` and its kin."""
         self.observer: Observer | None = None
-        self.clock: Clock | None = None
+        self.clock: Profile | None = None
         """What the program's operations report their work to, if the run keeps time."""
         self.begun = True
         """Whether its program has come to its first wait, and so has allocated what others use."""
