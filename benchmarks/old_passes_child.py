@@ -159,14 +159,61 @@ def loop(draw: Draw, s: Shape) -> Value:
     return lambda x: lax.fori_loop(0, 3, lambda _, y: y * 2 + x[:1], x)
 
 
+def argument(draw: Draw, s: Shape) -> Value:
+    axis, find = draw.randrange(len(s)), draw.choice([jnp.argmax, jnp.argmin])
+    return lambda x: find(x.astype(f32), axis)
+
+
+def pieces(draw: Draw, s: Shape) -> Value:
+    parts, axis = [box(draw, s) for _ in range(draw.choice([2, 2, 3]))], draw.randrange(len(s))
+    whole = [tuple(b if d == axis else slice(None) for d, b in enumerate(p)) for p in parts]
+    return lambda x: jnp.concatenate([x[p] for p in whole], axis)
+
+
+def shifted(draw: Draw, s: Shape) -> Value:
+    axis, where = draw.randrange(len(s)), box(draw, s)
+    amount = draw.randrange(s[axis])
+    return lambda x: jnp.roll(x, amount, axis)[where]
+
+
+def narrow(draw: Draw, s: Shape) -> Value:
+    thin = (*s[:-2], *draw.sample([min(s[-2], 64), draw.randint(1, min(s[-1], 16))], 2))
+    order = (*range(len(s) - 2), len(s) - 1, len(s) - 2)
+    corner = tuple(slice(min(a, b)) for a, b in zip(s, thin, strict=True))
+    return lambda x: jnp.transpose(x[corner], order)
+
+
+def spread(draw: Draw, s: Shape) -> Value:
+    axis = draw.randrange(len(s))
+    index = draw.randrange(s[axis])
+    return lambda x: x + lax.slice_in_dim(x, index, index + 1, axis=axis)
+
+
+def centred(draw: Draw, s: Shape) -> Value:
+    axes = tuple(sorted(draw.sample(range(len(s)), draw.randint(1, 2))))
+    return lambda x: x - jnp.max(x, axes, keepdims=True)
+
+
+def ends(draw: Draw, s: Shape) -> Value:
+    axis = draw.randrange(len(s))
+    first = draw.randrange(s[axis])
+    return lambda x, y: jnp.where(lax.broadcasted_iota(i32, s, axis) < first, x, y)
+
+
+def one(draw: Draw, s: Shape) -> Value:
+    places = tuple(draw.randrange(n) for n in s[: draw.randint(1, len(s) - 1)])
+    return lambda x: x[places]
+
+
 FAMILIES: dict[str, Callable[[Draw, Shape], Value]] = {
     f.__name__: f
     for f in (
         transpose, reshape, part, concatenate, stack, broadcast, reduction, roll, repeat, tile, pad,
-        cast, choice, arithmetic, numbered, unit, product, normalized, softmax, loop,
+        cast, choice, arithmetic, numbered, unit, product, normalized, softmax, loop, argument,
+        pieces, shifted, narrow, spread, centred, ends, one,
     )
 }  # fmt: skip
-REFS = ("load", "store")
+REFS = ("load", "store", "strided", "copy", "scatter")
 """Families that take or set part of a ref."""
 
 
@@ -188,6 +235,38 @@ def kernel(draw: Draw, name: str, s: Shape, dtype: Any) -> tuple[Any, list[Any]]
         def body(x: Any, o: Any) -> None:
             o[...] = jnp.zeros(s, dtype)
             o[where] = x[...]
+
+    elif name == "copy":
+        operands = [like]
+        moved = [draw.randint(0, 3 * n) // 3 for n in s]
+        result = jax.ShapeDtypeStruct(tuple(n + m for n, m in zip(s, moved, strict=True)), dtype)
+        there = tuple(slice(m, m + n) for n, m in zip(s, moved, strict=True))
+
+        def body(x: Any, o: Any) -> None:
+            o[there] = x[...]
+
+    elif name == "strided":
+        operands = [like]
+        step = draw.choice([2, 2, 3, 4])
+        axis = draw.randrange(len(s) - 1)
+        start = draw.randrange(min(step, s[axis]))
+        rows = tuple(
+            pl.ds(start, -(-(n - start) // step), step) if d == axis else slice(None)
+            for d, n in enumerate(s)
+        )
+        result = jax.eval_shape(lambda x: lax.slice_in_dim(x, start, s[axis], step, axis), like)
+
+        def body(x: Any, o: Any) -> None:
+            o[...] = x[rows]
+
+    elif name == "scatter":
+        operands = [jax.eval_shape(lambda x: x[0], like)]
+        result = like
+        place = draw.randrange(s[0])
+
+        def body(x: Any, o: Any) -> None:
+            o[...] = jnp.zeros(s, dtype)
+            o[place] = x[...] if place % 2 else x[...] + x[...]
 
     else:
         function = FAMILIES[name](draw, s)

@@ -215,6 +215,10 @@ class Pack(Step):
 class TransposeBlocks(Step):
     """Transposes the matrix of native tiles of the last two grid dimensions, 128x128 blocks."""
 
+    used: float = math.inf
+    """Registers of a block that go in and hold something, and that come out and are wanted, on
+    average."""
+
 
 @dataclass(frozen=True)
 class Plan:

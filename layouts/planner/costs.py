@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 from pallasite.layouts.plan import (
     RENAMING,
@@ -70,13 +71,14 @@ class Costs:
         """The cost of one gather along the lanes or along the sublanes."""
         return self.cross_lane if lanes else 1.0
 
-    def transpose_block(self, packing: int) -> float:
+    def transpose_block(self, packing: int, used: float = math.inf) -> float:
         """The cost of transposing a block of 128x128 elements, of which a word holds `packing`.
 
         The registers of the block go through the cross-lane unit, as for rotations: so grows the
-        compiler's code.
+        compiler's code. Of blocks that are nearly empty only those that are `used` do, as they come
+        in and go out.
         """
-        return self.cross_lane * LANES / (SUBLANES * packing)
+        return self.cross_lane * min(LANES / (SUBLANES * packing), used)
 
     def step(self, step: Step, value: Value) -> float:
         """The cost of all registers of `step`, which defines `value`."""
@@ -88,7 +90,7 @@ class Costs:
         if kind is RotateLanes or kind is GatherLanes:
             weight = self.cross_lane
         elif kind is TransposeBlocks:
-            weight = self.transpose_block(value.elements)
+            weight = self.transpose_block(value.elements, cast(TransposeBlocks, step).used)
         price = self.copies * weight * instructions(step, value) + self.grid_instruction
         return price + _preparation(step) if kind in _PREPARED else price
 

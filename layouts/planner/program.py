@@ -341,12 +341,12 @@ class Program(Budget):
         grid = self.values[values[0]].grid
         return self.add(Pack(tuple(values), format, count), Value(grid, count))
 
-    def transpose_blocks(self, value: int) -> int:
+    def transpose_blocks(self, value: int, used: float = math.inf) -> int:
         v = self.values[value]
         side = 16 // v.elements
         *lead, rows, columns = v.grid
         grid = (*lead, columns * side, rows // side)
-        return self.add(TransposeBlocks((value,)), v.on(grid))
+        return self.add(TransposeBlocks((value,), used), v.on(grid))
 
     # Results.
 

@@ -27,10 +27,14 @@ from pallasite.layouts.vector_layout import VectorLayout
 
 _LEAST = 4
 """Matrices that one block takes, for which it is worth the trouble."""
-_MOVED = 4
+_MOVED = 3
 """What a register of the result costs at least, besides the transposes."""
 _WORTH = 0.68
-"""What the plan may cost, of that of a transpose for each matrix."""
+"""What the plan may cost, of that of a transpose for each matrix: so grows the compiler's code."""
+_MOST = 1.1
+"""What it may cost if it takes far fewer operations."""
+_FEWER = 0.75
+"""How many that may be, of those of a transpose for each matrix."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +60,22 @@ class Stacking:
         return any(self._least(times) < limit for _, times in self.others())
 
     def better(self, plan: Planner, known: Plan) -> Plan | None:
-        """A cheaper plan than the one that is `known`, if one is to be expected; else None."""
-        return self.best(plan, self._limit(known))
+        """A plan to be preferred to the one that is `known`, if one is to be expected; else None."""
+        made = self.best(plan, _MOST * known.cost)
+        return made if made is not None and self.is_better(made, known) else None
 
     def is_better(self, made: Plan, known: Plan) -> bool:
         """Whether the stacked plan `made` is to be preferred to the one that is `known`."""
-        return made.cost < self._limit(known)
+        blocks = known.count().get("TransposeBlocks", 0)
+        if 0 < blocks < self._blocks:
+            return made.cost < known.cost  # Stacked as well, if less so.
+        if made.cost < _WORTH * known.cost:
+            return True
+        return made.cost < _MOST * known.cost and _issued(made) <= _FEWER * _issued(known)
 
     def worth(self, cost: float) -> float:
         """What a plan of a transpose for each matrix may cost to be preferred to one of `cost`."""
-        return cost / _WORTH + self.costs.copies * self._emptiness * self._blocks
+        return cost / _WORTH
 
     def best(self, plan: Planner, most: float) -> Plan | None:
         """The cheapest plan, if it costs less than `most`; else None."""
@@ -95,10 +105,11 @@ class Stacking:
         assert layout.lane_dim is not None
         return shape[layout.lane_dim]
 
-    @property
-    def _block(self) -> float:
-        """What it costs to transpose a block."""
-        return self.costs.transpose_block(self.move.destination[0].packing)
+    def _block(self, rows: int) -> float:
+        """What it costs to transpose a block of so many rows."""
+        layout, _ = self.move.sources[0]
+        used = sum(-(-n // layout.native_rows) for n in (rows, self._lanes))
+        return self.costs.transpose_block(self.move.destination[0].packing, used)
 
     @property
     def _blocks(self) -> int:
@@ -107,37 +118,21 @@ class Stacking:
         sides = shape[self.dim], self._lanes
         return math.prod(shape) // math.prod(sides) * math.prod(-(-n // LANES) for n in sides)
 
-    @property
-    def _emptiness(self) -> float:
-        """By how much less a block is judged to cost that small matrices leave empty but for a
-        corner.
-
-        Then only the registers that go in and come out take time: as long as rotations.
-        """
-        layout, shape = self.move.sources[0]
-        used = sum(-(-n // layout.native_rows) for n in (shape[self.dim], self._lanes))
-        return max(0.0, self._block - self.costs.cross_lane * used)
-
-    def _limit(self, known: Plan) -> float:
-        """What a plan may cost to be preferred to the one that is `known`."""
-        blocks = known.count().get("TransposeBlocks", 0)
-        if 0 < blocks < self._blocks:
-            return known.cost  # Stacked as well, if less so.
-        return _WORTH * (known.cost - self.costs.copies * self._emptiness * blocks)
-
     def _least(self, times: int) -> float:
         """What it costs at least to stack so many."""
         _, shape = self.move.sources[0]
         target, result = self.move.destination
         blocks = math.prod(shape) // (shape[self.dim] * times)
         blocks = blocks // self._lanes * -(-self._lanes // LANES)
-        least = blocks * self._block + _MOVED * target.register_count(result)
+        least = blocks * self._block(shape[self.dim] * times) + _MOVED * target.register_count(
+            result
+        )
         return self.costs.copies * least
 
     def _usual(self) -> float:
         """What a transpose for each matrix is judged to cost, before a plan is known."""
         (layout, shape), (target, result) = self.move.sources[0], self.move.destination
-        total = (self._block - self._emptiness) * self._blocks
+        total = self._block(shape[self.dim]) * self._blocks
         if layout.sublane_dim != self.dim:
             upright = VectorLayout(layout.bits, self.dim, layout.lane_dim)
             total += rows_exchanged(self.move.sources[0], (upright, shape))
@@ -145,6 +140,11 @@ class Stacking:
             turned = VectorLayout(layout.bits, layout.lane_dim, self.dim)
             total += rows_exchanged((turned, shape), (target, result))
         return self.costs.copies * total
+
+
+def _issued(plan: Plan) -> int:
+    """Operations on registers and groups of them: blocks are put together and taken apart."""
+    return plan.instructions + 2 * plan.count().get("TransposeBlocks", 0)
 
 
 def _turned(move: Move) -> int | None:

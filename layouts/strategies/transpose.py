@@ -167,10 +167,11 @@ def transpose_value(
     table = np.full((int(np.prod(lead)), padded, c), -1)
     table[:, :r] = np.arange(table.shape[0] * r * c).reshape(table.shape[0], r, c)
     flat = program.take(program.flat(value), table.reshape(-1))
-    made = program.transpose_blocks(program.reshape(flat, (*lead, padded, c)))
     skipped, row = (0, None) if layout.column is None else divmod(layout.column, rows)
     result = VectorLayout(layout.bits, layout.lane_dim, layout.sublane_dim, row, layout.row)
     *_, r2, c2 = result.grid_shape(shape)
+    used = table.shape[0] * (r * c + r2 * c2) * side / table.size
+    made = program.transpose_blocks(program.reshape(flat, (*lead, padded, c)), used)
     whole = np.arange(program.size(made)).reshape(table.shape[0], *program.values[made].grid[-2:])
     kept = whole[:, skipped : skipped + r2, :c2].reshape(-1)
     made = program.take(program.flat(made), kept)
