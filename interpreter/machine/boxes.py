@@ -94,7 +94,11 @@ def place(
     for dim, start, extent, i in zip(digits, starts, shape, index, strict=True):
         if not 0 <= i < extent:
             return None
-        total += offset_of(dim, start + i) if len(dim) > 1 else (start + i) * dim[0][1]
+        if len(dim) == 1:
+            ((_, stride),) = dim
+            total += (start + i) * stride
+        else:
+            total += offset_of(dim, start + i)
     return total
 
 

@@ -108,7 +108,7 @@ class Buffer:
     aliased: bool = False
     """Whether an input and an output of the kernel share it."""
 
-    _integers: memoryview | None = None
+    _integers: memoryview[Any] | None = None
 
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
@@ -122,11 +122,13 @@ class Buffer:
             block.view(np.uint32)[...] = POISON_WORDS[self.memory.poison]
         return block
 
-    def integers(self, dtype: np.dtype[Any]) -> memoryview:
+    def integers(self, dtype: np.dtype[Any]) -> memoryview[Any]:
         """The contents as integers of `dtype`, which come out as those of Python."""
-        if self._integers is None or self._integers.format != dtype.char:
-            self._integers = memoryview(self.bytes).cast(cast("Any", dtype.char))
-        return self._integers
+        integers = self._integers
+        if integers is None or integers.format != dtype.char:
+            contents: Any = self.bytes
+            self._integers = integers = memoryview(contents).cast(cast("Any", dtype.char))
+        return integers
 
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""
