@@ -46,6 +46,12 @@ def check_register(op: Operation, parts: SparseCores) -> None:
             "the TPU compiler says: Different shapes for source and indices",
             "load them in the order that is wanted: plsc.load_gather, or use 32-bit elements",
         )  # fmt: skip
+    elif isinstance(op, tpu.VectorStoreOp) and op.add.value.data:
+        if bit_width(op.value.type) < 16:
+            raise refusal(
+                op, "subcore-vector", f"{op.value.type} are not added to VMEM by a store",
+                "the TPU compiler ends there", "load, add and store, or use int32",
+            )  # fmt: skip
     elif op.results and isinstance(op.results[0].type, VectorType):
         _check_type(op, op.results[0].type, parts)
 

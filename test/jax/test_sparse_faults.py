@@ -239,3 +239,46 @@ def test_what_jax_does_not_lower_for_a_subcore() -> None:
     (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
     assert "test_sparse_faults.py" in note
     assert "pallas_call on a TensorCore" in note
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "dtype", "layouts", "advice"),
+    [
+        (lambda x: jnp.sum(x, 1)[:, None] + x, (4, LANES), i32, True, "add rows to each other"),
+        (lambda x: jnp.flip(x, 0), (4, LANES), i32, True, "in the order that is wanted"),
+        (lambda x: x + 1, (4, LANES), i32, False, "needs_layout_passes=True"),
+        (lambda x: x.astype(jnp.float16), (32,), jnp.bfloat16, False, "by way of float32"),
+    ],
+)
+def test_what_to_write_instead(
+    function: Any, shape: tuple[int, ...], dtype: Any, layouts: bool, advice: str
+) -> None:
+    """Also of what JAX calls an internal error."""
+    x = jnp.ones(shape, dtype)
+
+    def body(x: Any, o: Any, row: Any, made: Any) -> None:
+        pltpu.sync_copy(x, row)
+        made[...] = function(row[...])
+        pltpu.sync_copy(made, o)
+
+    out = jax.eval_shape(function, x)
+    scratch = [pltpu.VMEM(shape, dtype), pltpu.VMEM(out.shape, out.dtype)]
+    params = pltpu.CompilerParams(needs_layout_passes=layouts)
+    call = one_subcore(body, out, scratch, compiler_params=params)
+    with simulate(target=TARGET), pytest.raises(Exception) as raised:  # noqa: PT011
+        jax.jit(call)(x)
+    (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
+    assert advice in note
+
+
+def test_masked_stores_are_of_words() -> None:
+    def body(x: Any, o: Any, row: Any) -> None:
+        pltpu.sync_copy(x, row)
+        plsc.store_compressed(row.at[...], row[...], mask=row[...] > 3)
+        pltpu.sync_copy(row, o)
+
+    x = jnp.ones(32, jnp.int16)
+    call = one_subcore(body, typed(32, dtype=jnp.int16), [pltpu.VMEM((32,), jnp.int16)])
+    with simulate(target=TARGET), pytest.raises(Exception, match="non-32-bit") as raised:
+        jax.jit(call)(x)
+    assert any("plsc.unpack before" in note for note in raised.value.__notes__)

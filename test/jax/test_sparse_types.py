@@ -13,6 +13,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
 
 from pallasite.api import parse  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
@@ -109,6 +110,27 @@ def test_computed_or_refused(case: Case) -> None:
     with simulate(target=TARGET, checks=("race", "init")):
         found = np.asarray(jax.jit(case.call())(x))
     np.testing.assert_array_equal(found, np.asarray(case.function(x)))
+
+
+@pytest.mark.parametrize("dtype", [i8, i16])
+def test_stores_that_add(dtype: Any) -> None:
+    """Not of bytes."""
+
+    def body(x: Any, o: Any, row: Any) -> None:
+        pltpu.sync_copy(x, row)
+        plsc.addupdate(row.at[...], row[...])
+        pltpu.sync_copy(row, o)
+
+    x = jnp.arange(4 // jnp.dtype(dtype).itemsize * LANES, dtype=dtype)
+    params = pltpu.CompilerParams(needs_layout_passes=False, use_tc_tiling_on_sc=False)
+    out = jax.ShapeDtypeStruct(x.shape, dtype)
+    call = one_subcore(body, out, [pltpu.VMEM(x.shape, dtype)], compiler_params=params)
+    if dtype == i8:
+        with pytest.raises(Unsupported, match="are not added to VMEM by a store"):
+            kernels(call, x, target=TARGET, form="mosaic")
+        return
+    with simulate(target=TARGET):
+        np.testing.assert_array_equal(jax.jit(call)(x), 2 * x)
 
 
 @pytest.fixture(scope="module")

@@ -133,18 +133,36 @@ def _explaining(
         raise
 
 
+_ON_SUBCORES = (
+    (r"(Get|Swap) only supports loading scalars", ""),
+    (r"(Get|Swap) only supports \S+ arrays", "without layout passes a value is one register, as "
+     "ref[pl.ds(start, lanes)]; pltpu.CompilerParams(needs_layout_passes=True) takes larger ones"),
+    (r"reductions require axes|'tpu\.scan'", "scans and reductions are along the lanes of one "
+     "register of words; add rows to each other in a loop"),
+    (r"masked (load|store) with non-32-bit", "compressed and expanded accesses are of words: "
+     "plsc.unpack before, plsc.pack after"),
+    (r"'vector\.shape_cast'|'tpu\.dynamic_gather'", "lanes are reversed and gathered in one register "
+     "of words; of others, load them in the order that is wanted"),
+    (r"Unsupported cast", "go by way of float32 or int32"),
+    (r"", "other arithmetic than sums, products, quotients, exponentials and bits is for a "
+     "pallas_call on a TensorCore"),
+)  # fmt: skip
+"""What to write instead of what JAX does not lower for subcores, by a pattern of its message; ours
+adds nothing to a message that says it."""
+
+
 @contextmanager
 def _explaining_subcores(jaxpr: Any) -> Generator[None]:
     """Notes on what JAX does not lower for subcores where the kernel begins."""
     try:
         yield
-    except NotImplementedError as error:
+    except (NotImplementedError, VerificationError) as error:
         where = position_of(location_of_kernel(jaxpr))
         place = f"{where}: " if where is not None else ""
-        error.add_note(
-            f"{place}note: JAX does not lower the kernel for a SparseCore; other arithmetic than "
-            "sums, products, quotients, exponentials and bits is for a pallas_call on a TensorCore"
-        )
+        told = str(error)
+        advice = next(advice for pattern, advice in _ON_SUBCORES if re.search(pattern, told))
+        rest = f"; {advice}" if advice else ""
+        error.add_note(f"{place}note: JAX does not lower the kernel for a SparseCore{rest}")
         raise
 
 
