@@ -265,7 +265,7 @@ def test_what_to_write_instead(
     scratch = [pltpu.VMEM(shape, dtype), pltpu.VMEM(out.shape, out.dtype)]
     params = pltpu.CompilerParams(needs_layout_passes=layouts)
     call = one_subcore(body, out, scratch, compiler_params=params)
-    with simulate(target=TARGET), pytest.raises(Exception) as raised:  # noqa: PT011
+    with simulate(target=TARGET), pytest.raises(Exception) as raised:
         jax.jit(call)(x)
     (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
     assert advice in note

@@ -141,8 +141,8 @@ _ON_SUBCORES = (
      "register of words; add rows to each other in a loop"),
     (r"masked (load|store) with non-32-bit", "compressed and expanded accesses are of words: "
      "plsc.unpack before, plsc.pack after"),
-    (r"'vector\.shape_cast'|'tpu\.dynamic_gather'", "lanes are reversed and gathered in one register "
-     "of words; of others, load them in the order that is wanted"),
+    (r"'vector\.shape_cast'|'tpu\.dynamic_gather'", "lanes are reversed and gathered in one "
+     "register of words; of others, load them in the order that is wanted"),
     (r"Unsupported cast", "go by way of float32 or int32"),
     (r"", "other arithmetic than sums, products, quotients, exponentials and bits is for a "
      "pallas_call on a TensorCore"),
