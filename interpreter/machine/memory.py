@@ -124,11 +124,10 @@ class Buffer:
 
     def integers(self, dtype: np.dtype[Any]) -> memoryview[Any]:
         """The contents as integers of `dtype`, which come out as those of Python."""
-        integers = self._integers
-        if integers is None or integers.format != dtype.char:
-            contents: Any = self.bytes
-            self._integers = integers = memoryview(contents).cast(cast("Any", dtype.char))
-        return integers
+        found = self._integers
+        if found is None or found.format != dtype.char:
+            found = self._integers = self.bytes.data.cast(cast("Any", dtype.char))
+        return found
 
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""
