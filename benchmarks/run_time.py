@@ -26,7 +26,8 @@ from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.run import execute, prepare
 from pallasite.targets import get_target
 
-REPEATS = 9
+ROUNDS, REPEATS, MOST_SECONDS = 6, 12, 3.0
+"""A run is repeated so often in each round, but not once all rounds have taken so many seconds."""
 FORMS = ("mosaic", "dma", "tiles", "vreg")
 f32 = jnp.float32
 
@@ -229,14 +230,25 @@ CASES = (
 )
 
 
-def seconds(run: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of the first run, which compiles, and of the fastest of some more."""
-    took: list[float] = []
-    for _ in range(REPEATS + 1):
-        began = time.perf_counter()
-        run()
-        took.append(time.perf_counter() - began)
-    return took[0], min(took[1:])
+def seconds(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Seconds of the fastest of some runs each.
+
+    They take turns in rounds, so that what else the computer does slows all of them alike.
+    """
+    took: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            end = time.perf_counter() + MOST_SECONDS / ROUNDS
+            took[name] += [timed(run)]
+            took[name] += [timed(run) for _ in range(1, REPEATS) if time.perf_counter() < end]
+    return {name: min(times) for name, times in took.items()}
+
+
+def timed(run: Callable[[], Any]) -> float:
+    """Seconds that one run takes."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
 
 
 def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
@@ -256,20 +268,23 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     """First and later seconds by way of execution, and the largest difference of the answers."""
     arrays = case.arrays()
     ways = {"interpret=True": True, "InterpretParams()": pltpu.InterpretParams()}
-    times: dict[str, tuple[float, float]] = {}
-    answers: list[Any] = []
+    runs: dict[str, Callable[[], Any]] = {}
+    first: dict[str, float] = {}
     for name, interpret in ways.items():
         function = jax.jit(partial(case.call, interpret=interpret))
-        times[name] = seconds(lambda f=function: jax.block_until_ready(f(*arrays)))
-        answers.append(np.asarray(function(*arrays)))
+        runs[name] = lambda f=function: jax.block_until_ready(f(*arrays))
+        first[name] = timed(runs[name])
     program = jax.jit(case.call).trace(*arrays).lower(lowering_platforms=("tpu",)).as_text()
     module = api.parse(program)
     for form in FORMS:
         began = time.perf_counter()
         call = prepared(module, form)
-        answers.append(call(arrays))
-        first = time.perf_counter() - began
-        times[form] = (first, seconds(lambda f=call: f(arrays))[1])
+        runs[form] = lambda f=call: f(arrays)
+        runs[form]()
+        first[form] = time.perf_counter() - began
+    answers = [np.asarray(run()) for run in runs.values()]
+    later = seconds(runs)
+    times = {name: (first[name], later[name]) for name in runs}
     return times, max(float(np.max(np.abs(a - answers[0]))) for a in answers)
 
 

@@ -134,9 +134,10 @@ class Buffer:
         self.bytes = self._new_block()
 
     def adopt(self, contents: Block) -> None:
-        """The caller's memory is its contents, which nobody writes to: before its first use."""
+        """The caller's memory is its contents, to which nobody may write: before its first use."""
         self._take(len(contents))
-        self.bytes = contents
+        self.bytes = contents.view()
+        self.bytes.flags.writeable = False
 
     def hand_over(self) -> Block | None:
         """Its contents, for the caller to keep: at the end of its life, and only once."""
