@@ -60,7 +60,7 @@ class Stacking:
         return any(self._least(times) < limit for _, times in self.others())
 
     def better(self, plan: Planner, known: Plan) -> Plan | None:
-        """A plan to be preferred to the one that is `known`, None if none is to be expected."""
+        """A plan to prefer to the one that is `known`, if one is to be expected; else None."""
         made = self.best(plan, _MOST * known.cost)
         return made if made is not None and self.is_better(made, known) else None
 

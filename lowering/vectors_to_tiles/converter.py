@@ -196,7 +196,8 @@ class Converter(Insertion):
 
         `words`: the i32 words of packed `value`, with fewer rows. `filled`: `value` with its last
         row repeated in the rows of padding behind it. `rows`: its rows in another order.
-        `stacked`: registers shared by neighbours along the last leading dimension.
+        `stacked`: registers shared by neighbours along the last leading dimension. `mask`: a mask
+        for packed data.
         """
         self._forms[form, value] = make
 

@@ -23,7 +23,7 @@ def is_mask(value: SSAValue) -> bool:
 
 
 def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
-    """The grid of mask `value` for data in `layout`; a mask of words is packed for 16-bit data.
+    """The grid of mask `value` for data in `layout`; a mask of words is packed for narrower data.
 
     A packed register has the rows of two registers of words, one after the other, so two masks of
     words make one of half words (spec/vreg_lowering.md section 6.6).
@@ -34,8 +34,12 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
     if (number := _splat_of(value)) is not None:
         kind = cast(VectorType[Attribute], grid_type(layout, held.shape, i1))
         return c.emit(arith.ConstantOp(splat(kind, number)))
+    if layout.bits < 32 and (made := c.form("mask", value, layout)) is not None:
+        return made
     if held.layout.bits < layout.bits == 32:
         return _unpacked(c, held, layout)
+    if (held.layout.bits, layout.bits) == (32, 8):
+        return _packed(c, value, layout)
     if (held.layout.bits, layout.bits) != (32, 16):
         raise c.unsupported(
             c.anchor,
@@ -78,6 +82,20 @@ def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     words = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 0)))
     return c.emit(arith.CmpiOp(words, none, "ne"))
+
+
+def _packed(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
+    """A mask of words for bytes: 1 and 0 in words, packed and compared."""
+    from pallasite.lowering.vectors_to_tiles.casts import narrow
+
+    held = c.tiled(value)
+    kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, i32))
+    one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
+    chosen = c.emit(arith.SelectOp(held.grid, one, zero))
+    number, found = narrow(c, Tiled(chosen, held.layout, held.shape), IntegerType(layout.bits))
+    parts = c.relayout(Tiled(number, found, held.shape), layout).grid
+    none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], parts.type), 0)))
+    return c.emit(arith.CmpiOp(parts, none, "ne"))
 
 
 def everywhere(c: Converter, bit: SSAValue, value: SSAValue) -> SSAValue:

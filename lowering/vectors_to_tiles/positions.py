@@ -2,13 +2,16 @@
 
     %i = tpu.iota {dimensions = array<i32: 1>} : vector<16x256xi32>
     %m = arith.cmpi slt, %i, %c77 : vector<16x256xi32>
-becomes a mask of 77 lanes for the first column of registers and one of no lanes for the second.
+becomes a mask of 77 lanes for the first column of registers and one of no lanes for the second. It
+is offered for packed data as well.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import SSAValue
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
@@ -65,29 +68,64 @@ def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
     if dim < rank - 2 or rank < 2 or bit_width(element_of(op.operands[0])) != 32:
         return False
     rows = dim == rank - 2
-    unit = SUBLANES if rows else LANES
     layout = VectorLayout.native(rank, 32, 0 if rows else None, None if rows else 0)
-    blocks = layout.grid_shape(shape)
-    runs: list[tuple[tuple[int, int], int]] = []
-    for block in range(blocks[dim]):
-        ends = tuple(min(max(n - block * unit, 0), unit) for n in (low, high))
-        box = (ends[0], ends[1]) if ends[0] < ends[1] else (0, 0)
-        if runs and runs[-1][0] == box:
-            runs[-1] = (box, runs[-1][1] + 1)
-        else:
-            runs.append((box, 1))
-    pieces: list[SSAValue] = []
-    for (first, last), count in runs:
-        bounds = (first, 0, last, LANES) if rows else (0, first, SUBLANES, last)
-        made = tpu.CreateMaskOp.create(
-            operands=[c.constant_index(n) for n in bounds],
-            result_types=[VectorType(i1, (SUBLANES, LANES))],
-        )
-        size = list(blocks)
-        size[dim] = count
-        kind = vector_of(i1, (*size, SUBLANES, LANES))
-        pieces.append(c.emit(grid.BroadcastOp(c.emit(made), kind)))
-    whole = pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, dim))
-    c.define(op.results[0], whole, layout)
+    mask = _Positions(shape, dim, low, high)
+    made = mask.in_layout(layout, c)
+    assert made is not None
+    c.define(op.results[0], made, layout)
+    c.offer_form("mask", op.results[0], lambda layout: mask.in_layout(layout, c))
     c.retire(op)
     return True
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """The mask of positions `low` to `high` of a dimension that runs along rows or lanes."""
+
+    shape: tuple[int, ...]
+    dim: int
+    low: int
+    high: int
+
+    def in_layout(self, layout: VectorLayout, c: Converter) -> SSAValue | None:
+        """Its registers for data in `layout`; None if that has the dimension elsewhere."""
+        rank = len(self.shape)
+        rows = self.dim == rank - 2
+        start = layout.row if rows else layout.column
+        if (layout.sublane_dim, layout.lane_dim) != (rank - 2, rank - 1) or not layout.is_native:
+            return None
+        if start is None:
+            return None
+        unit = layout.native_rows if rows else LANES
+        blocks = layout.grid_shape(self.shape)
+        runs: list[tuple[tuple[int, int], int]] = []
+        for block in range(blocks[self.dim]):
+            ends = [start + n - block * unit for n in (self.low, self.high)]
+            first, last = (min(max(n, 0), unit) for n in ends)
+            box = (first, last) if first < last else (0, 0)
+            if runs and runs[-1][0] == box:
+                runs[-1] = (box, runs[-1][1] + 1)
+            else:
+                runs.append((box, 1))
+        pieces: list[SSAValue] = []
+        for box, count in runs:
+            size = list(blocks)
+            size[self.dim] = count
+            kind = vector_of(i1, (*size, *layout.register_shape()))
+            one = c.emit(_box(box, layout, rows, c))
+            pieces.append(c.emit(grid.BroadcastOp(one, kind)))
+        return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, self.dim))
+
+
+def _box(box: tuple[int, int], layout: VectorLayout, rows: bool, c: Converter) -> Operation:
+    """The mask of a register of `layout` in the rows or lanes of `box`."""
+    first, last = box
+    kind = vector_of(i1, layout.register_shape())
+    p = layout.packing
+    if rows and (first % p or last % p):
+        bounds = {"from": IntegerAttr(first, 32), "to": IntegerAttr(last, 32)}
+        return tpu.CreateSubelementMaskOp.create(result_types=[kind], properties=bounds)
+    ends = (first // p, 0, last // p, LANES) if rows else (0, first, SUBLANES, last)
+    return tpu.CreateMaskOp.create(
+        operands=[c.constant_index(n) for n in ends], result_types=[kind]
+    )

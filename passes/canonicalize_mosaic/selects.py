@@ -55,12 +55,27 @@ def legalize_select(op: arith.SelectOp, r: Legalizer) -> SSAValue | None:
     if bits == 1:
         return _logic(condition, left, right, r)
     mask_bits = governed_bits(condition) or bits
-    packed = bits == 16 and mask_bits == 32 and r.target.max_mask_subelements >= 2
+    packed = mask_bits == 32 and _takes_masks_of_words(op, r)
     if bits == 32 or ((packed or bits == mask_bits) and bits >= r.target.narrowest_select_bits):
         return None
-    widen = r.to_f32 if is_float(element) else r.to_i32
-    value = r.emit(arith.SelectOp(condition, widen(left), widen(right)))
-    return r.to_float(value, element) if is_float(element) else r.to_int(value, element)
+    if is_float(element):
+        return r.to_float(
+            r.emit(arith.SelectOp(condition, r.to_f32(left), r.to_f32(right))), element
+        )
+    wide = [r.to_i32(value, low_bits=True) for value in (left, right)]
+    return r.to_int(r.emit(arith.SelectOp(condition, *wide)), element)
+
+
+def _takes_masks_of_words(op: arith.SelectOp, r: Legalizer) -> bool:
+    """Whether narrow data is chosen by masks of words that are packed: halves always, integer bytes
+    unless they are there as words."""
+    bits = bit_width(element_of(op.result))
+    if 32 // bits > r.target.max_mask_subelements:
+        return False
+    if bits != 8:
+        return bits == 16
+    in_words = any(isinstance(value.owner, arith.TruncIOp) for value in (op.lhs, op.rhs))
+    return not is_float(element_of(op.result)) and not in_words
 
 
 def _logic(mask: SSAValue, left: SSAValue, right: SSAValue, r: Legalizer) -> SSAValue:

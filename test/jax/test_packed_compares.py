@@ -81,8 +81,32 @@ def test_half_words(name: str, target: str, compiler: Any) -> None:
 @pytest.mark.parametrize("name", [n for n in KERNELS if n != "order"])
 def test_bytes(name: str, compiler: Any) -> None:
     found = lowered(KERNELS[name], numbers(np.int8), "v5e", compiler)
-    packed = found["arith.cmpi vector<8x128x4xi8>"]
-    assert bool(packed) == (name not in WORDS)
+    assert bool(found["arith.cmpi vector<8x128x4xi8>"]) == (name != "words")
+
+
+def before(x: Any, y: Any, z: Any) -> Any:
+    """The first rows of one value, the last ones of another, and their first lanes."""
+    rows, lanes = (jax.lax.broadcasted_iota(jnp.int32, SHAPE, axis) for axis in (0, 1))
+    return jnp.where(lanes < 150, jnp.where(rows < 21, x, y), z)
+
+
+def larger(x: Any, y: Any, z: Any) -> Any:
+    """Where words are larger."""
+    return jnp.where(x.astype(jnp.int32) + 1 > y.astype(jnp.int32), z, x)
+
+
+@pytest.mark.parametrize("element", [np.int8, np.int16])
+def test_positions(element: Any, compiler: Any) -> None:
+    """Masks of rows and lanes are made for packed data."""
+    found = lowered(before, numbers(element), "v5e", compiler)
+    assert not any("unpack" in kind or "pack_vmsk" in kind for kind in found)
+
+
+def test_masks_of_words_for_bytes(compiler: Any) -> None:
+    """They are packed once for all that they govern, which stays packed."""
+    found = lowered(larger, numbers(np.int8), "v5e", compiler)
+    assert found["arith.cmpi vector<8x128x4xi8>"] == 2 * 2
+    assert found["arith.select vector<8x128x4xi1>"] == 2 * 2
 
 
 def test_sum_of_products(compiler: Any) -> None:

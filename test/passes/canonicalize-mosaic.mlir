@@ -324,3 +324,16 @@ func.func @narrow_constants(%a: vector<8x128xi4>) -> (vector<8x128xi1>, vector<8
   %1 = arith.cmpi sgt, %a, %c : vector<8x128xi4>
   func.return %0, %1 : vector<8x128xi1>, vector<8x128xi1>
 }
+
+// Masks of words govern bytes, but for those that are there as words.
+// CHECK-LABEL: func.func @words_govern_bytes(
+// CHECK-NEXT:  %[[MASK:.*]] = arith.cmpi sgt, %a, %b : vector<32x128xi32>
+// CHECK-NEXT:  %[[KEPT:.*]] = arith.select %[[MASK]], %c, %d : vector<32x128xi1>, vector<32x128xi8>
+// CHECK:       arith.select %[[MASK]], %b, {{.*}} : vector<32x128xi1>, vector<32x128xi32>
+func.func @words_govern_bytes(%a: vector<32x128xi32>, %b: vector<32x128xi32>, %c: vector<32x128xi8>, %d: vector<32x128xi8>) -> vector<32x128xi8> {
+  %0 = arith.cmpi sgt, %a, %b : vector<32x128xi32>
+  %1 = arith.select %0, %c, %d : vector<32x128xi1>, vector<32x128xi8>
+  %2 = arith.trunci %b : vector<32x128xi32> to vector<32x128xi8>
+  %3 = arith.select %0, %2, %1 : vector<32x128xi1>, vector<32x128xi8>
+  func.return %3 : vector<32x128xi8>
+}
