@@ -9,6 +9,7 @@ is offered for packed data as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
 from xdsl.ir import Operation, SSAValue
@@ -73,7 +74,7 @@ def lower_position_mask(op: arith.CmpiOp, c: Converter) -> bool:
     made = mask.in_layout(layout, c)
     assert made is not None
     c.define(op.results[0], made, layout)
-    c.offer_form("mask", op.results[0], lambda layout: mask.in_layout(layout, c))
+    c.offer_form("mask", op.results[0], partial(mask.in_layout, c=c))
     c.retire(op)
     return True
 

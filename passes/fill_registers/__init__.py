@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, vector
@@ -34,6 +35,7 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.fill_registers.islands import Island, islands_of, splats_of
 from pallasite.passes.fill_registers.rows import rewrite
+from pallasite.passes.fill_registers.tiles import tile_as_in_hbm
 from pallasite.targets import DEFAULT_TARGET
 
 
@@ -48,12 +50,26 @@ class FillRegistersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in lowered_functions(op):
             if function.body.blocks:
+                tile_as_in_hbm(function, _rewritten)
                 for arrays in list(_arrays(function)):
                     rewrite(function, arrays)
-                homes = islands_of(function, of_matrices=True)
-                for island in [*dict.fromkeys(homes.values()), *splats_of(function)]:
-                    if island.sound and island.gain() > 0:
-                        rewrite(function, [island])
+                for island in list(_others(function)):
+                    rewrite(function, [island])
+
+
+def _rewritten(function: func.FuncOp) -> set[Operation]:
+    """The operations that will work on rows."""
+    arrays = (island for group in _arrays(function) for island in group)
+    islands = (*arrays, *_others(function))
+    return set[Operation]().union(*(island.operations for island in islands))
+
+
+def _others(function: func.FuncOp) -> Iterator[Island]:
+    """Islands of matrices, and stores of one number, that can be rewritten, and gain by it."""
+    homes = islands_of(function, of_matrices=True)
+    for island in [*dict.fromkeys(homes.values()), *splats_of(function)]:
+        if island.sound and island.gain() > 0:
+            yield island
 
 
 def _arrays(function: func.FuncOp) -> Iterator[list[Island]]:

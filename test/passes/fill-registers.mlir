@@ -122,3 +122,31 @@ func.func @rows_move(%a: memref<5x8x256xbf16, #tpu.memory_space<vmem>>, %b: memr
   vector.store %1, %b[%c0, %c0, %c0] : memref<5x4x256xbf16, #tpu.memory_space<vmem>>, vector<5x4x256xbf16>
   func.return
 }
+
+// Buffers are tiled as in HBM where registers of rows are fewer: 5 of 8x256, not 3x2 of 16x128.
+// CHECK-LABEL: func.func @copied(
+// CHECK:       %b = memref.alloca() : memref<36x256xbf16, #tpu.tiled<(8,128)(2,1),[2,1]>, {{.*}}>
+// CHECK:       [[B:%\d+]] = tpu.reinterpret_cast %b : {{.*}} -> memref<80x128xbf16, #tpu.tiled<(2,128)(2,1),[1,1]>
+// CHECK-NEXT:  vector.load [[B]]{{.*}}, vector<80x128xbf16>
+func.func @copied() {
+  %c0 = arith.constant 0 : index
+  %b = memref.alloca() : memref<36x256xbf16, #tpu.memory_space<vmem>>
+  %0 = vector.load %b[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<36x256xbf16>
+  %1 = arith.addf %0, %0 : vector<36x256xbf16>
+  vector.store %1, %b[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<36x256xbf16>
+  func.return
+}
+
+// Not where rows of one of them move.
+// CHECK-LABEL: func.func @copied_in_part(
+// CHECK-COUNT-2: memref.alloca() : memref<36x256xbf16, #tpu.tiled<(16,128)(2,1),[2,1]>, {{.*}}>
+func.func @copied_in_part() {
+  %c0 = arith.constant 0 : index
+  %b = memref.alloca() : memref<36x256xbf16, #tpu.memory_space<vmem>>
+  %d = memref.alloca() : memref<36x256xbf16, #tpu.memory_space<vmem>>
+  %0 = vector.load %b[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<36x256xbf16>
+  vector.store %0, %d[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<36x256xbf16>
+  %1 = vector.load %d[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<16x256xbf16>
+  vector.store %1, %d[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<16x256xbf16>
+  func.return
+}
