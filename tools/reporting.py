@@ -16,18 +16,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TextIO
 
-from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
-
-from pallasite.diagnostics import (
-    Diagnostic,
-    ExecutionError,
-    KernelWarning,
-    Note,
-    ReadError,
-    SourceLocation,
-    UsageError,
-    VerifyError,
-)
+from pallasite import borders
+from pallasite.diagnostics import Diagnostic, KernelWarning, Note, SourceLocation, UsageError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -45,6 +35,7 @@ STATUS = (
 STDIN = "<stdin>"
 TRACEBACK = "PALLASITE_TRACEBACK"
 """Set in the environment, internal errors show where they happened."""
+_MORE = Note(f"{TRACEBACK}=1 in the environment shows more")
 
 
 def input_name(path: str | None) -> str:
@@ -101,27 +92,16 @@ def read_kernel(options: argparse.Namespace) -> ModuleOp:
 
 
 def as_diagnostic(error: Exception) -> Diagnostic:
-    """`error` in the form that users see."""
-    if isinstance(error, Diagnostic):
-        return error
-    sentence = " ".join(str(error).split())
-    if isinstance(error, ParseError):
-        file, line, column = error.span.get_location()
-        return ReadError("invalid-syntax", error.msg, SourceLocation(file, line, column))
-    if isinstance(error, VerifyException):
-        return VerifyError("invalid-operation", sentence or "the operation is not valid")
-    if isinstance(error, DiagnosticException):
-        return Diagnostic("pass-failed", sentence or "the pass failed")
-    if isinstance(error, MemoryError):
-        return ExecutionError("host-memory", "this computer has not enough memory")
+    """`error` in the form that users see; a defect says how to see more of it."""
     if isinstance(error, OSError):
         place = f": {error.filename}" if error.filename else ""
         return UsageError("file", f"{error.strerror or error}{place}")
-    if isinstance(error, RecursionError):
-        return Diagnostic("nested-too-deeply", "the module nests too deeply")
-    note = Note(f"this is a defect of pallasite; {TRACEBACK}=1 in the environment shows more")
-    message = f"internal error: {type(error).__name__}: {sentence}"
-    return Diagnostic("internal-error", message, notes=[note])
+    diagnostic = borders.as_diagnostic(error)
+    if diagnostic is not error:
+        diagnostic.__cause__ = error
+    if diagnostic.code == "internal-error" and _MORE not in diagnostic.notes:
+        diagnostic.notes.append(_MORE)
+    return diagnostic
 
 
 def placed(diagnostic: Diagnostic, file: str | None) -> Diagnostic:
@@ -138,8 +118,8 @@ def report(error: Exception, stream: TextIO | None = None, file: str | None = No
     """
     diagnostic = as_diagnostic(error)
     out = stream or sys.stderr
-    if diagnostic is not error and os.environ.get(TRACEBACK):
-        traceback.print_exception(error, file=sys.stderr)
+    if _MORE in diagnostic.notes and os.environ.get(TRACEBACK):
+        traceback.print_exception(diagnostic.__cause__, file=sys.stderr)
     print(placed(diagnostic, file) if file is not None else diagnostic, file=out, flush=True)
 
 

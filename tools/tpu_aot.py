@@ -26,8 +26,8 @@ from pallasite.tools.reporting import (
     STATUS,
     as_diagnostic,
     guarded,
-    placed,
     read_kernel,
+    report,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def judge(options: argparse.Namespace) -> Verdict:
     except UsageError:
         raise
     except Diagnostic as error:
-        print(placed(error, options.file), file=sys.stderr)
+        report(error, file=options.file)
         return Verdict(False, f"not lowered to {options.form} form: {error}", 0.0, None)
     return compile_ahead_of_time(
         lowered,
@@ -110,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError:
         raise
     except Exception as error:
-        diagnostic = placed(as_diagnostic(error), options.file)
-        print(diagnostic, file=sys.stderr)
+        diagnostic = as_diagnostic(error)
+        report(diagnostic, file=options.file)
         verdict = Verdict(False, str(diagnostic), 0.0, None)
     if options.format == "json":
         print(json.dumps(verdict.as_json()))

@@ -36,6 +36,7 @@ from pallasite.tools.reporting import (
     input_name,
     kernel_warnings,
     read_kernel,
+    report,
 )
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class Session:
     def report(self, status: str) -> None:
         """Prints diagnostics on standard error and the summary on standard output."""
         for diagnostic in self.diagnostics:
-            print(diagnostic, file=sys.stderr)
+            report(diagnostic)
         o = self.options
         if o.format == "json":
             summary: dict[str, Any] = {

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.diagnostics import DEFECT, Diagnostic, Note, Unsupported
 from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
@@ -246,8 +246,7 @@ class Tracer:
             raise self.unsupported(message, advice, code="unsupported-type") from error
         except Exception as error:
             message = f"tracing '{equation.name}': {type(error).__name__}: {error}"
-            advice = "this is a defect of Pallasite, not of the kernel"
-            raise self.unsupported(message, advice, code="internal-error") from error
+            raise self.unsupported(message, DEFECT.message, code="internal-error") from error
         return results if isinstance(results, Sequence) else [results]
 
     def _name(self, scopes: list[str], wanted: list[str]) -> None:

@@ -5,28 +5,20 @@ Every error is a `pallasite.Diagnostic`. All state belongs to the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import VerifyException
 
 from pallasite import arguments
+from pallasite.borders import diagnosed
 from pallasite.collection import paused
-from pallasite.diagnostics import (
-    Diagnostic,
-    ExecutionError,
-    KernelWarning,
-    Note,
-    UsageError,
-    VerifyError,
-    warn,
-)
+from pallasite.diagnostics import Note, UsageError, warn
 from pallasite.dialects.kernel import form_of
-from pallasite.targets import DEFAULT_TARGET, Target, get_target
+from pallasite.lowerings import AfterPass, Lowering, Tell
+from pallasite.targets import DEFAULT_TARGET, get_target
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -34,34 +26,6 @@ if TYPE_CHECKING:
     from pallasite.dialects.kernel_call import Call
     from pallasite.interpreter.machine.grid_walk import GridWalk
     from pallasite.interpreter.run import Driver, Outcome
-
-
-@contextmanager
-def diagnosed(what: str) -> Generator[None, None, None]:
-    """Lets no exception but a `Diagnostic` out: what nobody foresaw is a defect and says so."""
-    try:
-        yield
-    except Diagnostic:
-        raise
-    except KernelWarning as error:
-        # Of a process for which warnings are errors.
-        raise error.diagnostic from error
-    except VerifyException as error:
-        raise VerifyError("invalid-module", f"{what}: {error}") from error
-    except RecursionError as error:
-        raise Diagnostic("nested-too-deeply", f"{what}: the module nests too deeply") from error
-    except MemoryError as error:
-        raise ExecutionError("host-memory", f"{what}: this computer lacks memory") from error
-    except Exception as error:
-        note = Note("this is a defect of Pallasite, not of the kernel")
-        message = f"{what}: internal error: {type(error).__name__}: {error}"
-        raise Diagnostic("internal-error", message, notes=[note]) from error
-
-
-AfterPass = Callable[["ModulePass", str, ModuleOp], None]
-"""Called with a pass that has run, the form it left, and the module."""
-Tell = Callable[[Diagnostic], None]
-"""Called with what is odd about a kernel that is accepted."""
 
 
 def parse(source: str | bytes, *, name: str = "<input>", call: int | None = 0) -> ModuleOp:
@@ -120,7 +84,7 @@ def lower_telling(
     """`lower`, telling what is odd about the kernel instead of warning of it."""
     from pallasite.lowering.pipelines import check_form
 
-    get_target(target)
+    model = get_target(target)
     passes = arguments.passes(passes)
     arguments.called(after_pass, "after_pass")
     present = check_form(arguments.module_of(module), form)
@@ -128,99 +92,8 @@ def lower_telling(
         if present == "pallas":
             # The form's rules are its verifiers; the lowering relies on them.
             verify(module)
-        return _lower_verified(
-            module, form, target, passes, after_pass, allow_beyond_reference, tell
-        )
-
-
-def _lower_verified(
-    module: ModuleOp,
-    form: str,
-    target: str,
-    passes: Sequence[ModulePass],
-    after_pass: AfterPass | None,
-    allow_beyond_reference: bool,
-    tell: Tell,
-) -> ModuleOp:
-    """`lower_telling` for arguments that were looked at."""
-    from pallasite.dialects import make_context
-    from pallasite.dialects.kernel import set_form
-    from pallasite.dialects.subcores import subcore_functions
-    from pallasite.lowering.pipelines import planned
-    from pallasite.passes.fold_kernel import FoldKernelPass
-    from pallasite.passes.plugins import blamed
-
-    model, present = get_target(target), form_of(module)
-    checked = present in ("mosaic", "dma")
-    changes = bool(passes) or present != form
-    lowered = module.clone() if checked or changes else module
-    if present != "pallas":
-        with diagnosed("check-kernel"):
-            _check(lowered, model, allow_beyond_reference, tell)
-        if checked and changes and after_pass is not None:
-            after_pass(FoldKernelPass(target), present, lowered)
-    context = make_context()
-    for leaves, step in planned(lowered, passes, form, target):
-        before = form_of(lowered)
-        with diagnosed(step.name), blamed(step):
-            step.apply(context, lowered)
-        if leaves is None:
-            _verify_after(step, lowered)
-        else:
-            set_form(lowered, leaves)
-        after = form_of(lowered)
-        if before == "pallas" != after:
-            # A copy where it is the answer: what the kernel says stays in it, used or not.
-            judged = lowered.clone() if form == after else lowered
-            _check(judged, model, allow_beyond_reference, tell)
-        if after_pass is not None:
-            after_pass(step, after, lowered)
-    if subcore_functions(lowered):
-        set_form(lowered, form)
-    if form == "pallas":
-        # What the target or the compiler refuses shows in the next form.
-        _lower_verified(lowered, "mosaic", target, (), None, allow_beyond_reference, tell)
-    return lowered if changes else module
-
-
-def _verify_after(step: ModulePass, module: ModuleOp) -> None:
-    try:
-        verify(module)
-    except Diagnostic as error:
-        error.notes.append(Note(f"after pass {step.name}"))
-        raise
-
-
-def _check(module: ModuleOp, target: Target, allow_beyond_reference: bool, tell: Tell) -> None:
-    """Refuses what no step can make legal; tells what is odd.
-
-    What is trivial or computes nothing that is used goes first: the TPU compiler never looks at it
-    either.
-    """
-    from pallasite.dialects.kernel import describe_kernel, kernel_function
-    from pallasite.dialects.kernel_call import call_of
-    from pallasite.passes.check_kernel import check_kernel
-    from pallasite.passes.check_kernel.aliases import alias_advice
-    from pallasite.passes.check_kernel.bounds import bounds_advice
-    from pallasite.passes.check_kernel.grid import grid_advice
-    from pallasite.passes.fold_kernel import fold_kernel
-
-    func = kernel_function(module)
-    if func is not None and form_of(module) in ("mosaic", "dma"):
-        fold_kernel(module)
-    check_kernel(module, target, allow_beyond_reference=allow_beyond_reference)
-    if func is None:
-        return
-    call = call_of(module)
-    kernel = describe_kernel(func)
-    told = [*grid_advice(kernel, len(call.results) if call is not None else 0)]
-    if call is not None and form_of(module) == "mosaic":
-        told += alias_advice(kernel, call)
-    if form_of(module) in ("mosaic", "dma"):
-        if call is None or not call.unchecked:
-            told += bounds_advice(func)
-    for advice in told:
-        tell(advice)
+        lowering = Lowering(model, passes, after_pass, allow_beyond_reference, tell)
+        return lowering.run(module, form)
 
 
 def with_call(

@@ -53,6 +53,10 @@ class Note:
     location: SourceLocation | None = None
 
 
+DEFECT = Note("this is a defect of Pallasite, not of the kernel")
+"""What an internal error says of itself."""
+
+
 def allocation(name: str, location: SourceLocation | None) -> list[Note]:
     """Where the memory called `name` comes from, if that is known."""
     if location is None:

@@ -1,0 +1,125 @@
+"""What `pallasite.lower` does with a module: the steps that are missing, and all that is checked.
+
+A kernel is judged where it comes in and where it leaves the `pallas` form: what the target cannot
+do, or the TPU compiler refuses, shows in the `mosaic` form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pallasite.borders import diagnosed
+from pallasite.diagnostics import Diagnostic, Note
+from pallasite.dialects.kernel import form_of
+from pallasite.targets import Target
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+    from xdsl.passes import ModulePass
+
+AfterPass = Callable[["ModulePass", str, ModuleOp], None]
+"""Called with a pass that has run, the form it left, and the module."""
+Tell = Callable[[Diagnostic], None]
+"""Called with what is odd about a kernel that is accepted."""
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How modules are lowered; the arguments have been looked at."""
+
+    target: Target
+    passes: tuple[ModulePass, ...]
+    """Passes of the user's, which run first."""
+    after_pass: AfterPass | None
+    allow_beyond_reference: bool
+    """Whether kernels are admitted that only the TPU compiler refuses."""
+    tell: Tell
+
+    def run(self, module: ModuleOp, form: str) -> ModuleOp:
+        """A copy of `module` in `form`; the module itself if nothing is left to do."""
+        from pallasite.dialects import make_context
+        from pallasite.dialects.kernel import set_form
+        from pallasite.dialects.subcores import subcore_functions
+        from pallasite.lowering.pipelines import planned
+        from pallasite.passes.fold_kernel import FoldKernelPass
+        from pallasite.passes.plugins import blamed
+
+        present = form_of(module)
+        checked = present in ("mosaic", "dma")
+        changes = bool(self.passes) or present != form
+        lowered = module.clone() if checked or changes else module
+        if present != "pallas":
+            self._admit(lowered)
+            if checked and changes and self.after_pass is not None:
+                # What it has folded is what the next pass is given.
+                self.after_pass(FoldKernelPass(self.target.name), present, lowered)
+        context = make_context()
+        for leaves, step in planned(lowered, self.passes, form, self.target.name):
+            before = form_of(lowered)
+            with diagnosed(step.name), blamed(step):
+                step.apply(context, lowered)
+            if leaves is None:
+                _verify_after(step, lowered)
+            else:
+                set_form(lowered, leaves)
+            after = form_of(lowered)
+            if before == "pallas" != after:
+                # A copy where it is the answer: what the kernel says stays in it, used or not.
+                self._admit(lowered.clone() if form == after else lowered)
+            if self.after_pass is not None:
+                self.after_pass(step, after, lowered)
+        if subcore_functions(lowered):
+            set_form(lowered, form)
+        if form == "pallas":
+            replace(self, passes=(), after_pass=None).run(lowered, "mosaic")
+        return lowered if changes else module
+
+    def _admit(self, module: ModuleOp) -> None:
+        """Refuses what no step can make legal; tells what is odd.
+
+        What is trivial or computes nothing that is used goes first: the TPU compiler never looks at
+        it either.
+        """
+        from pallasite.dialects.kernel import kernel_function
+        from pallasite.passes.check_kernel import check_kernel
+        from pallasite.passes.fold_kernel import fold_kernel
+
+        func = kernel_function(module)
+        with diagnosed("check-kernel"):
+            if func is not None and form_of(module) in ("mosaic", "dma"):
+                fold_kernel(module)
+            check_kernel(module, self.target, allow_beyond_reference=self.allow_beyond_reference)
+            told = [] if func is None else _advice(module, func)
+        for advice in told:
+            self.tell(advice)
+
+
+def _advice(module: ModuleOp, func: FuncOp) -> list[Diagnostic]:
+    """What is odd about the kernel `func` of `module`, which is accepted."""
+    from pallasite.dialects.kernel import describe_kernel
+    from pallasite.dialects.kernel_call import call_of
+    from pallasite.passes.check_kernel.aliases import alias_advice
+    from pallasite.passes.check_kernel.bounds import bounds_advice
+    from pallasite.passes.check_kernel.grid import grid_advice
+
+    form, call, kernel = form_of(module), call_of(module), describe_kernel(func)
+    told = [*grid_advice(kernel, len(call.results) if call is not None else 0)]
+    if call is not None and form == "mosaic":
+        told += alias_advice(kernel, call)
+    if form in ("mosaic", "dma") and (call is None or not call.unchecked):
+        told += bounds_advice(func)
+    return told
+
+
+def _verify_after(step: ModulePass, module: ModuleOp) -> None:
+    from pallasite.dialects import verification
+
+    try:
+        verification.verify(module)
+    except Diagnostic as error:
+        error.notes.append(Note(f"after pass {step.name}"))
+        raise
