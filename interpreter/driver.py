@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, Unsupported
+from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.scf import (
@@ -247,5 +247,5 @@ def located(error: Exception, op: Operation | None) -> Diagnostic:
         "internal-error",
         f"executing {name} failed: {type(error).__name__}: {error}",
         where,
-        [Note("this is a defect of Pallasite, not of the kernel")],
+        [DEFECT],
     )

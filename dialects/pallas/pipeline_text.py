@@ -12,7 +12,7 @@ Dynamic sizes of the grid are values. `no_pipelining` and `trace_scopes` stand b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import MemRefType, i32
 from xdsl.ir import Region, SSAValue
@@ -49,35 +49,19 @@ def parse_pipeline(parser: Parser) -> dict[str, Any]:
         offsets = [parser.resolve_operand(name, i32) for name in names]
     no_pipelining = parser.parse_optional_keyword("no_pipelining") is not None
     trace_scopes = parser.parse_optional_keyword("trace_scopes") is not None
-    refs: dict[Role, list[SSAValue]] = {Role.INPUT: [], Role.OUTPUT: []}
-    windows: list[WindowAttr] = []
-    arguments: list[Parser.Argument] = []
     maps: list[Region] = []
-    for role, values in refs.items():
+    operands: dict[Role, list[_Operand]] = {Role.INPUT: [], Role.OUTPUT: []}
+    for role, found in operands.items():
         while parser.parse_optional_keyword(role.value) is not None:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            ref = parser.parse_unresolved_operand()
-            parser.parse_punctuation(":")
-            start = parser.pos
-            type = parser.parse_type()
-            if not isinstance(type, MemRefType):
-                parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
-            element = cast(AnyMemRef, type).element_type
-            values.append(parser.resolve_operand(ref, type))
-            parser.parse_keyword("in")
-            space = parser.parse_str_enum(MemorySpace)
-            parser.parse_keyword("block")
-            window = parse_window(parser, axis_variables([""] * len(axes.sizes)), (), maps)
-            windows.append(window)
-            arguments.append(argument.resolve(memref_in(space, window.block_shape, element)))
+            found.append(_parse_operand(parser, len(axes.sizes), maps))
+    every = [*operands[Role.INPUT], *operands[Role.OUTPUT]]
     attributes = parser.parse_optional_attr_dict_with_keyword()
-    body = parser.parse_region(arguments)
+    body = parser.parse_region([operand.block for operand in every])
     end_region(body)
     return {
-        "inputs": refs[Role.INPUT],
-        "outputs": refs[Role.OUTPUT],
-        "windows": windows,
+        "inputs": [operand.ref for operand in operands[Role.INPUT]],
+        "outputs": [operand.ref for operand in operands[Role.OUTPUT]],
+        "windows": [operand.window for operand in every],
         "body": body,
         "maps": maps,
         "grid": axes.sizes,
@@ -89,6 +73,34 @@ def parse_pipeline(parser: Parser) -> dict[str, Any]:
         "trace_scopes": trace_scopes,
         "attributes": attributes.data if attributes else {},
     }
+
+
+class _Operand(NamedTuple):
+    """One line of a pipeline's header."""
+
+    ref: SSAValue
+    window: WindowAttr
+    block: Parser.Argument
+    """What the body calls its block."""
+
+
+def _parse_operand(parser: Parser, axes: int, maps: list[Region]) -> _Operand:
+    """Reads an operand after the word of its role; an index map that is a region joins `maps`."""
+    block = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    name = parser.parse_unresolved_operand()
+    parser.parse_punctuation(":")
+    start = parser.pos
+    type = parser.parse_type()
+    if not isinstance(type, MemRefType):
+        parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
+    element = cast(AnyMemRef, type).element_type
+    ref = parser.resolve_operand(name, type)
+    parser.parse_keyword("in")
+    space = parser.parse_str_enum(MemorySpace)
+    parser.parse_keyword("block")
+    window = parse_window(parser, axis_variables([""] * axes), (), maps)
+    return _Operand(ref, window, block.resolve(memref_in(space, window.block_shape, element)))
 
 
 def print_pipeline(printer: Printer, op: EmitPipelineOp) -> None:

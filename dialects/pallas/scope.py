@@ -118,6 +118,11 @@ def end_region(region: Region) -> None:
         block.add_op(YieldOp())
 
 
+def end_of(region: Region) -> YieldOp:
+    """The `pallas.yield` that ends a region; verifiers have seen to it (`check_yield`)."""
+    return cast(YieldOp, region.block.last_op)
+
+
 SCRATCH_SPACES = ("vmem", "smem", "semaphore_mem", "cmem")
 SCRATCH_ADVICE = (
     "keep it in VMEM if it fits there: pltpu.VMEM(shape, dtype)",

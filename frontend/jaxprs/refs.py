@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import arith
 from pallasite.dialects.pallas import AtOp, Entry, LoadOp, StoreOp, SwapOp, whole
+from pallasite.dialects.pallas.base import ref_type
 from pallasite.dialects.tpu import AssumeMultipleOp, MemrefBitcastOp, MemrefReshapeOp
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.frontend.jaxprs import types
@@ -140,7 +141,7 @@ def _store(
     if space != "smem" and not aval.shape:
         raise e.unsupported(
             "scalars are stored to SMEM only",
-            *_scalar_stores(_memref(ref).get_shape()),
+            *_scalar_stores(ref_type(ref).get_shape()),
             code="scalar-in-vmem",
         )
     if mask is not None and (space != "vmem" or any(entry.stride != 1 for entry in entries)):
@@ -194,54 +195,63 @@ def indexed(
         ref = viewed(tracer, ref, transforms[:-1])
         return ref, _of_ref(tracer, ref, entries_of(tracer, transforms[-1]))
     ref = viewed(tracer, ref, transforms)
-    return ref, whole(_memref(ref))
+    return ref, whole(ref_type(ref))
 
 
 def _transformed(tracer: Tracer, ref: SSAValue, transform: Any) -> SSAValue:
-    type = _memref(ref)
+    """The view that one transform of JAX makes of `ref`; `ref` itself where it changes nothing."""
     match transform:
         case state_indexing.NDIndexer():
-            entries = _of_ref(tracer, ref, entries_of(tracer, transform))
-            if any(entry.stride != 1 for entry in entries):
-                raise tracer.unsupported(
-                    "a view of a ref has no strides", "give strides to the load or store itself"
-                )
-            if entries == whole(type):
-                return ref
-            return tracer.emit(AtOp(ref, entries))
+            return _at(tracer, ref, transform)
         case state_types.BitcastTransform():
-            element = types.element_type(transform.dtype)
-            old, new = bit_width(type.element_type), bit_width(element)
-            shape = list(type.get_shape())
-            if old != new:
-                if len(shape) < 2:
-                    raise tracer.unsupported(
-                        "a ref of rank 1 is not bitcast to another width",
-                        "give it a second dimension",
-                    )
-                shape[-2] = shape[-2] * old // new
-            wanted = MemRefType(element, shape, memory_space=type.memory_space)
-            if wanted == type:
-                return ref
-            return tracer.emit(MemrefBitcastOp(operands=[ref], result_types=[wanted]))
+            return _bitcast(tracer, ref, types.element_type(transform.dtype))
         case state_types.ReshapeTransform():
-            if type.get_num_dims() < 2 or len(transform.shape) < 2:
-                raise tracer.unsupported(
-                    f"a ref of shape {type.get_shape()} is not reshaped to "
-                    f"{tuple(transform.shape)}: views have at least two dimensions",
-                    "load the ref and reshape its value, or reshape the array outside the kernel",
-                )
-            wanted = MemRefType(
-                type.element_type, list(transform.shape), memory_space=type.memory_space
-            )
-            if wanted == type:
-                return ref
-            return tracer.emit(MemrefReshapeOp(operands=[ref], result_types=[wanted]))
+            return _reshaped(tracer, ref, tuple(transform.shape))
         case _:
             raise tracer.unsupported(
                 f"a view of a ref by {_described(transform)}",
                 "load the ref and transform the value",
             )
+
+
+def _at(tracer: Tracer, ref: SSAValue, indexer: Any) -> SSAValue:
+    entries = _of_ref(tracer, ref, entries_of(tracer, indexer))
+    if any(entry.stride != 1 for entry in entries):
+        raise tracer.unsupported(
+            "a view of a ref has no strides", "give strides to the load or store itself"
+        )
+    return ref if entries == whole(ref_type(ref)) else tracer.emit(AtOp(ref, entries))
+
+
+def _bitcast(tracer: Tracer, ref: SSAValue, element: Attribute) -> SSAValue:
+    """`ref` with elements of another width has more or fewer rows; JAX sees that they divide."""
+    type = ref_type(ref)
+    old, new = bit_width(type.element_type), bit_width(element)
+    shape = list(type.get_shape())
+    if old != new:
+        if len(shape) < 2:
+            raise tracer.unsupported(
+                "a ref of rank 1 is not bitcast to another width", "give it a second dimension"
+            )
+        shape[-2] = shape[-2] * old // new
+    wanted = MemRefType(element, shape, memory_space=type.memory_space)
+    if wanted == type:
+        return ref
+    return tracer.emit(MemrefBitcastOp(operands=[ref], result_types=[wanted]))
+
+
+def _reshaped(tracer: Tracer, ref: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    type = ref_type(ref)
+    if type.get_num_dims() < 2 or len(shape) < 2:
+        raise tracer.unsupported(
+            f"a ref of shape {type.get_shape()} is not reshaped to {shape}: views have at least "
+            "two dimensions",
+            "load the ref and reshape its value, or reshape the array outside the kernel",
+        )
+    wanted = MemRefType(type.element_type, shape, memory_space=type.memory_space)
+    if wanted == type:
+        return ref
+    return tracer.emit(MemrefReshapeOp(operands=[ref], result_types=[wanted]))
 
 
 def _described(transform: Any) -> str:
@@ -267,7 +277,7 @@ def entries_of(tracer: Tracer, indexer: Any) -> list[Entry]:
 
 def _of_ref(tracer: Tracer, ref: SSAValue, entries: list[Entry]) -> list[Entry]:
     """The indexer of a ref, which counts from its start; the words of keys are taken whole."""
-    shape = _memref(ref).get_shape()
+    shape = ref_type(ref).get_shape()
     for dim, entry in enumerate(entries):
         if isinstance(entry.start, int) and entry.start < 0:
             raise tracer.unsupported(
@@ -303,10 +313,6 @@ def _no_index(tracer: Tracer, given: str) -> Diagnostic:
         f"places and sizes are integers, got {given}",
         "write n // 2 instead of n / 2, 0 instead of 0.0, or i.astype(jnp.int32)",
     )
-
-
-def _memref(ref: SSAValue) -> Any:
-    return ref.type
 
 
 @rule(pallas_primitives.multiple_of_p)

@@ -15,7 +15,8 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from pallasite.dialects import arith, func, pallas
+from pallasite.dialects import arith, func
+from pallasite.dialects.pallas.scope import end_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter
 
 Emit = Callable[[Operation], SSAValue]
@@ -43,8 +44,7 @@ def index_map(
         for argument, new in zip(old.args, block.args, strict=True):
             new.name_hint = argument.name_hint
             argument.replace_all_uses_with(new)
-        terminator = old.last_op
-        assert isinstance(terminator, pallas.YieldOp)
+        terminator = end_of(copy)
         results = list(terminator.values)
         for op in list(old.ops):
             op.detach()

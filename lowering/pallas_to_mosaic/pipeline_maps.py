@@ -12,6 +12,7 @@ from xdsl.ir.affine import AffineMap
 from pallasite.dialects import arith, func, pallas
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import DimKind
+from pallasite.dialects.pallas.scope import end_of
 from pallasite.lowering.pallas_to_mosaic.maps import affine_values
 from pallasite.lowering.windows_to_dma.maps import ranges
 from pallasite.passes.ranges import Range
@@ -84,9 +85,8 @@ def _inlined(
 ) -> list[SSAValue]:
     """Copies the operations of an index map to the end of `block`; what the map yields."""
     values = {**outside, **dict(zip(region.block.args, place, strict=True))}
-    end = region.block.last_op
+    end = end_of(region)
     for op in region.block.ops:
         if op is not end:
             block.add_op(op.clone(values))
-    assert end is not None
-    return [values.get(value, value) for value in end.operands]
+    return [values.get(value, value) for value in end.values]

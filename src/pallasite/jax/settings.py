@@ -93,7 +93,7 @@ def settings_of(
     allow_beyond_reference: bool = False,
     products: str = PRODUCTS[0],
 ) -> Settings:
-    """The settings of that names; a `UsageError` for names that nobody knows."""
+    """The settings that these arguments name; a `UsageError` for names that nobody knows."""
     get_target(target)
     if products not in PRODUCTS:
         raise UsageError(
