@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, SourceLocation, UsageError
+from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation, UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
 from pallasite.targets import DEFAULT_TARGET, get_target
@@ -103,6 +103,9 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
 
 
+_RANDOM = "operands are random numbers, tables of indices as well: --inputs NPZ gives others"
+
+
 class Session:
     """One invocation: what it has measured and found so far, which is reported at any end."""
 
@@ -134,6 +137,8 @@ class Session:
             diagnostic = as_diagnostic(error)
             if diagnostic.location is None:
                 diagnostic.location = SourceLocation(self.name)
+            if diagnostic.code == "out-of-bounds" and self.options.inputs is None:
+                diagnostic.notes.append(Note(_RANDOM))
             self.diagnostics.append(diagnostic)
             if isinstance(diagnostic, UsageError):
                 return "failed", WRONG_USAGE

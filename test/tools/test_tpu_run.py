@@ -147,6 +147,12 @@ def test_drivers(run: Any, driver: str) -> None:
 # What is not ok
 
 
+def test_a_table_of_random_numbers_is_told(run: Any) -> None:
+    program = str(DATA / "old_jax" / "jax_0_9_2.mlir")
+    code, _, err = run(program, "--form", "mosaic")
+    assert code == 1 and "[out-of-bounds]" in err and "--inputs NPZ gives others" in err
+
+
 def test_rejected_kernels_exit_1_with_json_and_a_line(run: Any, tmp_path: Path) -> None:
     text = COPY.replace("f32", "f16")
     file = write(tmp_path / "half.mlir", text)
