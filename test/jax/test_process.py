@@ -125,10 +125,36 @@ def test_products_of_a_process_are_those_of_a_tpu_unless_it_says_otherwise(tmp_p
     assert "Traceback" not in done.stderr
 
 
+RACE = """
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+def body(x, o, buffer, done):
+    copy = pltpu.make_async_copy(x, buffer, done)
+    copy.start()
+    o[...] = buffer[...]
+    copy.wait()
+x = jnp.ones((8, 128))
+pl.pallas_call(body, out_shape=x, in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+               scratch_shapes=[pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA])(x)
+"""
+
+
+@pytest.mark.parametrize(("variable", "status"), [("v5e", 0), ("v5e:::race", 1)])
+def test_checks_of_a_process(variable: str, status: int, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(RACE)
+    done = python("-m", "pallasite.jax", str(program), PALLASITE_SIMULATE=variable)
+    assert done.returncode == status, done.stderr
+    assert ("[data-race]" in done.stderr) == bool(status)
+
+
 def test_usage() -> None:
     assert python("-m", "pallasite.jax").returncode == 2
     told = python("-m", "pallasite.jax", "--help").stdout
     assert told.startswith("usage:") and "PALLASITE_SIMULATE=TARGET" in told
+    option = python("-m", "pallasite.jax", "--target", "v6e", "program.py")
+    assert option.returncode == 2 and "PALLASITE_SIMULATE=TARGET" in option.stderr
     missing = python("-m", "pallasite.jax", "missing.py")
     assert missing.returncode == 2 and missing.stderr.startswith("error: cannot read missing.py")
 

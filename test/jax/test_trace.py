@@ -84,3 +84,13 @@ def test_trace_keeps_no_module(form: str) -> None:
     module = weakref.ref(trace(kernel, x, form=form))
     gc.collect()
     assert module() is None
+
+
+def test_a_function_without_kernels() -> None:
+    with pytest.raises(UsageError, match="calls no kernel"):
+        trace(lambda x: x + 1, jnp.ones(8))
+
+
+def test_simulate_is_called_before_it_decorates() -> None:
+    with pytest.raises(UsageError, match=r"@simulate\(\)"):
+        pallasite.jax.simulate(twice)  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,8 @@
 """`python -m pallasite.jax PROGRAM [ARGUMENTS]` runs a Python program on the modelled TPU.
 
 `-m MODULE` in place of PROGRAM runs a module. `PALLASITE_SIMULATE` names the target, and maybe the
-form (`v6e` or `v6e:vreg`) and the products of XLA (`v6e:tiles:cpu`); the default is v5e.
+form (`v6e` or `v6e:vreg`), the products of XLA (`v6e:tiles:cpu`) and checks (`v6e:::race,init`);
+the default is v5e.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ USAGE = "usage: python -m pallasite.jax (PROGRAM | -m MODULE) [ARGUMENTS]"
 HELP = f"""{USAGE}
 
 Runs a JAX program whose Pallas kernels are executed on the modelled TPU.
-PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS]] in the environment says on which one: v6e, v6e:vreg,
-v6e:tiles:cpu (default: v5e)."""
+PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS[:CHECKS]]] in the environment says how: v6e, v6e:vreg,
+v6e:tiles:cpu, v6e:::race,init (default: v5e)."""
 
 
 def main(arguments: list[str]) -> int:
@@ -28,6 +29,9 @@ def main(arguments: list[str]) -> int:
     if not rest or rest[0] in ("-h", "--help"):
         print(USAGE if not rest else HELP, file=sys.stderr if not rest else sys.stdout)
         return 0 if rest else 2
+    if not module and rest[0].startswith("-"):
+        print(f"error: there is no option {rest[0]}\n\n{HELP}", file=sys.stderr)
+        return 2
     if not module and not os.path.exists(rest[0]):
         print(f"error: cannot read {rest[0]}: No such file or directory", file=sys.stderr)
         return 2

@@ -9,8 +9,8 @@ VARIABLE = "PALLASITE_SIMULATE"
 
 
 def simulate_from_environment(default: str | None = None) -> bool:
-    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS]]` is set, or to
-    `default`.
+    """Switches this process over if `PALLASITE_SIMULATE=TARGET[:FORM[:PRODUCTS[:CHECKS]]]` is
+    set, or to `default`. What is left empty is as if it was not said: `v5e:::race,init`.
 
     Programs that name no platform then run on the CPU, whatever devices JAX would look for.
     """
@@ -24,7 +24,6 @@ def simulate_from_environment(default: str | None = None) -> bool:
     config: Any = jax.config
     if not config.jax_platforms:
         config.update("jax_platforms", "cpu")
-    target, _, rest = value.partition(":")
-    form, _, products = rest.partition(":")
-    simulate_process(target, form or "tiles", products=products or "tpu")
+    target, form, products, checks = (*value.split(":", 3), "", "", "")[:4]
+    simulate_process(target, form or "tiles", checks, products=products or "tpu")
     return True

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import arguments
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import Note, UsageError
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.jax.known_kernels import Kernels, kernels
@@ -94,6 +94,12 @@ def settings_of(
     products: str = PRODUCTS[0],
 ) -> Settings:
     """The settings that these arguments name; a `UsageError` for names that nobody knows."""
+    if callable(target):
+        raise UsageError(
+            "unknown-target",
+            "simulate is a decorator when it is called",
+            notes=[Note("write @simulate(), or @simulate(target) with one of its targets")],
+        )
     get_target(target)
     if products not in PRODUCTS:
         raise UsageError(

@@ -151,6 +151,13 @@ def trace(
     """Kernel number `call` of `f` for arguments like `args`: see `kernels`."""
     call = arguments.whole_number(call, "the call")
     modules = kernels(f, *args, target=target, form=form)
+    if not modules:
+        raise UsageError(
+            "no-kernel",
+            "the function calls no kernel for the TPU",
+            notes=[Note("a kernel is called by pl.pallas_call, pl.kernel or pl.core_map, without "
+                        "interpret=")],
+        )  # fmt: skip
     if not 0 <= call < len(modules):
         raise UsageError(
             "no-such-call",
