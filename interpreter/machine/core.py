@@ -20,6 +20,7 @@ from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
+from pallasite.interpreter.machine.faults import no_such_device
 from pallasite.interpreter.machine.memory import Buffer, HostMemory, Memory
 from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer, Observers
@@ -367,11 +368,7 @@ class Machine:
     def device(self, index: int, at: SourceLocation | None = None) -> Device:
         """The device with logical id `index`."""
         if not 0 <= index < len(self.devices):
-            raise ExecutionError(
-                "no-such-device",
-                f"device id {index} in a machine of {len(self.devices)} devices",
-                at,
-            )
+            raise no_such_device(index, len(self.devices), at)
         return self.devices[index]
 
     def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:

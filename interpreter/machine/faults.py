@@ -35,6 +35,21 @@ def block_outside(place: Sequence[int], sizes: Sequence[int], extents: Sequence[
     return [BLOCK_INSIDE]
 
 
+def no_such_device(index: int, count: int, at: SourceLocation | None) -> ExecutionError:
+    """The refusal of the logical id `index` on a machine of `count` devices."""
+    return ExecutionError(
+        "no-such-device",
+        f"device id {index} in a machine of {count} devices",
+        at,
+        [
+            Note(
+                "the neighbours of device i are lax.rem(i + 1, n) and lax.rem(i + n - 1, n), "
+                "as lax.rem keeps the sign"
+            )
+        ],
+    )
+
+
 def negative(index: Sequence[int]) -> list[Note]:
     """What is said of an `index` that may be meant to count from the end."""
     if all(int(i) >= 0 for i in index):

@@ -32,6 +32,8 @@ from .mistakes import (  # noqa: E402
 pytestmark = pytest.mark.jax
 
 BLOCKS = [1, 0]
+
+
 def closes_over_a_number() -> Any:
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] * number

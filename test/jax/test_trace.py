@@ -61,8 +61,8 @@ def test_kernels_in_order() -> None:
 
 
 def test_no_such_kernel() -> None:
-    with pytest.raises(UsageError, match="0 kernels"):
-        trace(lambda x: x + 1, jnp.ones(3))
+    with pytest.raises(UsageError, match="one of the 2 kernels of the function, got 2"):
+        trace(twice, jnp.ones((8, 128)), call=2)
 
 
 def test_trace_leaves_nothing_behind() -> None:

@@ -100,7 +100,7 @@ FAULTS_OF_CALLS = (
         ValueError,
         "must return integer scalars",
         "an index map returns the number of a block in each dimension, an integer",
-        ("write i // 2 instead of i / 2",),
+        ("write i // 2 instead of i / 2", "make a table that it reads int32: x.astype(jnp.int32)"),
     ),
     Fault(
         ValueError,
@@ -168,6 +168,13 @@ FAULTS_OF_BARRIERS = (
             "or have the devices wait for each other: pltpu.get_barrier_semaphore(), which each of "
             "them signals and waits for",
         ),
+    ),
+    Fault(
+        ValueError,
+        "Number of device ids must match the number of mesh axes",
+        "a device id has a number per axis of the mesh, which a kernel only knows if it names one",
+        ("name the axis: device_id={'x': i}, with the name that it has in the mesh",),
+        primitive="dma_start",
     ),
 )
 """What JAX says of a kernel that it has lowered."""
