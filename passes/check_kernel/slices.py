@@ -11,6 +11,7 @@ slices). Sizes known at run time are multiples of tiles, or of eight rows. We mo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
@@ -58,6 +59,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
         return
     of_words = scalars and len(whole) > 1 and one_column
     cut = _cuts_a_column_of_tiles(op, array) and (per_word > 1 or not one_column)
+    cut = cut and not scalars
     for dim, (start, size) in enumerate(zip(op.base_idx, op.result.type.get_shape(), strict=True)):
         amount = next(amounts) if size == DYNAMIC_INDEX else None
         held = op.mem_ref.type.get_shape()[dim]
@@ -89,17 +91,24 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
 
 
 def _in_one_tile(op: tpu.MemrefSliceOp, array: Array, start: SSAValue, lanes: int) -> bool:
-    """Whether a part of some lanes of scalar memory, in tiles, is known to lie in one of them."""
+    """Whether a part of some lanes of scalar memory, in one row of tiles, lies in one of them, or
+    half in one and half in the next.
+
+    In arrays of one row of words, tiles lie one behind the other, and parts anywhere.
+    """
     rank = len(array.type.get_shape())
-    rows = [
-        size
-        for dim, size in zip(array.dims, op.result.type.get_shape(), strict=True)
-        if dim == rank - 2
-    ]
-    fits = remainder(start, LANES) == 0 and lanes <= LANES
-    return (
-        rank > 1 and max(rows, default=1) <= array.tile and (fits or _within(start, lanes, LANES))
-    )
+    if rank < 2:
+        return False
+    if array.type.get_shape()[-2] <= packing(bit_width(array.type)):
+        return True
+    for dim, first, size in zip(array.dims, op.base_idx, op.result.type.get_shape(), strict=True):
+        known, tile = constant_of(first) or 0, array.tile
+        if dim != rank - 2 or known % tile + size <= tile:
+            continue
+        # Halves that are single rows of words are as good.
+        if size > tile or gcd(known, size, tile) > packing(bit_width(array.type)):
+            return False
+    return _within(start, lanes, LANES) or _in_halves(start, lanes, LANES, 1)
 
 
 def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
@@ -327,12 +336,20 @@ def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_w
         return False
     if step == per_word:
         return True
-    if first is not None:
-        if _within(start, size, tile):
-            return True
-        # What is half in one tile and half in the next.
-        return tile % size == 0 and size % (2 * per_word) == 0 and first % (size // 2) == 0
-    return size <= tile and tile % size == 0 and remainder(start, size) == 0
+    return (first is not None and _within(start, size, tile)) or _in_halves(
+        start, size, tile, per_word
+    )
+
+
+def _in_halves(start: SSAValue, size: int, tile: int, per_word: int) -> bool:
+    """Whether a part that divides a tile is known to be half in it and half in the next, or begins
+    at a multiple of its size, known at run time."""
+    if size > tile or tile % size:
+        return False
+    first = constant_of(start)
+    if first is None:
+        return remainder(start, size) == 0
+    return size % (2 * per_word) == 0 and first % (size // 2) == 0
 
 
 def _refused(op: tpu.MemrefSliceOp, dim: int, tile: int, what: str) -> Unsupported:

@@ -99,7 +99,10 @@ def _one_transfer(op: tpu.EnqueueDmaOp, target: Target) -> None:
 def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
     """The last row of an odd number of them lies in a pair with padding, as the compiler sees it:
     known by its number, it cannot lose its dimension (asked of libtpu 0.0.51 for up to 20 rows)."""
-    for view in (op.source, op.target):
+    for end in (op.source, op.target):
+        view: SSAValue = end
+        while isinstance(view.owner, tpu.MemrefSliceOp):
+            view = view.owner.mem_ref
         part = view.owner.operands[0].owner if isinstance(view.owner, tpu.MemrefSqueezeOp) else None
         if not isinstance(part, tpu.MemrefSliceOp):
             continue

@@ -42,6 +42,15 @@ def scalar(shape: str, *offsets_and_sizes: tuple[int | str, int]) -> str:
         ("24x256xi32", [(0, 8), (131, 9)], True), ("24x256xi32", [(8, 16), (131, 9)], False),
         ("30x256xi8", [(0, 30), (3, 6)], False), ("64x256xi32", [("d8", 8), ("d128", 64)], True),
         ("300xbf16", [(5, 4)], False),
+        # Lanes half in one tile and half in the next, or at multiples of their number.
+        ("8x256xi32", [(0, 8), ("d1", 1)], True), ("16x256xi32", [("d1", 1), ("d8", 8)], True),
+        ("8x256xi32", [(0, 8), (124, 8)], True), ("8x256xi32", [(0, 8), (123, 8)], False),
+        ("8x256xi32", [(0, 8), ("d1", 8)], False), ("8x256xi32", [(0, 8), ("d128", 100)], False),
+        ("16x256xi32", [(0, 16), ("d1", 1)], False), ("16x256xi32", [(4, 8), ("d1", 1)], False),
+        ("16x256xi8", [(4, 8), ("d1", 1)], True), ("16x256xi8", [(4, 4), (96, 64)], True),
+        # Anywhere in an array of one row of words.
+        ("1x256xi32", [(0, 1), ("d1", 100)], True), ("2x256xbf16", [(0, 2), (123, 8)], True),
+        ("2x256xi32", [(0, 2), (123, 8)], False), ("1x256xi8", [("d1", 1), ("d1", 1)], False),
     ],
 )  # fmt: skip
 def test_scalars_of_parts(shape: str, part: list[tuple[int | str, int]], fits: bool) -> None:
