@@ -36,6 +36,12 @@ Clock = NDArray[np.int64]
 _CODE = "data-race"
 FEW = 4
 """Transfers in flight that are looked at one by one."""
+_SAME_WORK = (
+    "both run this line for the same part: give each a part of its own, by lax.axis_index of the "
+    "axes of the mesh; of a pipeline over a mesh with two axes, name both: core_axis_name="
+    '("core", "subcore")'
+)
+"""What two cores do that run one program as if they were alone."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,6 +84,14 @@ class Use:
             return True
         also = self.also
         return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
+
+
+def _same_work(use: Use, other: Use) -> bool:
+    """Whether two cores of a device do what one of them was to do."""
+    if use.location is None or use.location != other.location or use.core is other.core:
+        return False
+    one, two = use.region, other.region
+    return use.core.device is other.core.device and (one.low, one.high) == (two.low, two.high)
 
 
 def _verb(use: Use) -> str:
@@ -265,6 +279,8 @@ class RaceCheck(Observer):
         ]
         if other.transfer is not None and other.write and other.number < 0:
             notes += rival_notes(other.transfer)
+        if _same_work(use, other):
+            notes.append(Note(_SAME_WORK))
         notes += allocation(name, buffer.location)
         self.report(
             _CODE,
