@@ -17,7 +17,7 @@ from pallasite.borders import diagnosed
 from pallasite.collection import paused
 from pallasite.diagnostics import Note, UsageError, warn
 from pallasite.dialects.kernel import form_of
-from pallasite.lowerings import AfterPass, Lowering, Tell
+from pallasite.lowering.whole import AfterPass, Lowering, Tell
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 if TYPE_CHECKING:
