@@ -45,13 +45,12 @@ _ALL_OF_A_BLOCK = (
     "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
 )
 _UNDEFINED_IS_NAN = (
-    "unless arithmetic gives them (0 / 0, inf - inf): what nobody has defined is NaN here, like "
-    "lanes that an operation leaves out, and what blocks hold behind the end of their array"
+    "unless arithmetic gives them (0 / 0, inf - inf), they come from what blocks hold behind the "
+    "end of their array, which is NaN here and anything on a TPU"
 )
 _LEAVE_IT_OUT = (
-    "where blocks reach over the end (pl.cdiv), leave out what lies behind it before rows or "
-    "columns are combined: jnp.where(index < n, x, 0), with index from pl.program_id and "
-    "lax.broadcasted_iota"
+    "leave out what lies behind the end before rows or columns are combined: "
+    "jnp.where(index < n, x, 0), with index from pl.program_id and lax.broadcasted_iota"
 )
 
 
@@ -99,11 +98,11 @@ class Bound:
     def undefined(
         self, inputs: Sequence[Array], outputs: Sequence[Array], location: SourceLocation | None
     ) -> Iterator[Diagnostic]:
-        """A warning for each result with NaNs of a kernel that was given none.
+        """A warning for each result with NaNs of a kernel that was given none but beyond edges.
 
         Not an error: arithmetic makes NaNs, too. Undefined integers are not seen.
         """
-        if any(_nans(array).any() for array in inputs):
+        if not self.core.machine.overruns or any(_nans(array).any() for array in inputs):
             return
         for operand, output in zip(self.results, outputs, strict=True):
             found = _nans(output)

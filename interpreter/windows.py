@@ -130,6 +130,7 @@ class Block:
             self._check_aliases(inside, step, number)
         if fetched and tuple(size for *_, size in inside) != self.buffer.shape:
             spoil_block(self.buffer, 1)
+            self.core.machine.overruns = True
         self._forget(written=fetched)
         if fetched:
             self._copy(inside, store=False)

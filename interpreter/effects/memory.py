@@ -34,6 +34,7 @@ def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., R
         ref = core.allocate(type, name, at, shape=full)
         if unspecified:
             ref.buffer.shadow = None
+            core.machine.overruns = True
         return ref
 
     return fn

@@ -57,6 +57,20 @@ def test_what_lies_behind_the_end_is_summed(form: str) -> None:
     assert "jnp.where(index < n, x, 0)" in text and __file__ in text
 
 
+def test_arithmetic_gives_nans() -> None:
+    """Where no block reaches over the end, nothing is said."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = lax.rsqrt(x[...])
+
+    x = np.full((64, 128), -1.0, np.float32)
+    with simulate(checks="init"), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        assert np.isnan(
+            pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+        ).all()
+
+
 @pytest.mark.parametrize(
     ("checks", "masked", "first"), [("init", True, 1.0), ((), False, 1.0), ("init", False, np.nan)]
 )
