@@ -264,6 +264,10 @@ def prepared(module: Any, form: str) -> Callable[[list[Any]], Any]:
     return call
 
 
+def _ended(function: Callable[..., Any], arrays: list[Any]) -> Any:
+    return jax.block_until_ready(function(*arrays))
+
+
 def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     """First and later seconds by way of execution, and the largest difference of the answers."""
     arrays = case.arrays()
@@ -272,14 +276,14 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     first: dict[str, float] = {}
     for name, interpret in ways.items():
         function = jax.jit(partial(case.call, interpret=interpret))
-        runs[name] = lambda f=function: jax.block_until_ready(f(*arrays))
+        runs[name] = partial(_ended, function, arrays)
         first[name] = timed(runs[name])
     program = jax.jit(case.call).trace(*arrays).lower(lowering_platforms=("tpu",)).as_text()
     module = api.parse(program)
     for form in FORMS:
         began = time.perf_counter()
         call = prepared(module, form)
-        runs[form] = lambda f=call: f(arrays)
+        runs[form] = partial(call, arrays)
         runs[form]()
         first[form] = time.perf_counter() - began
     answers = [np.asarray(run()) for run in runs.values()]

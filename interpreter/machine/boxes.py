@@ -94,11 +94,7 @@ def place(
     for dim, start, extent, i in zip(digits, starts, shape, index, strict=True):
         if not 0 <= i < extent:
             return None
-        if len(dim) == 1:
-            ((_, stride),) = dim
-            total += (start + i) * stride
-        else:
-            total += offset_of(dim, start + i)
+        total += (start + i) * dim[0][1] if len(dim) == 1 else offset_of(dim, start + i)
     return total
 
 
