@@ -322,7 +322,7 @@ class Machine:
         self.reads_outside = False
         """Set by who runs a kernel: whether its loads of vectors may reach out of their buffers."""
         self.overruns = False
-        """Whether it made blocks that overrun their array: reading what lies there is no finding."""
+        """Whether it made blocks that overrun their array: what lies there is no finding."""
         self.target = target
         self.seed = seed
         self.poison = poison
