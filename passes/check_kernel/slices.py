@@ -281,7 +281,10 @@ def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
         return None
     tile = array.tile
     if packing(bit_width(op.result.type)) == 1:
-        folded = _folded(array, new) if old[-1] > LANES else None
+        if old[-1] <= LANES:
+            # Rows of one column of tiles follow each other.
+            return replace(array, type=op.result.type, dims=tuple(range(len(new))), tile=1)
+        folded = _folded(array, new)
         if folded is None or len(folded.first) > 2:
             return None
         tile = folded.tile_of(len(new) - 2)

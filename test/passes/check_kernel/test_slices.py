@@ -372,3 +372,17 @@ def test_views_of_some_rows_of_a_tile(
         %v = vector.load %w[%c0, %c0] : {view}, vector<{loaded}x{element}>""",
     )
     judged(text, good)
+
+
+@pytest.mark.parametrize(("lanes", "good"), [(128, True), (32, False)])
+def test_lanes_of_reshaped_rows_of_words(lanes: int, good: bool) -> None:
+    """Rows of one column of tiles stay rows of whole tiles in another shape."""
+    old, new, part = (memref(f"{n}xf32") for n in ("16x128", "8x2x128", f"8x1x{lanes}"))
+    text = kernel(
+        f"%x: {old}",
+        f"""%i0 = arith.constant 0 : i32
+        %i1 = arith.constant 1 : i32
+        %r = tpu.memref_reshape %x : {old} -> {new}
+        %w = tpu.memref_slice %r[%i0, %i1, %i0] : {new} -> {part}""",
+    )
+    judged(text, good)
