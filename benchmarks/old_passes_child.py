@@ -243,6 +243,7 @@ def kernel(draw: Draw, name: str, s: Shape, dtype: Any) -> tuple[Any, list[Any]]
         there = tuple(slice(m, m + n) for n, m in zip(s, moved, strict=True))
 
         def body(x: Any, o: Any) -> None:
+            o[...] = jnp.ones(result.shape, dtype)
             o[there] = x[...]
 
     elif name == "strided":
