@@ -126,7 +126,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The kernel function of a module with its arguments sorted into the groups of the spec."""
+    """The kernel function of a module with its arguments sorted into the groups of
+    spec/tpu_dialect.md 4.1."""
 
     func: FuncOp
     grid: tuple[int, ...] | None

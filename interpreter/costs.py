@@ -114,7 +114,8 @@ def matmul_cycles(flops: int, target: Target, *, narrow: bool) -> float:
 
 
 _PASSES = {"bf16x3": 3, "fp32": 6}
-"""Products of bfloat16 that one of float32 takes by its precision (spec 4.6); else one."""
+"""Products of bfloat16 that one of float32 takes by its precision (spec/pallas_semantics.md
+4.6); else one."""
 
 
 def _product(op: Operation, rows: int, depth: int, columns: int, target: Target) -> Cost:

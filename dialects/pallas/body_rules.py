@@ -1,4 +1,5 @@
-"""Rules of a kernel's body that Mosaic's own operations do not check (spec sections 3 and 4)."""
+"""Rules of a kernel's body that Mosaic's own operations do not check (spec/pallas_semantics.md 3
+and 4)."""
 
 from __future__ import annotations
 

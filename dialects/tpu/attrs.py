@@ -120,7 +120,7 @@ class PackFormat(StrEnum):
 
 @irdl_attr_definition
 class PackFormatAttr(_Keyword[PackFormat]):
-    """The order in which narrow elements share 32-bit words (spec section 3.4)."""
+    """The order in which narrow elements share 32-bit words (spec/tpu_dialect.md section 3.4)."""
 
     name = "tpu.pack_format"
     words = PackFormat
@@ -217,7 +217,7 @@ class TiledLayoutAttr(ParametrizedAttribute, MemRefLayoutAttr):
     """A memref layout of nested tiles, `#tpu.tiled<(8,128)(2,1),[2,1]>`.
 
     As in the C++ dialect, text may hold any tiles; a memref that uses the layout wants one stride
-    per dimension (spec section 2.2).
+    per dimension (spec/tpu_dialect.md section 2.2).
     """
 
     name = "tpu.tiled"

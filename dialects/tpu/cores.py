@@ -1,4 +1,5 @@
-"""Which core an operation runs on and which core a memref belongs to (spec section 3, "Core")."""
+"""Which core an operation runs on and which core a memref belongs to (spec/tpu_dialect.md 3,
+"Core")."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def is_gather(source: AnyMemRef, target: AnyMemRef) -> bool:
 def check_indirect_shapes(
     indexed: Sequence[int], dense: Sequence[int], offsets: Sequence[int]
 ) -> None:
-    """The dense side holds one slice of the indexed side per offset (spec section 3.8)."""
+    """The dense side holds one slice of the indexed side per offset (spec/tpu_dialect.md 3.8)."""
     if len(offsets) not in (1, 2) or (len(offsets) == 2 and offsets[0] != 1):
         raise VerifyException(f"expected offsets of shape [n] or [1, n], got {list(offsets)}")
     slices = tuple(indexed[len(offsets) :])

@@ -149,7 +149,7 @@ class MatmulPopFifoOp(TpuOp):
 def check_dimension_numbers(
     numbers: DotDimensionNumbersAttr, lhs: Sequence[int], rhs: Sequence[int]
 ) -> None:
-    """The rules that Mosaic has for dimension numbers (spec section 3.5)."""
+    """The rules that Mosaic has for dimension numbers (spec/tpu_dialect.md section 3.5)."""
     lhs_contracting, rhs_contracting, lhs_kept, rhs_kept, order, lhs_batch, rhs_batch = (
         numbers.lists()
     )

@@ -1,4 +1,4 @@
-"""Narrow elements packed into 32-bit words and taken out of them (spec section 3.4)."""
+"""Narrow elements packed into 32-bit words and taken out of them (spec/tpu_dialect.md 3.4)."""
 
 from __future__ import annotations
 

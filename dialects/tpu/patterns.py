@@ -1,4 +1,4 @@
-"""Canonical forms of `tpu` operations, those that Mosaic's dialect has (spec section 3).
+"""Canonical forms of `tpu` operations, those that Mosaic's dialect has (spec/tpu_dialect.md 3).
 
 `PATTERNS` gives them by operation; they act under `tpu-opt -p canonicalize`.
 """

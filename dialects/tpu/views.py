@@ -290,7 +290,8 @@ def squeezed_dimensions(source: Sequence[int], result: Sequence[int]) -> list[in
 def check_tiled_reshape(
     source: Tiling, result: Tiling, source_shape: Sequence[int], result_shape: Sequence[int]
 ) -> None:
-    """A reshape leaves whole tiles where they are (spec section 3.1), or whole boxes of them."""
+    """A reshape leaves whole tiles where they are (spec/tpu_dialect.md 3.1), or whole boxes of
+    them."""
     if source.tiles != result.tiles and is_contiguous(source, source_shape):
         if refolded(source, source_shape, result_shape) == result:
             return

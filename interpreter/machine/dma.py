@@ -341,8 +341,8 @@ class Engine:
     def finish(self, transfer: Transfer) -> None:
         """Both halves, or the second one: writes the target and credits its semaphore.
 
-        Kernels enter together (spec 1.8, `skip_device_barrier`): what is sent to a core whose
-        program has not begun stays in flight until its memory is there.
+        Kernels enter together (spec/pallas_semantics.md 1.8, `skip_device_barrier`): what is sent
+        to a core whose program has not begun stays in flight until its memory is there.
         """
         if transfer.done or (transfer.remote and not transfer.receiver.begun):
             return

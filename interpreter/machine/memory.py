@@ -102,7 +102,8 @@ class Buffer:
     complete: bool = False
     """Whether nobody asks because all of it was written."""
     boxes: dict[Any, SourceLocation | None] | None = None
-    """Where each box was copied to from, if DMAs may write a box only once (spec 1.7)."""
+    """Where each box was copied to from, if DMAs may write a box only once
+    (spec/pallas_semantics.md 1.7)."""
     landed: Landed | None = None
     """What transfers have written, if nobody reads it and the rest becomes poison afterwards."""
     aliased: bool = False

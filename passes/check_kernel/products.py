@@ -24,7 +24,8 @@ def _elements(op: tpu.MatmulOp) -> list[Attribute]:
 
 
 def _factors(op: tpu.MatmulOp, target: Target) -> None:
-    """Pairs the MXU takes, and those that widening makes so (spec section 4.3, steps 5 and 6)."""
+    """Pairs the MXU takes, and those that widening makes so (spec/vreg_lowering.md 4.3, steps 5
+    and 6)."""
     left, right, _ = _elements(op)
     if (str(left), str(right)) in target.matmul_pairs:
         return

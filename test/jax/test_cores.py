@@ -1,4 +1,5 @@
-"""Two cores of one device: core meshes, pipelines and parallel grids (K24, K25 of the spec)."""
+"""Two cores of one device: core meshes, pipelines and parallel grids (K24, K25 of
+spec/pallas_semantics.md)."""
 
 from __future__ import annotations
 

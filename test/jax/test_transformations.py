@@ -1,4 +1,5 @@
-"""vmap, custom derivatives, loops and conditions around simulated kernels (spec section 6)."""
+"""vmap, custom derivatives, loops and conditions around simulated kernels
+(spec/pallas_semantics.md 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Loops, printing, checks and random numbers of the second tier (spec section 8.6, 8.7)."""
+"""Loops, printing, checks and random numbers of the second tier (spec/pallas_semantics.md 8.6,
+8.7)."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_comparisons(name: str) -> None:
         a, b = np.asarray(x), np.asarray(y)
         expected = getattr(np, name)(a, b)
         if name == "not_equal" and a.dtype.kind == "f":
-            continue  # ordered on the chip (spec, section 4.2)
+            continue  # ordered on the chip (spec/pallas_semantics.md section 4.2)
         equal(compare_in_kernel := apply(compare, x, y), expected)
         assert compare_in_kernel.dtype == np.int32
 

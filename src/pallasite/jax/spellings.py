@@ -1,4 +1,4 @@
-"""Names that Pallas used to have and that public tutorials still use (spec section 1.10).
+"""Names that Pallas used to have, which public tutorials still use (spec/pallas_semantics.md 1.10).
 
 Inside a simulation they work, with a `DeprecationWarning` that says what to write today; outside,
 JAX answers as ever.
