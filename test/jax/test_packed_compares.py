@@ -105,8 +105,9 @@ def test_positions(element: Any, compiler: Any) -> None:
 def test_masks_of_words_for_bytes(compiler: Any) -> None:
     """They are packed once for all that they govern, which stays packed."""
     found = lowered(larger, numbers(np.int8), "v5e", compiler)
-    assert found["arith.cmpi vector<8x128x4xi8>"] == 2 * 2
-    assert found["arith.select vector<8x128x4xi1>"] == 2 * 2
+    # 40 rows are 5 x 2 tiles of words, 4 to a register of bytes.
+    assert found["arith.cmpi vector<8x128x4xi8>"] == 3
+    assert found["arith.select vector<8x128x4xi1>"] == 3
 
 
 def test_sum_of_products(compiler: Any) -> None:
@@ -114,6 +115,6 @@ def test_sum_of_products(compiler: Any) -> None:
         return (x * y + z) * x - (y << 3) * z
 
     found = lowered(function, numbers(np.int16), "v5e", compiler)
-    # 40 rows are 5 row blocks of words in 3 of half words.
-    assert found["tpu.pack_subelements vector<8x128xi32>"] == 3 * 2
+    # 40 rows are 5 x 2 tiles of words, two to a register of half words.
+    assert found["tpu.pack_subelements vector<8x128xi32>"] == 5
     assert found["tpu.unpack_subelements vector<8x128x2xi16>"] == 5 * 2 * len("xyz")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pallasite.dialects import arith, tpu
-from pallasite.interpreter.compiled.brief import _FRESH
+from pallasite.interpreter.compiled.brief import FRESH
 
 WIDE = ("f32", np.float32), ("bf16", ml_dtypes.bfloat16)
 WHOLE = ("i32", np.int32), ("i16", np.int16), ("i8", np.int8)
@@ -15,7 +15,7 @@ PREDICATES = {arith.CmpfOp: "olt, ", arith.CmpiOp: "slt, "}
 BINARY_MATH = {"math.atan2", "math.copysign", "math.powf"}
 
 
-@pytest.mark.parametrize("cls", sorted(_FRESH, key=lambda c: c.name), ids=lambda c: c.name)
+@pytest.mark.parametrize("cls", sorted(FRESH, key=lambda c: c.name), ids=lambda c: c.name)
 def test_result_is_new(meaning, cls):
     mnemonic = cls.name
     is_whole = mnemonic.startswith("arith.") and mnemonic.endswith(("i", "si", "ui"))
