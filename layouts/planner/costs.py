@@ -92,7 +92,7 @@ class Costs:
         elif kind is TransposeBlocks:
             weight = self.transpose_block(value.elements, cast(TransposeBlocks, step).used)
         price = self.copies * weight * instructions(step, value) + self.grid_instruction
-        return price + _preparation(step) if kind in _PREPARED else price
+        return price + preparation(step) if kind in _PREPARED else price
 
 
 _FREE = frozenset(RENAMING)
@@ -107,7 +107,7 @@ def _merge(pattern: tuple[int, ...]) -> int:
     return min(1 + left + right, 2 if quarters_of(pattern) else 3)
 
 
-def _preparation(step: Step) -> float:
+def preparation(step: Step) -> float:
     """Making masks and index registers: once per step, whatever the size of the grid."""
     if isinstance(step, Select):
         return 0.5 * len(step.mask.boxes) + _different(step.mask.field)

@@ -18,7 +18,7 @@ import numpy as np
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move, Reshape, Transpose
 from pallasite.layouts.plan import Plan, Value
-from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.costs import Costs, preparation
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.strategies.change_rows import rows_exchanged
@@ -142,9 +142,11 @@ class Stacking:
         return self.costs.copies * total
 
 
-def _issued(plan: Plan) -> int:
-    """Operations on registers and groups of them: blocks are put together and taken apart."""
-    return plan.instructions + 2 * plan.count().get("TransposeBlocks", 0)
+def _issued(plan: Plan) -> float:
+    """Operations on registers and groups of them: blocks are put together and taken apart, and
+    masks and index registers are made."""
+    made = sum(preparation(step) for step in plan.steps)
+    return plan.instructions + 2 * plan.count().get("TransposeBlocks", 0) + made
 
 
 def _turned(move: Move) -> int | None:

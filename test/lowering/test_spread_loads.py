@@ -34,7 +34,7 @@ def columns(shape: tuple[int, int], target: str, compute: str = "") -> Counter[s
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v6e"])
-@pytest.mark.parametrize("shape", [(4, 16), (2, 24), (8, 40), (24, 40)])
+@pytest.mark.parametrize("shape", [(4, 16), (2, 24), (8, 40), (24, 16), (24, 40)])
 def test_rows_are_loaded_where_they_are_wanted(shape: tuple[int, int], target: str):
     counts = columns(shape, target)
     assert counts["tpu.load"] == shape[0]
