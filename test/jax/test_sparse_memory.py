@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,13 +143,6 @@ def test_the_scalar_subcore_has_more() -> None:
             continue
         with pytest.raises(Unsupported, match="a scalar subcore of v7x has"):
             kernels(call, *inputs, target="v7x", form="mosaic")
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[aot.Compiler]:
-    pytest.importorskip("libtpu")
-    with aot.Compiler() as asked:
-        yield asked
 
 
 @pytest.mark.aot

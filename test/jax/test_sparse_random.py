@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,6 @@ def test_program(seed: int) -> None:
     found = programs.meaning(programs.program(seed, lanes), state)
     want = [found[name] for name in ("words", "floats", "table")]
     check(kernel(seed, lanes), *inputs, want=want, target=target)
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[aot.Compiler]:
-    pytest.importorskip("libtpu")
-    with aot.Compiler() as asked:
-        yield asked
 
 
 @pytest.mark.aot

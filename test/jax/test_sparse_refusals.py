@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -180,13 +180,6 @@ def test_beyond_the_reference() -> None:
     inputs = [np.asarray(x) for x in case.inputs]
     (found,) = run(module, inputs, target=TARGET, allow_beyond_reference=True)
     np.testing.assert_array_equal(found, np.cumsum(inputs[0]))
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[aot.Compiler]:
-    pytest.importorskip("libtpu")
-    with aot.Compiler() as asked:
-        yield asked
 
 
 @pytest.mark.aot

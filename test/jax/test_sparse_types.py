@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,13 +131,6 @@ def test_stores_that_add(dtype: Any) -> None:
         return
     with simulate(target=TARGET):
         np.testing.assert_array_equal(jax.jit(call)(x), 2 * x)
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[aot.Compiler]:
-    pytest.importorskip("libtpu")
-    with aot.Compiler() as asked:
-        yield asked
 
 
 @pytest.mark.aot
