@@ -30,16 +30,12 @@ from pallasite.dialects.types import memory_space
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
 from pallasite.lowering.pallas_to_mosaic.scope import allocation
+from pallasite.lowering.windows_to_dma.copies import copy, slice_of, squeeze_to
 from pallasite.lowering.windows_to_dma.maps import evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
-from pallasite.lowering.windows_to_dma.transfers import (
-    Pipelined,
-    copy,
-    slice_of,
-    squeeze_to,
-)
+from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 SEMAPHORES = tpu.MemorySpaceAttr("semaphore_mem")
 

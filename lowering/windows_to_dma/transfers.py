@@ -1,65 +1,40 @@
-"""Block transfers: which box of an array a window covers, and the DMAs that move it.
+"""Block transfers: the DMAs that move a block of a window between its array and its buffer.
 
-Address and size of a transfer follow spec/pallas_semantics.md section 2.4. A block that overruns
-its array is cut to whole tiles of the array, whose memory is padded to whole tiles; the rest of
-the buffer keeps what it held before.
+A block that overruns its array is cut (`extents.py`); the rest of the buffer keeps what it held
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IntegerAttr,
-    LocationAttr,
-    MemRefType,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i32, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import scf
 from pallasite.dialects.kernel import SLOTS
 from pallasite.dialects.locations import block_location
-from pallasite.dialects.tpu import (
-    AssumeMultipleOp,
-    EnqueueDmaOp,
-    MemrefSliceOp,
-    MemrefSqueezeOp,
-    WaitDma2Op,
+from pallasite.dialects.types import bit_width, memory_space
+from pallasite.layouts.registers import LANES
+from pallasite.lowering.creation import made
+from pallasite.lowering.windows_to_dma.copies import (
+    memref_type,
+    slice_of,
+    squeeze_to,
+    start_copy,
+    wait_copy,
 )
-from pallasite.dialects.types import bit_width, memory_space, memref_of
-from pallasite.layouts.registers import LANES, packing
-from pallasite.layouts.tiling import infer_tiling
-from pallasite.lowering.creation import made, operand_segments
-from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.lowering.windows_to_dma.extents import Box, Extent, transfer_tiles
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder
 from pallasite.passes.ranges import Range
 from pallasite.passes.reference_tiles import tile_rows
 
 Index = tuple[Scalar, ...]
 """The results of an index map: one i32 per dimension of the block."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """The part of a block that exists: its start in the array and in the block, and its size."""
-
-    start: tuple[Scalar, ...]
-    inner: tuple[Scalar, ...]
-    sizes: tuple[Scalar, ...]
-
-    def rows(self, build: ScalarBuilder, first: Scalar, count: int) -> Box:
-        """`count` of the rows, from row `first` of the box."""
-        start, inner = (
-            (*starts[:-2], build.add(starts[-2], first), starts[-1])
-            for starts in (self.start, self.inner)
-        )
-        return Box(start, inner, (*self.sizes[:-2], count, self.sizes[-1]))
 
 
 @dataclass(frozen=True)
@@ -99,11 +74,11 @@ class Pipelined:
         )
 
     @cached_property
-    def _extents(self) -> list[_Extent]:
+    def _extents(self) -> list[Extent]:
         shape = memref_type(self.array).get_shape()
-        tiles = _transfer_tiles(memref_type(self.array))
+        tiles = transfer_tiles(memref_type(self.array))
         columns = zip(shape, self.block, tiles, self.ranges, strict=True)
-        return [_Extent(*column) for column in columns]
+        return [Extent(*column) for column in columns]
 
     def box(self, build: ScalarBuilder, index: Index) -> Box:
         """The box of the array that the block at `index` covers."""
@@ -227,162 +202,3 @@ class Pipelined:
         part = rows & -rows
         cut = part < rows < shape[-2] and part < tile_rows(shape[-2], bits)
         return part if cut and memory_space(memref_type(self.argument)) != "smem" else None
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """One dimension of a window: array size, block size, tile, and what the index may be."""
-
-    size: int
-    block: int
-    tile: int
-    indices: Range
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks it takes to cover the array."""
-        return -(-self.size // self.block)
-
-    @property
-    def surely_exists(self) -> bool:
-        """Whether the number of a block is in `0 .. blocks - 1` at every step."""
-        low, high = self.indices.low, self.indices.high
-        return low is not None and low >= 0 and high is not None and high < self.blocks
-
-    @property
-    def overruns(self) -> bool:
-        """Whether a numbered block may lie partly outside the array."""
-        whole, rest = divmod(self.size, self.block)
-        return rest != 0 and (self.indices.high is None or self.indices.high >= whole)
-
-    def overruns_padded(self, low: int) -> bool:
-        """The same for a block that starts at any element of the array padded by `low`."""
-        return self._before(low) or self._behind(low)
-
-    def _before(self, low: int) -> bool:
-        return low > 0 and (self.indices.low is None or self.indices.low < low)
-
-    def _behind(self, low: int) -> bool:
-        last = self.indices.high
-        return last is None or last - low + self.block > self.size
-
-    def blocked(self, build: ScalarBuilder, index: Scalar) -> tuple[Scalar, Scalar, Scalar]:
-        """Start in the array, start in the block and size of block number `index`."""
-        start = build.mul(index, self.block)
-        if known(start) is None and self.block % self.tile and self.block >= self.size:
-            # The block spans the dimension, so its number is 0 wherever it is legal.
-            start = self._assume_aligned(build, start)
-        if not self.overruns:
-            return start, 0, self.block
-        whole, rest = divmod(self.size, self.block)
-        cut = min(self.block, self._round_up(rest))
-        if whole == 0:
-            return start, 0, cut
-        return start, 0, build.select(build.equal(index, whole), cut, self.block)
-
-    def element(
-        self, build: ScalarBuilder, index: Scalar, low: int
-    ) -> tuple[Scalar, Scalar, Scalar]:
-        """The same for a window that starts at element `index` of the array padded by `low`."""
-        start = build.sub(index, low) if low else index
-        inner: Scalar = 0
-        if self._before(low):
-            inner = build.largest(build.sub(0, start), 0)
-            start = build.largest(start, 0)
-        if not self._behind(low):
-            return start, inner, build.sub(self.block, inner)
-        # The tail is rounded up to whole tiles; starts are aligned, so rounding the size is enough.
-        left = build.sub(self._round_up(self.size), start)
-        return start, inner, build.smallest(build.sub(self.block, inner), left)
-
-    def sized(
-        self, build: ScalarBuilder, start: Scalar, size: Scalar
-    ) -> tuple[Scalar, Scalar, Scalar]:
-        """The same for a slice of `size` elements from `start`, both whole tiles.
-
-        One that overruns the array ends with the array's last tile.
-        """
-        size = build.smallest(size, build.sub(self._round_up(self.size), start))
-        if self.tile > 1:
-            start, size = (
-                value if known(value) is not None else self._assume_aligned(build, value)
-                for value in (start, size)
-            )
-        return start, 0, size
-
-    def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:
-        multiple = IntegerAttr(self.tile, i32)
-        op = AssumeMultipleOp(
-            operands=[build.value(start)],
-            result_types=[i32],
-            properties={"multiple": multiple},
-        )
-        return build.emit(op).results[0]
-
-    def _round_up(self, size: int) -> int:
-        return -(-size // self.tile) * self.tile
-
-
-def _transfer_tiles(array: MemRefType[Attribute]) -> tuple[int, ...]:
-    """The granule of a transfer in each dimension of `array`."""
-    shape, bits = array.get_shape(), bit_width(array)
-    if len(shape) == 1:
-        return (LANES * packing(bits),)
-    tiling = infer_tiling(shape, bits)
-    return tuple(tiling.tile_of(d) for d in range(len(shape)))
-
-
-# Views and copies.
-
-
-def memref_type(value: SSAValue) -> MemRefType[Attribute]:
-    """The type of a ref."""
-    return cast("MemRefType[Attribute]", value.type)
-
-
-def slice_of(
-    build: ScalarBuilder, base: SSAValue, start: Sequence[Scalar], sizes: Sequence[Scalar]
-) -> SSAValue:
-    """`tpu.memref_slice` of `base`, or `base` itself if that is all of it."""
-    type = memref_type(base)
-    if all(known(s) == 0 for s in start) and tuple(sizes) == type.get_shape():
-        return base
-    static = [known(size) for size in sizes]
-    shape = tuple(DYNAMIC_INDEX if size is None else size for size in static)
-    dynamic = [build.value(z) for z, size in zip(sizes, static, strict=True) if size is None]
-    result = memref_of(type.element_type, shape, type.memory_space)
-    operands = (base, *(build.value(s) for s in start), *dynamic)
-    return build.made(
-        MemrefSliceOp, operands, result, operand_segments(1, len(start), len(dynamic))
-    )
-
-
-def squeeze_to(build: ScalarBuilder, view: SSAValue, shape: Sequence[int]) -> SSAValue:
-    """`view` without dimensions of size 1, so that its shape is `shape`."""
-    type = memref_type(view)
-    if type.get_shape() == tuple(shape):
-        return view
-    result = memref_of(type.element_type, tuple(shape), type.memory_space)
-    return build.made(MemrefSqueezeOp, (view,), result)
-
-
-def start_copy(
-    build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
-) -> Operation:
-    """Starts the copy of `source` to `target`, which `semaphore` counts."""
-    properties = operand_segments(1, 0, 1, 1, 0, 0, 0)
-    return build.emit(made(EnqueueDmaOp, (source, target, semaphore), (), properties))
-
-
-def wait_copy(
-    build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue
-) -> None:
-    """Waits for such a copy."""
-    properties = operand_segments(1, 1, 1, 0, 0)
-    build.emit(made(WaitDma2Op, (semaphore, source, target), (), properties))
-
-
-def copy(build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SSAValue) -> None:
-    """Copies and waits."""
-    start_copy(build, source, target, semaphore)
-    wait_copy(build, source, target, semaphore)

@@ -89,11 +89,12 @@ from pallasite.dialects.tpu import (
 from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma.block_tiles import keep_tiles
+from pallasite.lowering.windows_to_dma.copies import copy, squeeze_to
 from pallasite.lowering.windows_to_dma.maps import acts, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
-from pallasite.lowering.windows_to_dma.transfers import Pipelined, copy, squeeze_to
+from pallasite.lowering.windows_to_dma.transfers import Pipelined
 from pallasite.passes.check_kernel.memory import vmem_with_copies
 from pallasite.passes.check_kernel.refs import check_scratch
 from pallasite.passes.dead_code import remove_dead_code
