@@ -31,10 +31,11 @@ from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
 from pallasite.lowering.pallas_to_mosaic.scope import allocation
 from pallasite.lowering.windows_to_dma.copies import copy, slice_of, squeeze_to
+from pallasite.lowering.windows_to_dma.grid import Grid, Point
 from pallasite.lowering.windows_to_dma.maps import evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
-from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 SEMAPHORES = tpu.MemorySpaceAttr("semaphore_mem")
@@ -206,7 +207,7 @@ class _Expansion:
 
     # The body.
 
-    def _body(self, point: Indices) -> None:
+    def _body(self, point: Point) -> None:
         """Moves the body's operations here, with blocks and program ids replaced.
 
         `point` includes the offsets of the pipeline.
@@ -226,7 +227,7 @@ class _Expansion:
                 inner.detach()
                 build.keep(inner)
 
-    def _view(self, placed: _Placed, point: Indices) -> SSAValue:
+    def _view(self, placed: _Placed, point: Point) -> SSAValue:
         """The part of the operand that is the block at `point`."""
         build = self.build
         arguments = (*point, *self.outside)

@@ -17,79 +17,10 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, SSAValue
 
 from pallasite.dialects import scf
+from pallasite.lowering.windows_to_dma.grid import Grid, Index, Point
 from pallasite.lowering.windows_to_dma.maps import evaluate
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
-from pallasite.lowering.windows_to_dma.transfers import Index, Pipelined
-
-Indices = tuple[Scalar, ...]
-"""A grid point."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The iteration space of one core; its last axis is the fastest."""
-
-    bounds: tuple[Scalar, ...]
-    origin: tuple[Scalar, ...] = ()
-    """Where in the kernel's grid the core's part of it begins; nothing for the whole grid."""
-    whole: tuple[Scalar, ...] = ()
-    """The bounds of the kernel's grid, if they are others."""
-
-    @property
-    def totals(self) -> tuple[Scalar, ...]:
-        """The bounds of the kernel's grid."""
-        return self.whole or self.bounds
-
-    def place(self, build: ScalarBuilder, point: Indices) -> Indices:
-        """Where in the kernel's grid a point of this part lies."""
-        if not self.origin:
-            return point
-        return tuple(build.add(p, o) for p, o in zip(point, self.origin, strict=True))
-
-    @property
-    def varying(self) -> list[int]:
-        """The axes that may have more than one point."""
-        return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
-
-    def steps(self, build: ScalarBuilder) -> Scalar:
-        """The number of points."""
-        total: Scalar = 1
-        for bound in self.bounds:
-            total = build.mul(total, bound, "steps")
-        return total
-
-    def after(self, build: ScalarBuilder, point: Indices) -> Indices:
-        """The next grid point; the first one after the last."""
-        return self._neighbour(build, point, forward=True)
-
-    def before(self, build: ScalarBuilder, point: Indices) -> Indices:
-        """The previous grid point; the last one before the first."""
-        return self._neighbour(build, point, forward=False)
-
-    def _neighbour(self, build: ScalarBuilder, point: Indices, *, forward: bool) -> Indices:
-        result = list(point)
-        carry: Scalar = 1
-        for axis in reversed(self.varying):
-            bound, here = self.bounds[axis], point[axis]
-            if forward:
-                moved = build.add(here, 1)
-                over, wrapped = build.equal(moved, bound), 0
-            else:
-                moved = build.sub(here, 1)
-                over, wrapped = build.equal(moved, -1), build.sub(bound, 1)
-            result[axis] = build.select(carry, build.select(over, wrapped, moved), here)
-            carry = build.both(carry, over)
-        return tuple(result)
-
-    def advances(self, index: Index, point: Indices) -> bool:
-        """Whether a block index that is `index` at `point` surely changes with every step."""
-        varying = self.varying
-        fastest = varying[-1:] if varying and known(self.bounds[varying[-1]]) is not None else []
-        return any(
-            all(any(result is point[axis] for result in index) for axis in axes)
-            for axes in (fastest, varying)
-            if axes
-        )
+from pallasite.lowering.windows_to_dma.transfers import Pipelined
 
 
 @dataclass(frozen=True)
@@ -118,7 +49,7 @@ class Pipeline:
         grid: Grid,
         operands: Sequence[Pipelined],
         prefetch: Sequence[SSAValue],
-        body: Callable[[Indices], None],
+        body: Callable[[Point], None],
     ):
         """`body` writes the kernel's body for a grid point, after its operands were replaced."""
         self.build = build
@@ -143,14 +74,14 @@ class Pipeline:
                 with build.at(operand.location):
                     operand.wait_store(build, self._index(operand, final), build.sub(1, slot))
 
-    def _index(self, operand: Pipelined, point: Indices) -> Index:
+    def _index(self, operand: Pipelined, point: Point) -> Index:
         arguments = (*self.grid.place(self.build, point), *self.prefetch)
         return evaluate(self.build, operand.index_map, arguments, self.grid.totals)
 
     def _prologue(self, steps: Scalar) -> dict[int, Scalar]:
         """Starts the fetches for the first steps; where inputs of over two buffers go on."""
         build, slots = self.build, dict[int, Scalar]()
-        point: Indices = (0,) * len(self.grid.bounds)
+        point: Point = (0,) * len(self.grid.bounds)
         before = point
         for ahead in range(max((o.buffers for o in self.operands), default=1) - 1):
             for n, operand in enumerate(self.operands):
@@ -168,7 +99,7 @@ class Pipeline:
         return {n: slot for n, slot in slots.items() if self.operands[n].buffers > 2}
 
     def _fetch_into(
-        self, operand: Pipelined, fetches: Scalar, point: Indices, slot: Scalar
+        self, operand: Pipelined, fetches: Scalar, point: Point, slot: Scalar
     ) -> Scalar:
         """Starts a fetch under a condition; the slot of the next fetch."""
         build = self.build
@@ -184,7 +115,7 @@ class Pipeline:
         moved = build.add(slot, 1)
         return build.select(build.equal(moved, count), 0, moved)
 
-    def _moves(self, operand: Pipelined, before: Indices, after: Indices) -> Scalar:
+    def _moves(self, operand: Pipelined, before: Point, after: Point) -> Scalar:
         """Whether the block at one point differs from that at the next."""
         index = self._index(operand, after)
         running = all(known(after[axis]) is None for axis in self.grid.varying)
@@ -230,7 +161,7 @@ class Pipeline:
             slots[n] = result
         return slots
 
-    def _turn(self, operand: Pipelined, point: Indices, slot: Scalar) -> _Turn:
+    def _turn(self, operand: Pipelined, point: Point, slot: Scalar) -> _Turn:
         build, grid = self.build, self.grid
         with build.at(operand.location):
             previous, current, following = (
@@ -254,7 +185,7 @@ class Pipeline:
         self,
         step: Scalar,
         steps: Scalar,
-        point: Indices,
+        point: Point,
         slots: Sequence[Scalar],
         fetch_slots: dict[int, Scalar],
     ) -> tuple[list[Scalar], dict[int, Scalar]]:
@@ -295,7 +226,7 @@ class Pipeline:
         return following, ahead
 
     def _fetch_ahead(
-        self, turn: _Turn, step: Scalar, steps: Scalar, point: Indices, slot: Scalar
+        self, turn: _Turn, step: Scalar, steps: Scalar, point: Point, slot: Scalar
     ) -> Scalar:
         """Fetches for the last step that has a buffer; the slot of the next fetch."""
         build, operand = self.build, turn.operand

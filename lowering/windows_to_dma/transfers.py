@@ -29,12 +29,10 @@ from pallasite.lowering.windows_to_dma.copies import (
     wait_copy,
 )
 from pallasite.lowering.windows_to_dma.extents import Box, Extent, transfer_tiles
+from pallasite.lowering.windows_to_dma.grid import Index
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder
 from pallasite.passes.ranges import Range
 from pallasite.passes.reference_tiles import tile_rows
-
-Index = tuple[Scalar, ...]
-"""The results of an index map: one i32 per dimension of the block."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import func, memref
-from pallasite.dialects.core_split import CoreSplit, core_split
+from pallasite.dialects.core_split import core_split
 from pallasite.dialects.kernel import (
     DYNAMIC,
     UNSPECIFIED,
@@ -90,10 +90,11 @@ from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma.block_tiles import keep_tiles
 from pallasite.lowering.windows_to_dma.copies import copy, squeeze_to
+from pallasite.lowering.windows_to_dma.grid import Grid, Point
 from pallasite.lowering.windows_to_dma.maps import acts, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
-from pallasite.lowering.windows_to_dma.schedule import Grid, Indices, Pipeline
+from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined
 from pallasite.passes.check_kernel.memory import vmem_with_copies
 from pallasite.passes.check_kernel.refs import check_scratch
@@ -179,7 +180,7 @@ class _Lowering:
         self.grid = Grid(self._bounds(dict(zip(dynamic, bounds, strict=True))))
         if self.split is not None and core is not None:
             core.name_hint = "core"
-            self.grid = self._part(self.split, core)
+            self.grid = self.grid.part(self.build, self.split, core)
         self._allocate_scratch()
         self._write(old, prefetch, arrays)
         if scoped:
@@ -209,20 +210,6 @@ class _Lowering:
             else:
                 result.append(bound)
         return tuple(result)
-
-    def _part(self, split: CoreSplit, core: SSAValue) -> Grid:
-        """The part of the grid that `core` runs: `CoreSplit.part`, written as operations."""
-        build, whole = self.build, self.grid.bounds
-        size = whole[split.axis]
-        share = build.divide(size, split.cores)
-        rest = build.sub(size, build.mul(share, split.cores))
-        start, count = build.mul(core, share), share
-        if known(rest) != 0:
-            start = build.add(start, build.smallest(core, rest))
-            count = build.select(build.less(core, rest), build.add(share, 1), share)
-        bounds, origin = list(whole), [cast("Scalar", 0)] * len(whole)
-        bounds[split.axis], origin[split.axis] = count, start
-        return Grid(tuple(bounds), tuple(origin), whole)
 
     def _allocate_scratch(self) -> None:
         check_scratch(self.kernel)
@@ -256,7 +243,7 @@ class _Lowering:
         semaphore = _semaphores(build, 1, "copied") if copied else None
         steps = self.grid.steps(build)
 
-        def body(point: Indices) -> None:
+        def body(point: Point) -> None:
             self._act(point, prefetch)
             self._body(old, point)
 
@@ -292,7 +279,7 @@ class _Lowering:
                 with self.build.at(operand.location):
                     copy(self.build, *ends, semaphore)
 
-    def _act(self, point: Indices, prefetch: Sequence[SSAValue]) -> None:
+    def _act(self, point: Point, prefetch: Sequence[SSAValue]) -> None:
         """Evaluates the index maps that do something, of operands without a pipeline."""
         for operand in self.operands:
             if operand.role is Role.PIPELINED or operand.index_map_or_none is None:
@@ -324,7 +311,7 @@ class _Lowering:
             buffer.attributes[UNSPECIFIED] = UnitAttr()
         return window
 
-    def _body(self, old: Block, point: Indices) -> None:
+    def _body(self, old: Block, point: Point) -> None:
         """Moves the kernel's own operations here; program ids become loop values."""
         build = self.build
         for argument, index in zip(self.kernel.indices, point, strict=True):

@@ -1,0 +1,96 @@
+"""Grids: the points that a core runs through, as scalars known now or later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from pallasite.dialects.core_split import CoreSplit
+from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+
+Point = tuple[Scalar, ...]
+"""A point of a grid: one index per axis."""
+Index = tuple[Scalar, ...]
+"""The results of an index map: one i32 per dimension of the block."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The iteration space of one core; its last axis is the fastest."""
+
+    bounds: tuple[Scalar, ...]
+    origin: tuple[Scalar, ...] = ()
+    """Where in the kernel's grid the core's part of it begins; nothing for the whole grid."""
+    whole: tuple[Scalar, ...] = ()
+    """The bounds of the kernel's grid, if they are others."""
+
+    @property
+    def totals(self) -> tuple[Scalar, ...]:
+        """The bounds of the kernel's grid."""
+        return self.whole or self.bounds
+
+    def part(self, build: ScalarBuilder, split: CoreSplit, core: SSAValue) -> Grid:
+        """The part of this whole grid that `core` runs: `CoreSplit.part`, written as operations."""
+        size = self.bounds[split.axis]
+        share = build.divide(size, split.cores)
+        rest = build.sub(size, build.mul(share, split.cores))
+        start, count = build.mul(core, share), share
+        if known(rest) != 0:
+            start = build.add(start, build.smallest(core, rest))
+            count = build.select(build.less(core, rest), build.add(share, 1), share)
+        bounds, origin = list(self.bounds), [cast("Scalar", 0)] * len(self.bounds)
+        bounds[split.axis], origin[split.axis] = count, start
+        return Grid(tuple(bounds), tuple(origin), self.bounds)
+
+    def place(self, build: ScalarBuilder, point: Point) -> Point:
+        """Where in the kernel's grid a point of this part lies."""
+        if not self.origin:
+            return point
+        return tuple(build.add(p, o) for p, o in zip(point, self.origin, strict=True))
+
+    @property
+    def varying(self) -> list[int]:
+        """The axes that may have more than one point."""
+        return [axis for axis, bound in enumerate(self.bounds) if known(bound) != 1]
+
+    def steps(self, build: ScalarBuilder) -> Scalar:
+        """The number of points."""
+        total: Scalar = 1
+        for bound in self.bounds:
+            total = build.mul(total, bound, "steps")
+        return total
+
+    def after(self, build: ScalarBuilder, point: Point) -> Point:
+        """The next grid point; the first one after the last."""
+        return self._neighbour(build, point, forward=True)
+
+    def before(self, build: ScalarBuilder, point: Point) -> Point:
+        """The previous grid point; the last one before the first."""
+        return self._neighbour(build, point, forward=False)
+
+    def _neighbour(self, build: ScalarBuilder, point: Point, *, forward: bool) -> Point:
+        result = list(point)
+        carry: Scalar = 1
+        for axis in reversed(self.varying):
+            bound, here = self.bounds[axis], point[axis]
+            if forward:
+                moved = build.add(here, 1)
+                over, wrapped = build.equal(moved, bound), 0
+            else:
+                moved = build.sub(here, 1)
+                over, wrapped = build.equal(moved, -1), build.sub(bound, 1)
+            result[axis] = build.select(carry, build.select(over, wrapped, moved), here)
+            carry = build.both(carry, over)
+        return tuple(result)
+
+    def advances(self, index: Index, point: Point) -> bool:
+        """Whether a block index that is `index` at `point` surely changes with every step."""
+        varying = self.varying
+        fastest = varying[-1:] if varying and known(self.bounds[varying[-1]]) is not None else []
+        return any(
+            all(any(result is point[axis] for result in index) for axis in axes)
+            for axes in (fastest, varying)
+            if axes
+        )
