@@ -19,26 +19,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, UnitAttr, i1
+from xdsl.dialects.builtin import MemRefType, i1
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from pallasite.dialects import pallas, tpu
-from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, UNSPECIFIED, Window
+from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, Window
 from pallasite.dialects.pallas import DimKind
 from pallasite.dialects.types import memory_space
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule
 from pallasite.lowering.pallas_to_mosaic.pipeline_maps import PipelineMap, captured, pipeline_map
 from pallasite.lowering.pallas_to_mosaic.scope import allocation
-from pallasite.lowering.windows_to_dma.copies import copy, slice_of, squeeze_to
+from pallasite.lowering.windows_to_dma.copies import copy, dma_semaphores, slice_of, squeeze_to
 from pallasite.lowering.windows_to_dma.grid import Grid, Point
 from pallasite.lowering.windows_to_dma.maps import evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined
-
-SEMAPHORES = tpu.MemorySpaceAttr("semaphore_mem")
 
 
 @rule(pallas.EmitPipelineOp)
@@ -83,7 +81,7 @@ class _Expansion:
         operands = [*op.inputs, *op.outputs]
         for n, operand in enumerate(operands):
             self._operand(n, operand, n >= len(op.inputs))
-        semaphore = self._semaphores(1, "copied") if self.copied else None
+        semaphore = dma_semaphores(build, 1, "copied") if self.copied else None
         steps = self.grid.steps(build)
 
         def everything() -> None:
@@ -118,12 +116,15 @@ class _Expansion:
         if space in (memory_space(array.type), *IN_PLACE):
             self._place(_Placed(argument, array, window, map))
             return
+        described = self._described(argument, window, output, array, map)
         if self._is_trivial(window, array):
-            buffer = self._buffer(self._described(argument, window, output, array, map), 1)
+            buffer = self._buffer(described, 1)
             self.copied.append((argument, array, buffer.results[0], output))
             return
-        described = self._described(argument, window, output, array, map)
-        self.pipelined.append(self._window(described, array, map))
+        buffer = self._buffer(described, described.buffers)
+        self.pipelined.append(
+            Pipelined.of(self.build, described, array, buffer, bounded=map.bounded)
+        )
 
     def _is_trivial(self, window: pallas.WindowAttr, array: SSAValue) -> bool:
         """The block is the whole array, at every point (spec/pallas_semantics.md section 1.4)."""
@@ -158,33 +159,6 @@ class _Expansion:
     def _buffer(self, operand: Operand, buffers: int) -> Operation:
         made = allocation(operand.buffer_type(buffers))
         return self.build.emit(made, operand.hint("window"))
-
-    def _semaphores(self, count: int, hint: str) -> SSAValue:
-        shape = () if count == 1 else (count,)
-        type = MemRefType(tpu.DMASemaphoreType(), shape, memory_space=SEMAPHORES)
-        return self.build.emit(tpu.SemAllocOp(result_types=[type]), hint).results[0]
-
-    def _window(self, operand: Operand, array: SSAValue, map: PipelineMap) -> Pipelined:
-        buffer = self._buffer(operand, operand.buffers)
-        window = Pipelined(
-            argument=operand.argument,
-            array=array,
-            block=operand.block,
-            low=operand.window.low,
-            index_map=operand.index_map,
-            ranges=operand.ranges,
-            fetched=not operand.output,
-            stored=operand.output,
-            buffers=operand.buffers,
-            stride=operand.stride if len(operand.block) == 1 else 0,
-            buffer=buffer.results[0],
-            semaphores=self._semaphores(operand.buffers, operand.hint("sems")),
-            location=operand.location,
-            bounded=map.bounded,
-        )
-        if window.fetched and window.overruns:
-            buffer.attributes[UNSPECIFIED] = UnitAttr()
-        return window
 
     def _place(self, placed: _Placed) -> None:
         shape = cast(MemRefType[Attribute], placed.array.type).get_shape()

@@ -1,4 +1,4 @@
-"""Views of refs, and DMAs that are waited for, as operations of the `tpu` dialect."""
+"""Views of refs, and DMAs and what counts them, as operations of the `tpu` dialect."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from typing import cast
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from pallasite.dialects.tpu import EnqueueDmaOp, MemrefSliceOp, MemrefSqueezeOp, WaitDma2Op
+from pallasite.dialects.tpu import (
+    DMASemaphoreType,
+    EnqueueDmaOp,
+    MemorySpaceAttr,
+    MemrefSliceOp,
+    MemrefSqueezeOp,
+    SemAllocOp,
+    WaitDma2Op,
+)
 from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+
+_SEMAPHORES = MemorySpaceAttr("semaphore_mem")
 
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
@@ -65,3 +75,10 @@ def copy(build: ScalarBuilder, source: SSAValue, target: SSAValue, semaphore: SS
     """Copies and waits."""
     start_copy(build, source, target, semaphore)
     wait_copy(build, source, target, semaphore)
+
+
+def dma_semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
+    """`count` new DMA semaphores, of rank 0 if there is one, named `hint`."""
+    shape = () if count == 1 else (count,)
+    type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
+    return build.emit(made(SemAllocOp, (), (type,)), hint).results[0]

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import scf
-from pallasite.dialects.kernel import SLOTS
+from pallasite.dialects.kernel import SLOTS, UNSPECIFIED
 from pallasite.dialects.locations import block_location
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES
 from pallasite.lowering.creation import made
 from pallasite.lowering.windows_to_dma.copies import (
+    dma_semaphores,
     memref_type,
     slice_of,
     squeeze_to,
@@ -30,6 +31,7 @@ from pallasite.lowering.windows_to_dma.copies import (
 )
 from pallasite.lowering.windows_to_dma.extents import Box, Extent, transfer_tiles
 from pallasite.lowering.windows_to_dma.grid import Index
+from pallasite.lowering.windows_to_dma.operands import Operand
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder
 from pallasite.passes.ranges import Range
 from pallasite.passes.reference_tiles import tile_rows
@@ -62,6 +64,39 @@ class Pipelined:
     """The dimensions for which the index map gives two values, start and size, if there are any."""
     in_parts: bool = False
     """Blocks that cut the tiles that the TPU compiler gives their array are copied in parts."""
+
+    @staticmethod
+    def of(
+        build: ScalarBuilder,
+        operand: Operand,
+        array: SSAValue,
+        buffer: Operation,
+        *,
+        bounded: tuple[bool, ...] = (),
+        in_parts: bool = False,
+    ) -> Pipelined:
+        """The window of `operand` over `array`, with the blocks that `buffer` allocates and
+        semaphores that are written here."""
+        window = Pipelined(
+            argument=operand.argument,
+            array=array,
+            block=operand.block,
+            low=operand.window.low,
+            index_map=operand.index_map,
+            ranges=operand.ranges,
+            fetched=not operand.output or operand.window.revisits,
+            stored=operand.output,
+            buffers=operand.buffers,
+            stride=operand.stride if len(operand.block) == 1 else 0,
+            buffer=buffer.results[0],
+            semaphores=dma_semaphores(build, operand.buffers, operand.hint("sems")),
+            location=operand.location,
+            bounded=bounded,
+            in_parts=in_parts,
+        )
+        if window.fetched and window.overruns:
+            buffer.attributes[UNSPECIFIED] = UnitAttr()
+        return window
 
     @property
     def overruns(self) -> bool:

@@ -51,7 +51,6 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     ModuleOp,
-    UnitAttr,
     i32,
     i64,
 )
@@ -63,7 +62,6 @@ from pallasite.dialects import func, memref
 from pallasite.dialects.core_split import core_split
 from pallasite.dialects.kernel import (
     DYNAMIC,
-    UNSPECIFIED,
     WRITTEN_ONCE,
     Kernel,
     describe_kernel,
@@ -89,7 +87,7 @@ from pallasite.dialects.tpu import (
 from pallasite.dialects.types import memref_of
 from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma.block_tiles import keep_tiles
-from pallasite.lowering.windows_to_dma.copies import copy, squeeze_to
+from pallasite.lowering.windows_to_dma.copies import copy, dma_semaphores, squeeze_to
 from pallasite.lowering.windows_to_dma.grid import Grid, Point
 from pallasite.lowering.windows_to_dma.maps import acts, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
@@ -102,7 +100,6 @@ from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
-_SEMAPHORES = MemorySpaceAttr("semaphore_mem")
 
 
 @dataclass(frozen=True)
@@ -240,7 +237,7 @@ class _Lowering:
                     copied.append(_Copied(operand, array, held[position]))
                 else:
                     pipelined.append(self._window(operand, array))
-        semaphore = _semaphores(build, 1, "copied") if copied else None
+        semaphore = dma_semaphores(build, 1, "copied") if copied else None
         steps = self.grid.steps(build)
 
         def body(point: Point) -> None:
@@ -289,27 +286,9 @@ class _Lowering:
                     evaluate(self.build, operand.index_map, (*point, *prefetch), self.grid.totals)
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
-        build, buffers = self.build, operand.buffers
-        buffer = self._allocated(_alloca(operand.buffer_type(buffers)), operand.hint("window"))
-        window = Pipelined(
-            argument=operand.argument,
-            array=array,
-            block=operand.block,
-            low=operand.window.low,
-            index_map=operand.index_map,
-            ranges=operand.ranges,
-            fetched=not operand.output or operand.window.revisits,
-            stored=operand.output,
-            buffers=buffers,
-            stride=operand.stride if len(operand.block) == 1 else 0,
-            buffer=buffer.results[0],
-            semaphores=_semaphores(build, buffers, operand.hint("sems")),
-            location=operand.location,
-            in_parts=True,
-        )
-        if window.fetched and window.overruns:
-            buffer.attributes[UNSPECIFIED] = UnitAttr()
-        return window
+        alloca = _alloca(operand.buffer_type(operand.buffers))
+        buffer = self._allocated(alloca, operand.hint("window"))
+        return Pipelined.of(self.build, operand, array, buffer, in_parts=True)
 
     def _body(self, old: Block, point: Point) -> None:
         """Moves the kernel's own operations here; program ids become loop values."""
@@ -378,9 +357,3 @@ class _Lowering:
 
 def _alloca(type: Attribute) -> Operation:
     return made(memref.AllocaOp, (), (type,), operand_segments(0, 0))
-
-
-def _semaphores(build: ScalarBuilder, count: int, hint: str) -> SSAValue:
-    shape = () if count == 1 else (count,)
-    type = memref_of(DMASemaphoreType(), shape, _SEMAPHORES)
-    return build.emit(made(SemAllocOp, (), (type,)), hint).results[0]
