@@ -6,6 +6,6 @@
   another shape or type, `undefined` what lies outside, `faults` the diagnostics.
 * `dma` moves between refs (`transfer`, `rounding`) and signals `semaphores`.
 * `prng` and `mxu` are the state of those units.
-* Sanitizers watch through `observers`: `checks` and `race` are told of `accesses`, which touch
-  `regions`, found again through `region_index` and `spans`.
+* Sanitizers watch through `observers`: `checks` and `race` (which remembers `uses`) are told of
+  `accesses`, which touch `regions`, found again through `region_index` and `spans`.
 """

@@ -1,0 +1,167 @@
+"""The accesses of buffers that may still race, as the race detector remembers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.region_index import RegionIndex
+from pallasite.interpreter.machine.regions import Region
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
+
+Clock = NDArray[np.int64]
+"""A vector clock: per core, the time up to which its accesses are in the past."""
+_FEW = 4
+"""Transfers in flight that are looked at one by one."""
+
+
+@dataclass(eq=False, slots=True)
+class Use:
+    """One access of a core, or one half of a transfer."""
+
+    region: Region
+    write: bool
+    core: Core
+    location: SourceLocation | None
+    number: int = -1
+    """The core for which the access is in the past from `time` of its clock on; -1 in flight."""
+    time: int = 0
+    transfer: Transfer | None = None
+    also: tuple[int, ...] = ()
+    """Other such cores, each followed by its time. (Many uses are kept: numbers cost the garbage
+    collector less than pairs.)"""
+    atomic: bool = False
+    """Whether a core reads and adds at once."""
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to what is there, in any order with others that do."""
+        return self.atomic or (self.transfer is not None and self.write and self.transfer.add)
+
+    @property
+    def actor(self) -> str:
+        """Who does it, for messages."""
+        if self.transfer is not None:
+            return self.transfer.describe()
+        if self.atomic:
+            return f"an atomic addition by {self.core}"
+        return f"a {'store' if self.write else 'load'} by {self.core}"
+
+    @property
+    def verb(self) -> str:
+        """What it does, for messages."""
+        return "adds to" if self.atomic else "writes" if self.write else "reads"
+
+    def before(self, clock: Clock) -> bool:
+        """Whether the access is in the past of whoever has `clock`."""
+        if self.number < 0:
+            return False
+        if clock[self.number] >= self.time:
+            return True
+        also = self.also
+        return any(clock[also[n]] >= also[n + 1] for n in range(0, len(also), 2))
+
+    def repeats(self, other: Use) -> bool:
+        """Whether two cores of a device do what one of them was to do: one line, one region."""
+        if self.location is None or self.location != other.location or self.core is other.core:
+            return False
+        one, two = self.region, other.region
+        return self.core.device is other.core.device and (one.low, one.high) == (two.low, two.high)
+
+
+class Settled:
+    """The latest read, or write, of each region by one core."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        """A time of the core from which on all of them are in the past."""
+        self._latest: dict[Any, Use] = {}
+        self._index: RegionIndex[Any] = RegionIndex()
+        """Of the keys of regions."""
+        self._new: list[Any] = []
+        """Keys that are not in the index yet: many buffers are never searched."""
+
+    def add(self, use: Use) -> None:
+        """Remembers `use`; an older one of the same region adds nothing to it."""
+        key = (use.region.key, use.adds)
+        if key not in self._latest:
+            self._new.append(key)
+        self._latest[key] = use
+        # The clock of a core does not go back.
+        self.newest = use.time
+
+    def near(self, region: Region) -> list[Use]:
+        """The uses whose regions may overlap another one, some of them twice."""
+        latest = self._latest
+        while self._new:
+            key = self._new.pop()
+            self._index.add(key, latest[key].region)
+        return [latest[key] for key in self._index.near(region)]
+
+
+class Flying:
+    """The halves of transfers that nobody has waited for."""
+
+    def __init__(self) -> None:
+        self._uses: dict[Use, None] = {}
+        self._index: RegionIndex[Use] | None = None
+        """Of all uses, once they are too many to look at each."""
+
+    def __bool__(self) -> bool:
+        return bool(self._uses)
+
+    def add(self, use: Use) -> None:
+        """Remembers `use`."""
+        self._uses[use] = None
+        if self._index is not None:
+            self._index.add(use, use.region)
+        elif len(self._uses) > _FEW:
+            self._index = RegionIndex()
+            for earlier in self._uses:
+                self._index.add(earlier, earlier.region)
+
+    def remove(self, use: Use) -> None:
+        """Forgets `use`, which has been waited for."""
+        del self._uses[use]
+        if self._index is not None:
+            if len(self._uses) < _FEW // 2:
+                self._index = None
+            else:
+                self._index.remove(use, use.region)
+
+    def near(self, region: Region) -> Iterable[Use]:
+        """The uses whose regions may overlap another one, some of them twice."""
+        return self._uses if self._index is None else self._index.near(region)
+
+
+@dataclass(eq=False)
+class History:
+    """The uses of one buffer that may still race."""
+
+    flying: Flying = field(default_factory=Flying)
+    settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
+    """By core: what it read, and at ~core what it wrote."""
+
+    def settle(self, use: Use) -> None:
+        """`use` counts as one of the core in whose past it is."""
+        core = ~use.number if use.write else use.number
+        settled = self.settled.get(core)
+        if settled is None:
+            settled = self.settled[core] = Settled()
+        settled.add(use)
+
+
+@dataclass(eq=False)
+class Gathered:
+    """What a wait for a semaphore joins: clocks published to it, transfers that credited it."""
+
+    clock: Clock
+    uses: list[tuple[Use, History]] = field(default_factory=list[tuple[Use, "History"]])
