@@ -26,7 +26,8 @@ from pallasite.interpreter.in_order import Use, completed, in_order, joined
 from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
-from pallasite.interpreter.machine.core import Core, Device
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.machine import Device
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.subcores import invocations
 from pallasite.interpreter.windows import Invocation, Operand, titled

@@ -38,8 +38,8 @@ from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
 from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock, Profile
-from pallasite.interpreter.machine.core import Machine
 from pallasite.interpreter.machine.grid_walk import GridWalk
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally

@@ -1,6 +1,7 @@
 """The modelled machine: memories, refs, semaphores, DMA, cores and their scheduler.
 
-* `core` puts it together; `scheduler` resumes its cores, `clock` tells their modelled time.
+* `machine` puts it together; each `core` has what its program touches, `scheduler` resumes them, `clock`
+  tells their modelled time.
 * `memory` has buffers of bytes, `codec` turns bytes into elements, and `views` has the refs, whose
   accesses are boxes (`boxes`) or registers (`rows`, `register_access`); `recast` gives refs of
   another shape or type, `undefined` what lies outside, `faults` the diagnostics.

@@ -14,7 +14,8 @@ from pallasite.interpreter.machine.regions import span_text, whole_region
 from pallasite.interpreter.machine.rivals import rival_notes
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Machine
+    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.machine import Machine
     from pallasite.interpreter.machine.semaphores import Semaphore
 
 

@@ -18,7 +18,8 @@ from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.semaphores import Semaphore
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Device, Machine
+    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.machine import Device, Machine
 
 
 class Profile(Observer):

@@ -1,40 +1,31 @@
-"""The machine: devices with HBM, cores with VMEM, SMEM, semaphores and a random number generator.
-
-All state of a run belongs to a `Machine`; two machines share nothing. A machine outlives its
-programs: run as many as you like, memory and semaphores keep their contents in between.
-"""
+"""One core: VMEM, SMEM, semaphores and a random number generator, and what its program does."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation, Unsupported
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation, Unsupported
 from pallasite.dialects.tpu import DMASemaphoreType
 from pallasite.dialects.types import memory_space, tiling_of
-from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
-from pallasite.interpreter.machine.dma import Engine, Policy, Transfer
-from pallasite.interpreter.machine.faults import no_such_device
-from pallasite.interpreter.machine.memory import Buffer, HostMemory, Memory
+from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.mxu import MatrixUnits
-from pallasite.interpreter.machine.observers import Observer, Observers
+from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.prng import Prng
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait, amount_of, negative
-from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
-from pallasite.targets import TARGETS, Target
+from pallasite.targets import TARGETS
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Profile
-    from pallasite.interpreter.machine.grid_walk import GridWalk
-    from pallasite.interpreter.machine.sparse import SubcoreMesh
+    from pallasite.interpreter.machine.machine import Device, Machine
 
 _SPACES = {
     None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
@@ -277,120 +268,3 @@ class Core:
         )
         self.machine.engine.enqueue(transfer)
         return transfer
-
-
-class Device:
-    """One chip (or half of one): HBM shared by its cores."""
-
-    def __init__(
-        self, machine: Machine, index: int, cores: int, mesh: SubcoreMesh | None = None
-    ) -> None:
-        self.index = index
-        self.hbm = machine.new_memory("hbm", machine.sizes["hbm"], f"device {index}")
-        own = [Core(machine, self, c) for c in range(cores)]
-        self.cores: list[Core] = own if mesh is None else mesh.cores_of(machine, self)
-
-
-class Machine:
-    """A number of equal devices, the transfers between them, and what the checks have found."""
-
-    def __init__(
-        self,
-        target: Target,
-        devices: int = 1,
-        cores: int = 1,
-        seed: int = 0,
-        policy: Policy = "on_wait",
-        checks: Iterable[str] = (),
-        poison: int = 0,
-        sizes: dict[str, int] | None = None,
-        max_memory: int | None = None,
-        unordered: bool = False,
-        spare: Spare | None = None,
-        mesh: SubcoreMesh | None = None,
-    ) -> None:
-        """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
-
-        `mesh` puts subcores of SparseCores in the place of TensorCores;
-        `max_memory` limits the bytes of this computer that simulated memories may take;
-        `unordered` lets transfers between the same two cores overtake each other; `spare` has
-        memory of this computer for it to use, and gets it back by `close`.
-        """
-        self.host = HostMemory(max_memory, spare)
-        self.grid_walk: GridWalk | None = None
-        """Set by who runs a kernel: how the points of its grid are taken."""
-        self.reads_outside = False
-        """Set by who runs a kernel: whether its loads of vectors may reach out of their buffers."""
-        self.overruns = False
-        """Whether it made blocks that overrun their array: what lies there is no finding."""
-        self.target = target
-        self.seed = seed
-        self.poison = poison
-        self.checks = frozenset(checks)
-        self.findings: list[Diagnostic] = []
-        self.logged = 0
-        """Characters that its cores have logged."""
-        self.sizes = {
-            "vmem": target.vmem_bytes,
-            "smem": target.smem_bytes,
-            "hbm": target.hbm_bytes,
-            "semaphore_mem": target.semaphores * 4,
-            **(sizes or {}),
-        }
-        self.random = random.Random(seed)
-        self.policy: Policy = policy
-        count = devices * (cores if mesh is None else mesh.size)
-        self.engine = Engine(policy, self.random, count, unordered)
-        self.device_count = devices
-        self.devices: list[Device] = []
-        for index in range(devices):
-            self.devices.append(Device(self, index, cores, mesh))
-        self.cores = [core for device in self.devices for core in device.cores]
-        self.observe(*self._sanitizers())
-
-    def _sanitizers(self) -> list[Observer]:
-        if not self.checks:
-            return []
-        # Imported when asked for: what finds races is large.
-        from pallasite.interpreter.machine.checks import CHECKS
-
-        return [CHECKS[name](self) for name in sorted(self.checks) if name in CHECKS]
-
-    def observe(self, *observers: Observer) -> None:
-        """Has `observers`, and nobody else, told of what happens from now on."""
-        self.observers = observers
-        several = Observers(self, observers) if len(observers) > 1 else None
-        for core in self.cores:
-            core.observer = several or (observers[0] if observers else None)
-
-    def new_memory(self, kind: str, capacity: int, owner: str) -> Memory:
-        """A memory with this machine's poison and tracking."""
-        return Memory(kind, capacity, owner, self.poison, "init" in self.checks, host=self.host)
-
-    def device(self, index: int, at: SourceLocation | None = None) -> Device:
-        """The device with logical id `index`."""
-        if not 0 <= index < len(self.devices):
-            raise no_such_device(index, len(self.devices), at)
-        return self.devices[index]
-
-    def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:
-        """Runs the programs of several cores to their ends; returns what they returned."""
-        order = self.random if self.policy == "random" else None
-        results = scheduler.run(programs, self.engine.land_one, order)
-        for observer in self.observers:
-            observer.finish()
-        while self.engine.flying:
-            # The hardware does not take back what it has started.
-            transfer = next(iter(self.engine.flying))
-            if transfer.source.buffer.freed or transfer.target.buffer.freed:
-                self.engine.drop(transfer)
-            else:
-                self.engine.finish(transfer)
-        return results
-
-    def close(self) -> None:
-        """Ends the machine's life: what it holds of this computer's memory may be used again."""
-        for memory in [d.hbm for d in self.devices] + [c.vmem for c in self.cores]:
-            for buffer in memory.live():
-                buffer.forget()
-        self.host.close()

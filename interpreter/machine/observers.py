@@ -17,7 +17,8 @@ from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.semaphores import Semaphore
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Machine
+    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.machine import Machine
 
 MOST_FINDINGS = 1000
 """Findings that one check reports; a kernel without source lines may have any number."""

@@ -27,7 +27,8 @@ from pallasite.interpreter.machine.uses import Clock, Gathered, History, Use
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Machine
+    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.machine import Machine
 
 _CODE = "data-race"
 _SAME_WORK = (

@@ -25,7 +25,7 @@ from pallasite.layouts.tiling import Tiling, contiguous_strides
 from pallasite.targets import SparseCores
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Device, Machine
+    from pallasite.interpreter.machine.machine import Device, Machine
 
 LANES = 128
 """Words to which rows of arrays of several dimensions are padded, if they are tiled as those of

@@ -17,7 +17,8 @@ from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.semaphores import Semaphore
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.core import Core, Machine
+    from pallasite.interpreter.machine.core import Core
+    from pallasite.interpreter.machine.machine import Machine
 
 
 @dataclass

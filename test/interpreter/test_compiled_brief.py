@@ -15,7 +15,7 @@ from pallasite.dialects.tpu import LoadOp
 from pallasite.interpreter import compiled, reference
 from pallasite.interpreter.compiled.brief import Memory
 from pallasite.interpreter.driver import Budget
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import quiet
 from pallasite.targets import get_target

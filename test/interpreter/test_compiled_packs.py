@@ -15,7 +15,7 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import make_context
 from pallasite.interpreter import compiled, reference
 from pallasite.interpreter.driver import Budget
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import quiet
 from pallasite.targets import get_target

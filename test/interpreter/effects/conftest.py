@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
 from pallasite.interpreter import compiled, reference, values
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
 from pallasite.targets import get_target
 

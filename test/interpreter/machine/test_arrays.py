@@ -13,7 +13,7 @@ from xdsl.ir import Attribute
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.arrays import element_named
 from pallasite.interpreter.machine import transfer
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.views import Ref
 from pallasite.targets import get_target
 

@@ -17,7 +17,7 @@ from pallasite.dialects.tpu import (
 )
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.layouts.tiling import infer_tiling, native_tiling
 from pallasite.targets import get_target
 

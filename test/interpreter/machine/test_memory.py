@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import MemRefType, f32
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.dialects.tpu import MemorySpaceAttr
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.memory import Memory
 from pallasite.targets import get_target
 

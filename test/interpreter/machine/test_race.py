@@ -13,7 +13,8 @@ from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
 from pallasite.interpreter.machine import race
 from pallasite.interpreter.machine.accesses import Box, Rows
-from pallasite.interpreter.machine.core import Core, Machine
+from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.regions import span_text
 from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.targets import get_target

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType, f32
 
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.machine import recast
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.region_index import RegionIndex
 from pallasite.interpreter.machine.regions import Region, box_region, whole_region
 from pallasite.targets import get_target

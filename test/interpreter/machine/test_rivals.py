@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import MemRefType, f32
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr
 from pallasite.interpreter.machine.accesses import Box
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.targets import get_target
 
 BYTES = 8 * 128 * 4

@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import make_context
 from pallasite.interpreter.facts import Facts
-from pallasite.interpreter.machine.core import Machine
+from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.meanings import lookup
 from pallasite.targets import get_target
