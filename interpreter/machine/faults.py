@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 
 if TYPE_CHECKING:
-    from pallasite.interpreter.machine.views import Ref
+    from pallasite.interpreter.machine.elements import Elements
 
 
 BLOCK_INSIDE = Note("at least one element of every block must lie inside the array")
@@ -58,7 +58,7 @@ def negative(index: Sequence[int]) -> list[Note]:
 
 
 def outside(
-    ref: Ref,
+    ref: Elements,
     what: str,
     index: Sequence[int],
     shape: Sequence[int],
@@ -100,7 +100,7 @@ def _last_place(
 
 
 def no_view(
-    ref: Ref, what: str, shape: Sequence[int], at: SourceLocation | None = None
+    ref: Elements, what: str, shape: Sequence[int], at: SourceLocation | None = None
 ) -> ExecutionError:
     """The reshape or bitcast `what` to `shape`, for which elements would have to move."""
     return ExecutionError(

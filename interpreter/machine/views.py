@@ -3,41 +3,34 @@
 A `Ref` is a buffer seen through an element type and, per visible dimension, an extent, a first
 coordinate and the digits of its address (`boxes`). Squeezed dimensions have gone into the base
 offset. A ref is immutable; slicing, squeezing, reshaping and bitcasting make new ones without
-touching memory. Logical accesses must stay within the ref's shape; register accesses are in `rows`.
+touching memory. Accesses of its elements are in `elements`, those of registers in `rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from operator import add
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
-from pallasite.interpreter import values
 from pallasite.interpreter.machine import boxes
-from pallasite.interpreter.machine.boxes import Digits, blocks_of, cut, digits_of
-from pallasite.interpreter.machine.codec import Codec, codec, raw_codec, view
+from pallasite.interpreter.machine.boxes import Digits, blocks_of, digits_of
+from pallasite.interpreter.machine.codec import codec
+from pallasite.interpreter.machine.elements import Elements
 from pallasite.interpreter.machine.faults import outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.layouts.tiling import Tiling
 
-Array = NDArray[Any]
 MOST_VIEWS = 32
 """Views that a ref remembers."""
 
 
-class Ref:
+class Ref(Elements):
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
-    __slots__ = (
-        "_address", "base", "blocks", "buffer", "codec", "digits", "element", "ends", "region",
-        "registers", "shape", "starts", "views",
-    )  # fmt: skip
+    __slots__ = ("blocks", "ends", "region", "registers", "views")
 
     def __init__(
         self,
@@ -52,7 +45,7 @@ class Ref:
         """`blocks` are the sizes of whole tiles, by default what the digits tell."""
         self.buffer = buffer
         self.element = element
-        self.codec: Codec = codec(element)
+        self.codec = codec(element)
         self.shape = shape
         self.digits = digits
         self.starts = (0,) * len(shape) if starts is None else starts
@@ -64,7 +57,7 @@ class Ref:
         """What checks remember about the elements of the whole ref."""
         self.registers: dict[Any, Any] | None = None
         """The register accesses that were made of it (`register_access`)."""
-        self._address: int | None = None
+        self._address = None
         self.views: dict[Any, Ref] = {}
         """Remembered ones: boxes by their starts and sizes, others by their dimensions."""
 
@@ -107,29 +100,6 @@ class Ref:
         """The array that a buffer holds from its first byte on."""
         return Ref(buffer, element, tuple(shape), digits_of(tiling), blocks=blocks_of(tiling))
 
-    def __repr__(self) -> str:
-        return f"<ref {list(self.shape)} of {self.element} in {self.buffer}>"
-
-    # --- where ------------------------------------------------------------------------------
-
-    def offset(self, index: Sequence[int]) -> int:
-        """The element offset of `index` from the start of the buffer."""
-        places = zip(self.digits, self.starts, index, strict=True)
-        return self.base + sum(boxes.offset_of(digits, start + i) for digits, start, i in places)
-
-    @property
-    def address(self) -> int:
-        """The byte address of the first element in its memory."""
-        if self._address is None:
-            origin = self.offset((0,) * len(self.shape))
-            self._address = self.buffer.address + origin * self.codec.bits // 8
-        return self._address
-
-    @property
-    def byte_count(self) -> int:
-        """Bytes of the logical elements, which is what a DMA of this ref counts."""
-        return -(-prod(self.shape) * self.codec.bits // 8)
-
     def on(self, memory: Memory, at: SourceLocation | None = None) -> Ref:
         """The same ref in another core's memory: the allocation at the same address there."""
         twin = memory.at(self.buffer.address)
@@ -145,8 +115,6 @@ class Ref:
         return self._view(
             self.shape, self.digits, self.starts, self.base, self.blocks, self.ends, twin
         )
-
-    # --- views ------------------------------------------------------------------------------
 
     def slice(
         self,
@@ -196,205 +164,3 @@ class Ref:
             tuple([self.ends[d] for d in dims]),
         )
         return self._kept(key, kept)
-
-    # --- access -----------------------------------------------------------------------------
-
-    def read(self, at: SourceLocation | None = None) -> Array:
-        """All elements."""
-        return self.load((0,) * len(self.shape), self.shape, None, at)
-
-    def write(self, array: Array, at: SourceLocation | None = None) -> None:
-        """Sets all elements."""
-        self.store((0,) * len(self.shape), array, at=at)
-
-    def load(
-        self,
-        index: Sequence[int],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None = None,
-        at: SourceLocation | None = None,
-    ) -> Array:
-        """A row-major array of `shape` whose element k is at `index + k * strides`."""
-        starts = self.check("load", index, shape, strides, at)
-        return self._read(self.codec, self.buffer.bytes, starts, shape, strides)
-
-    def initialised(
-        self, index: Sequence[int], shape: tuple[int, ...], strides: Sequence[int] | None = None
-    ) -> NDArray[np.bool_] | None:
-        """Which elements of a box were ever written; None if all were, or nobody tracks it."""
-        shadow = self.buffer.shadow
-        if shadow is None:
-            return None
-        starts = tuple(a + int(b) for a, b in zip(self.starts, index, strict=True))
-        raw = raw_codec(self.codec.bits)
-        ones = (1 << raw.bits) - 1
-        if strides is None and raw.bits >= 8:
-            pieces = boxes.pieces(self.digits, starts, shape, None, raw.packing) or ()
-            marks = (view(shadow, raw.storage, self.base, p, raw.bits) for p in pieces)
-            if all(part.min(initial=ones) == ones for part in marks):
-                return None
-        return self._read(raw, shadow, starts, shape, strides) == ones
-
-    def _read(
-        self,
-        codec: Codec,
-        memory: NDArray[np.uint8],
-        starts: tuple[int, ...],
-        shape: tuple[int, ...],
-        strides: Sequence[int] | None,
-    ) -> Array:
-        steps = None if strides is None else tuple(strides)
-        found = boxes.pieces(self.digits, starts, shape, steps, codec.packing)
-        if found is None:
-            offsets = boxes.gather(self.digits, starts, shape, steps or ()) + self.base
-            return codec.take(memory, offsets)
-        out = np.empty(shape, codec.carrier)
-        for piece in found:
-            part = out if piece.part is None else out[piece.part]
-            codec.decode(memory, self.base, piece, part.reshape(piece.shape))
-        return out
-
-    def store(
-        self,
-        index: Sequence[int],
-        array: Array,
-        mask: Array | None = None,
-        strides: Sequence[int] | None = None,
-        add: bool = False,
-        at: SourceLocation | None = None,
-    ) -> None:
-        """Writes `array` where `mask` is true; with `add`, adds to what is there (and rounds)."""
-        shape = array.shape
-        starts = self.check("store", index, shape, strides, at)
-        if add:
-            old = self._read(self.codec, self.buffer.bytes, starts, shape, strides)
-            array = values.accumulate(self.element, old, array)
-        if mask is not None:
-            mask = np.broadcast_to(mask, shape)
-        self._write(self.codec, self.buffer.bytes, starts, array, mask, strides)
-        shadow = self.buffer.shadow
-        if shadow is not None:
-            self._mark_box(shadow, starts, shape, mask, strides)
-
-    def mark_whole(self) -> None:
-        """Remembers that all elements were written."""
-        shadow = self.buffer.shadow
-        if shadow is not None:
-            self._mark_box(shadow, self.starts, self.shape, None, None)
-
-    def _mark_box(
-        self,
-        shadow: NDArray[np.uint8],
-        starts: tuple[int, ...],
-        shape: tuple[int, ...],
-        mask: Array | None,
-        strides: Sequence[int] | None,
-    ) -> None:
-        """Remembers that the elements of a box were written."""
-        raw = raw_codec(self.codec.bits)
-        ones = (1 << raw.bits) - 1
-        if mask is None and strides is None and raw.bits >= 8:
-            for piece in boxes.pieces(self.digits, starts, shape, None, raw.packing) or ():
-                view(shadow, raw.storage, self.base, piece, raw.bits)[...] = ones
-            return
-        self._write(raw, shadow, starts, np.full(shape, ones, raw.carrier), mask, strides)
-
-    def _write(
-        self,
-        codec: Codec,
-        memory: NDArray[np.uint8],
-        starts: tuple[int, ...],
-        array: Array,
-        mask: Array | None,
-        strides: Sequence[int] | None,
-    ) -> None:
-        steps = None if strides is None else tuple(strides)
-        found = boxes.pieces(self.digits, starts, array.shape, steps, codec.packing)
-        if found is None:
-            offsets = boxes.gather(self.digits, starts, array.shape, steps or ()) + self.base
-            keep: Any = ... if mask is None else mask
-            codec.put(memory, offsets[keep], array[keep])
-            return
-        for piece in found:
-            where = None if mask is None else cut(mask, piece)
-            codec.encode(memory, self.base, piece, cut(array, piece), where)
-
-    def load_scalar(self, index: Sequence[int], at: SourceLocation | None = None) -> Any:
-        """One element as a scalar carrier."""
-        item = self.codec.item(self.buffer, self._place("load", index, at))
-        return item if self.codec.integral else values.scalar(self.element, item)
-
-    def store_scalar(
-        self, index: Sequence[int], value: Any, at: SourceLocation | None = None
-    ) -> None:
-        """Writes one element."""
-        if type(value) is int and self.codec.integral and self.buffer.shadow is None:
-            offset = self._place("store", index, at)
-            self.buffer.bytes.view(self.codec.storage)[offset] = value
-            return
-        self.store(index, np.full((1,) * len(self.shape), value, self.codec.carrier), at=at)
-
-    def _place(self, what: str, index: Sequence[int], at: SourceLocation | None) -> int:
-        if self.buffer.freed:
-            self.alive(at)
-        place = boxes.place(self.digits, self.starts, self.shape, index)
-        if place is None:
-            raise outside(self, what, index, (1,) * len(self.shape), None, at)
-        return self.base + place
-
-    def element_offsets(
-        self, coordinates: Sequence[NDArray[np.int64]], at: SourceLocation | None = None
-    ) -> NDArray[np.int64]:
-        """Element offsets of scattered positions, one coordinate array per dimension."""
-        self.alive(at)
-        total = np.asarray(self.base, np.int64)
-        for d, where in enumerate(coordinates):
-            if where.size and (where.min() < 0 or where.max() >= self.shape[d]):
-                bad = int(where[(where < 0) | (where >= self.shape[d])][0])
-                raise ExecutionError(
-                    "out-of-bounds",
-                    f"index {bad} of dimension {d} is outside memref of shape {list(self.shape)}",
-                    at,
-                )
-            total = total + boxes.offsets_of(self.digits[d], where + self.starts[d])
-        return total
-
-    def mark(self, offsets: NDArray[np.int64]) -> None:
-        """Remembers that the elements at some offsets were written."""
-        shadow = self.buffer.shadow
-        if shadow is not None:
-            raw = raw_codec(self.codec.bits)
-            raw.put(shadow, offsets, np.full(offsets.shape, (1 << raw.bits) - 1, raw.carrier))
-
-    # --- errors -----------------------------------------------------------------------------
-
-    def alive(self, at: SourceLocation | None) -> None:
-        """Raises if the buffer's scope has ended."""
-        if self.buffer.freed:
-            raise ExecutionError(
-                "use-after-free",
-                f"access to {self.buffer.name or 'a buffer'} after the end of its scope",
-                at,
-                [Note("allocated here", self.buffer.location)],
-            )
-
-    def check(
-        self,
-        what: str,
-        index: Sequence[int],
-        shape: Sequence[int],
-        strides: Sequence[int] | None,
-        at: SourceLocation | None,
-    ) -> tuple[int, ...]:
-        """Where an access begins; raises if it leaves the ref."""
-        if self.buffer.freed:
-            self.alive(at)
-        starts: list[int] = []
-        for d, (start, i, size, extent) in enumerate(
-            zip(self.starts, index, shape, self.shape, strict=True)
-        ):
-            last = i + (size - 1) * (1 if strides is None else strides[d])
-            if i < 0 or (size and last >= extent) or last < -1:
-                raise outside(self, what, index, shape, strides, at)
-            starts.append(start + int(i))
-        return tuple(starts)
