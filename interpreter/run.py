@@ -9,30 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation
+from xdsl.dialects.builtin import ModuleOp
 
-from pallasite import arguments
-from pallasite.diagnostics import (
-    Diagnostic,
-    ExecutionError,
-    Note,
-    UsageError,
-    VerifyError,
-    warn,
-)
+from pallasite.diagnostics import Diagnostic, Note, UsageError, VerifyError, warn
 from pallasite.dialects.core_split import CoreSplit, core_split
-from pallasite.dialects.kernel import IN_PLACE, Kernel, describe_kernel, form_of, functions_of
+from pallasite.dialects.kernel import Kernel, describe_kernel, form_of, functions_of
 from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
-from pallasite.dialects.types import memory_space
-from pallasite.interpreter import arrays, compiled, values
+from pallasite.interpreter import compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
+from pallasite.interpreter.calls import call_and_inputs, check_arrays
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
@@ -40,7 +30,7 @@ from pallasite.interpreter.limits import check_functions
 from pallasite.interpreter.machine.clock import Clock, Profile
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.machine import Machine
-from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
+from pallasite.interpreter.machine.memory import default_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.process import keep_freed, one_blas_thread
@@ -134,7 +124,9 @@ def execute(
     """
     described = Described.of(module) if prepared is None else prepared.described
     kernel = described.kernel
-    call, checked = _arguments(described, inputs, results, aliases, devices)
+    call, checked = call_and_inputs(
+        kernel, described.call, inputs, results=results, aliases=aliases, devices=devices
+    )
     check_arrays(call, devices, max_memory, kernel.func)
     subcores = described.subcores
     split = None if subcores else _split(described.module, kernel, call, target)
@@ -165,24 +157,6 @@ def execute(
         located(error, kernel.func)
         raise
     return _outcome(machine, outputs, time.perf_counter() - began, clock)
-
-
-def _arguments(
-    described: Described,
-    inputs: Sequence[Sequence[Any]],
-    results: Sequence[tuple[Sequence[int], Any]] | None,
-    aliases: Mapping[int, int] | None,
-    devices: int,
-) -> tuple[Call, list[list[Array]]]:
-    """The call to make, and its operands on every device."""
-    if len(inputs) != devices:
-        raise UsageError(
-            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
-        )
-    call = described.call
-    if call is None or results is not None:
-        call = call_for(described.kernel, inputs[0] if inputs else (), results, aliases)
-    return call, [_checked_inputs(call, device) for device in inputs]
 
 
 def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | None:
@@ -313,87 +287,3 @@ def find_kernel(module: ModuleOp) -> Kernel:
             [Note("expected a func.func with tpu.core_type = #tpu.core_type<tc>, or @main")],
         )
     return describe_kernel(func)
-
-
-def call_for(
-    kernel: Kernel,
-    inputs: Sequence[Any],
-    results: Sequence[tuple[Sequence[int], Any]] | None,
-    aliases: Mapping[int, int] | None,
-) -> Call:
-    """The call that the arguments describe, for modules that record none."""
-    inputs = arguments.array_list(inputs, "inputs")
-    bounds = dynamic_bounds(kernel)
-    refs = (*kernel.prefetch, *kernel.operands)
-    if not bounds <= len(inputs) <= bounds + len(refs):
-        raise UsageError(
-            "input-count",
-            f"expected at most {bounds + len(refs)} inputs, got {len(inputs)}",
-            source_location(kernel.func),
-        )
-    operands = [arrays.tensor_of((), arrays.element_named("int32"))] * bounds
-    for array, argument in zip(inputs[bounds:], refs, strict=False):
-        operands.append(_operand_type(arrays.as_array(array, "an input"), argument))
-    outputs = refs[len(operands) - bounds :]
-    if results is None:
-        types = [_whole_type(argument, kernel) for argument in outputs]
-    else:
-        types = [
-            arrays.tensor_of(shape, arrays.element_named(dtype))
-            for shape, dtype in arguments.result_types(results)
-        ]
-    return Call(tuple(operands), tuple(types), arguments.alias_pairs(aliases))
-
-
-def _operand_type(array: Array, argument: BlockArgument) -> TensorType[Attribute]:
-    """The call type of an input of a bare module: its own dtype, or for raw bytes the memref's."""
-    element = cast("MemRefType[Attribute]", argument.type).element_type
-    try:
-        element = arrays.element_named(array.dtype)
-    except UsageError:
-        pass
-    return arrays.tensor_of(array.shape, element)
-
-
-def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute]:
-    """The call type of a result of a bare module, known only if the kernel sees it whole."""
-    memref = cast("MemRefType[Attribute]", argument.type)
-    if kernel.grid is not None and memory_space(memref) not in IN_PLACE:
-        raise UsageError(
-            "unknown-results",
-            "the module does not record the types of its results",
-            source_location(kernel.func),
-            [Note("pass results=[(shape, dtype), ...], or --like with the program that calls it")],
-        )
-    return arrays.tensor_of(memref.get_shape(), memref.element_type)
-
-
-def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
-    listed = arguments.array_list(inputs, "inputs")
-    if len(listed) != len(call.operands):
-        notes = [Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))]
-        if hasattr(inputs, "dtype"):
-            notes.append(Note("an array is no list of inputs: write [x]"))
-        count = f"expected {len(call.operands)} inputs, got {len(listed)}"
-        raise UsageError("input-count", count, notes=notes)
-    return [
-        arrays.checked(array, type, f"input {position}")
-        for position, (array, type) in enumerate(zip(listed, call.operands, strict=True))
-    ]
-
-
-def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Operation) -> None:
-    """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
-    devices."""
-    limit = default_memory() if max_memory is None else max_memory
-    size = sum(
-        prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
-        for type in (*call.operands, *call.results)
-    )
-    if size * devices > limit:
-        raise ExecutionError(
-            "memory-limit",
-            f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
-            source_location(kernel),
-            [MEMORY_NOTE],
-        )

@@ -104,7 +104,8 @@ def with_call(
 ) -> ModuleOp:
     """`module` if it records its call, else a copy that records the call with these arguments."""
     from pallasite.dialects.kernel_call import call_of, set_call
-    from pallasite.interpreter.run import call_for, find_kernel
+    from pallasite.interpreter.calls import call_for
+    from pallasite.interpreter.run import find_kernel
 
     pallas = form_of(module) == "pallas"
     if pallas or (results is None and call_of(module) is not None):
@@ -217,7 +218,7 @@ def random_inputs(
     Refuses arrays that a run on that many devices would refuse, as they exceed `max_memory`.
     """
     from pallasite.dialects.kernel_call import call_of
-    from pallasite.interpreter.run import check_arrays
+    from pallasite.interpreter.calls import check_arrays
 
     seed, devices = arguments.seed(seed), arguments.devices(devices)
     max_memory = arguments.limit(max_memory, "max_memory")
