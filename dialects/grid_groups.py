@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.arith import binary_op
 from pallasite.dialects.grid_base import expect, grid_of
-from pallasite.dialects.tpu.attrs import ContractPrecisionAttr
+from pallasite.dialects.tpu.keywords import ContractPrecisionAttr
 from pallasite.dialects.types import bit_width, vector_type, with_grid
 from pallasite.layouts.registers import LANES, native_tile
 

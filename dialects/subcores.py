@@ -21,8 +21,8 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.kernel import Kernel, describe_kernel, kernel_function
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.tpu.attrs import CoreTypeAttr
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, VECTOR_SUBCORE
+from pallasite.dialects.tpu.keywords import CoreTypeAttr
 from pallasite.targets import TARGETS, SparseCores, Target
 
 Kernels = Mapping[str, Kernel]

@@ -29,7 +29,7 @@ from pallasite.dialects.pallas.syntax import (
     print_axes,
     print_window,
 )
-from pallasite.dialects.tpu.attrs import MemorySpace
+from pallasite.dialects.tpu.keywords import MemorySpace
 from pallasite.dialects.types import AnyMemRef, memory_space
 
 if TYPE_CHECKING:

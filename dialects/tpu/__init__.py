@@ -28,26 +28,9 @@ from pallasite.dialects.tpu import (
     views,
 )
 from pallasite.dialects.tpu.attrs import (
-    ContractPrecision,
-    ContractPrecisionAttr,
-    CoreType,
-    CoreTypeAttr,
-    DimensionSemantics,
-    DimensionSemanticsAttr,
     DotDimensionNumbersAttr,
     ElementWindowAttr,
-    MemorySpace,
     MemorySpaceAttr,
-    PackFormat,
-    PackFormatAttr,
-    PipelineMode,
-    PipelineModeAttr,
-    ReductionKind,
-    ReductionKindAttr,
-    RevisitMode,
-    RevisitModeAttr,
-    RoundingMode,
-    RoundingModeAttr,
     TiledLayoutAttr,
     VectorPadAttr,
 )
@@ -95,6 +78,25 @@ from pallasite.dialects.tpu.ids import (
 from pallasite.dialects.tpu.indexed import (
     VectorLoadIdxOp,
     VectorStoreIdxOp,
+)
+from pallasite.dialects.tpu.keywords import (
+    ContractPrecision,
+    ContractPrecisionAttr,
+    CoreType,
+    CoreTypeAttr,
+    DimensionSemantics,
+    DimensionSemanticsAttr,
+    MemorySpace,
+    PackFormat,
+    PackFormatAttr,
+    PipelineMode,
+    PipelineModeAttr,
+    ReductionKind,
+    ReductionKindAttr,
+    RevisitMode,
+    RevisitModeAttr,
+    RoundingMode,
+    RoundingModeAttr,
 )
 from pallasite.dialects.tpu.mask import (
     CreateMaskOp,

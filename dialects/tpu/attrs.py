@@ -1,12 +1,12 @@
-"""The attributes of the `tpu` dialect (spec/tpu_dialect.md section 2).
+"""The attributes of the `tpu` dialect with several parts (spec/tpu_dialect.md section 2).
 
-All enumerations print as `#tpu.name<keyword>`.
+Those that are one word are in `keywords.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -18,160 +18,14 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Attribute, Data, ParametrizedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.str_enum import StrEnum
 
+from pallasite.dialects.tpu.keywords import CoreType, MemorySpace
 from pallasite.layouts.tiling import Tiling
-
-E = TypeVar("E", bound=StrEnum)
-
-
-class _Keyword(Data[E]):
-    """One of the words of an enumeration."""
-
-    words: ClassVar[type[StrEnum]]
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data.value}>")
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> E:
-        with parser.in_angle_brackets():
-            return cast(E, parser.parse_str_enum(cls.words))
-
-
-class CoreType(StrEnum):
-    TC = "tc"
-    SC_SCALAR_SUBCORE = "sc_scalar_subcore"
-    SC_VECTOR_SUBCORE = "sc_vector_subcore"
-
-
-@irdl_attr_definition
-class CoreTypeAttr(_Keyword[CoreType]):
-    """The kind of core a function runs on, or a piece of memory belongs to."""
-
-    name = "tpu.core_type"
-    words = CoreType
-
-
-class PipelineMode(StrEnum):
-    SYNCHRONOUS = "synchronous"
-    DOUBLE_BUFFERED = "double_buffered"
-
-
-@irdl_attr_definition
-class PipelineModeAttr(_Keyword[PipelineMode]):
-    """How many buffers a window has: one or two."""
-
-    name = "tpu.pipeline_mode"
-    words = PipelineMode
-
-
-class RevisitMode(StrEnum):
-    IMMEDIATE = "immediate"
-    ANY = "any"
-
-
-@irdl_attr_definition
-class RevisitModeAttr(_Keyword[RevisitMode]):
-    """Whether an output block may be visited again after other blocks."""
-
-    name = "tpu.revisit_mode"
-    words = RevisitMode
-
-
-class DimensionSemantics(StrEnum):
-    PARALLEL = "parallel"
-    ARBITRARY = "arbitrary"
-    CORE_PARALLEL = "core_parallel"
-    SUBCORE_PARALLEL = "subcore_parallel"
-
-
-@irdl_attr_definition
-class DimensionSemanticsAttr(_Keyword[DimensionSemantics]):
-    """How the steps of one grid dimension may be ordered and distributed."""
-
-    name = "tpu.dimension_semantics"
-    words = DimensionSemantics
-
-
-class ContractPrecision(StrEnum):
-    BF16 = "bf16"
-    FP32 = "fp32"
-    BF16X3 = "bf16x3"
-
-
-@irdl_attr_definition
-class ContractPrecisionAttr(_Keyword[ContractPrecision]):
-    """The precision with which a matmul multiplies f32 operands."""
-
-    name = "tpu.contract_precision"
-    words = ContractPrecision
-
-
-class PackFormat(StrEnum):
-    COMPRESSED = "compressed"
-    INTERLEAVED = "interleaved"
-
-
-@irdl_attr_definition
-class PackFormatAttr(_Keyword[PackFormat]):
-    """The order in which narrow elements share 32-bit words (spec/tpu_dialect.md section 3.4)."""
-
-    name = "tpu.pack_format"
-    words = PackFormat
-
-
-class ReductionKind(StrEnum):
-    SUM = "sum"
-    MAX = "max"
-    MIN = "min"
-    ARG_MAX = "arg_max"
-    ARG_MIN = "arg_min"
-    FIND_FIRST_SET = "find_first_set"
-    # The current TPU compiler has one symbol per signedness instead of `max` and `min`.
-    MAXF = "maxf"
-    MINF = "minf"
-    MAXSI = "maxsi"
-    MINSI = "minsi"
-    MAXUI = "maxui"
-    MINUI = "minui"
-
-
-@irdl_attr_definition
-class ReductionKindAttr(_Keyword[ReductionKind]):
-    """What a reduction computes."""
-
-    name = "tpu.reduction_kind"
-    words = ReductionKind
-
-
-class RoundingMode(StrEnum):
-    TOWARDS_ZERO = "towards_zero"
-    TO_NEAREST_EVEN = "to_nearest_even"
-
-
-@irdl_attr_definition
-class RoundingModeAttr(_Keyword[RoundingMode]):
-    """How a conversion rounds."""
-
-    name = "tpu.rounding_mode"
-    words = RoundingMode
-
-
-class MemorySpace(StrEnum):
-    ANY = "any"
-    VMEM = "vmem"
-    SMEM = "smem"
-    HBM = "hbm"
-    CMEM = "cmem"
-    SEMAPHORE_MEM = "semaphore_mem"
-    VMEM_SHARED = "vmem_shared"
-    HOST = "host"
 
 
 @irdl_attr_definition

@@ -26,7 +26,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import RoundingModeAttr
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
@@ -43,6 +42,7 @@ from pallasite.dialects.tpu.base import (
     TpuOp,
     operand,
 )
+from pallasite.dialects.tpu.keywords import RoundingModeAttr
 from pallasite.dialects.types import AnyVector
 
 STOCHASTIC_TARGETS = (

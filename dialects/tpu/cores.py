@@ -7,7 +7,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import CoreType, CoreTypeAttr, MemorySpaceAttr
+from pallasite.dialects.tpu.attrs import MemorySpaceAttr
+from pallasite.dialects.tpu.keywords import CoreType, CoreTypeAttr
 from pallasite.dialects.types import AnyMemRef
 
 TENSOR_CORE = CoreType.TC.value

@@ -17,8 +17,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import ContractPrecisionAttr, DotDimensionNumbersAttr
+from pallasite.dialects.tpu.attrs import DotDimensionNumbersAttr
 from pallasite.dialects.tpu.base import BOOL_ATTR, FALSE, I32_ATTR, VECTOR, TpuOp, operand
+from pallasite.dialects.tpu.keywords import ContractPrecisionAttr
 from pallasite.dialects.types import bit_width
 
 ZERO = IntegerAttr(0, 32)

@@ -19,7 +19,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import PackFormatAttr
 from pallasite.dialects.tpu.base import (
     ANY,
     BOOL_ATTR,
@@ -39,6 +38,7 @@ from pallasite.dialects.tpu.base import (
     operand,
     operands,
 )
+from pallasite.dialects.tpu.keywords import PackFormatAttr
 from pallasite.dialects.types import bit_width
 
 PACK_FORMAT = BaseAttr(PackFormatAttr)

@@ -25,9 +25,9 @@ from xdsl.traits import ConstantLike
 from pallasite.dialects.arith import ConstantOp
 from pallasite.dialects.math import RoundEvenOp
 from pallasite.dialects.memref import CastOp
-from pallasite.dialects.tpu.attrs import RoundingMode, RoundingModeAttr
 from pallasite.dialects.tpu.base import FALSE, is_signless
 from pallasite.dialects.tpu.convert import ExtfOp, FptosiOp, TruncfOp
+from pallasite.dialects.tpu.keywords import RoundingMode, RoundingModeAttr
 from pallasite.dialects.tpu.movement import (
     BitcastVregOp,
     ReshapeOp,

@@ -15,7 +15,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.attrs import ReductionKind, ReductionKindAttr
 from pallasite.dialects.tpu.base import (
     BOOL_ATTR,
     FALSE,
@@ -32,6 +31,7 @@ from pallasite.dialects.tpu.base import (
     optional_operand,
 )
 from pallasite.dialects.tpu.cores import check_vector_subcore
+from pallasite.dialects.tpu.keywords import ReductionKind, ReductionKindAttr
 from pallasite.dialects.types import AnyVector, bit_width
 
 I64_ATTR = IntegerAttr.constr(EqAttrConstraint(i64))

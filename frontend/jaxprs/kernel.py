@@ -13,7 +13,7 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, set_form
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
 from pallasite.dialects.pallas.kernel_rules import MAPPED
-from pallasite.dialects.tpu.attrs import DimensionSemantics
+from pallasite.dialects.tpu.keywords import DimensionSemantics
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
 from pallasite.frontend.jaxprs.locations import location_of_kernel

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.func import FuncOp
-from pallasite.dialects.tpu.attrs import ReductionKind
+from pallasite.dialects.tpu.keywords import ReductionKind
 from pallasite.dialects.types import integers_in, shape_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.fold import uniform

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.rounding import rounding_mode
-from pallasite.dialects.tpu.attrs import RoundingMode
+from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.convert import (

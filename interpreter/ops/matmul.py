@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.products import check_product
-from pallasite.dialects.tpu.attrs import ContractPrecision, ContractPrecisionAttr
+from pallasite.dialects.tpu.keywords import ContractPrecision, ContractPrecisionAttr
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported

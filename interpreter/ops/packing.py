@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
 from pallasite.dialects.registers import grid_and_register
-from pallasite.dialects.tpu.attrs import PackFormat
+from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops import subelements

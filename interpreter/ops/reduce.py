@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.tpu.attrs import ReductionKind
+from pallasite.dialects.tpu.keywords import ReductionKind
 from pallasite.dialects.types import element_type, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported

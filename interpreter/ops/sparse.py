@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
-from pallasite.dialects.tpu.attrs import ReductionKind
+from pallasite.dialects.tpu.keywords import ReductionKind
 from pallasite.dialects.types import element_type, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import unsupported

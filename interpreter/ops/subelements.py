@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from pallasite.dialects import tpu
-from pallasite.dialects.tpu.attrs import PackFormat
+from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.interpreter.meanings import Facts, Function
 from pallasite.interpreter.ops.convert import converter
 from pallasite.interpreter.values import Array, poison, width

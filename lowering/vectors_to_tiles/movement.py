@@ -22,8 +22,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
-from pallasite.dialects.tpu.attrs import PackFormat
 from pallasite.dialects.tpu.base import si32
+from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.dialects.types import splat, vector_of
 from pallasite.layouts.plan import (
     RENAMING,

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, memref, scf, tpu
 from pallasite.dialects.directives import CMPI_PREDICATES
-from pallasite.dialects.tpu.attrs import RoundingMode
+from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.passes.check_kernel.absent import ABSENT_SCALARS
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.targets import Target
