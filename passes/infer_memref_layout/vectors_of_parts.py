@@ -21,16 +21,14 @@ from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.func import FuncOp
-from pallasite.dialects.tpu.views import squeezed_dimensions
-from pallasite.dialects.types import bit_width, memory_space, shape_of
+from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import packing
 from pallasite.passes.accesses import accessed_shape, value_of
-from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.array_behind import ArrayBehind, look_through, unsqueezed, views_behind
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.infer_memref_layout.single_rows import register_rows
 from pallasite.passes.reference_tiles import VIEWS
-from pallasite.passes.scalars_of_views import ArrayBehind
 
 _Load = vector.LoadOp | tpu.VectorLoadOp
 _Store = vector.StoreOp | tpu.VectorStoreOp
@@ -38,30 +36,24 @@ _Store = vector.StoreOp | tpu.VectorStoreOp
 
 def look_through_parts(function: FuncOp) -> None:
     """Makes loads and stores of vectors of parts that cut registers access the array."""
-    changed = False
-    for op in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp):
-        if getattr(op, "mask", None) is None and _cuts(op.base):
-            _rewrite(op)
-            changed = True
-    if changed:
-        for block in function.body.blocks:
-            remove_dead_code(block)
+    accesses = of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorLoadOp, tpu.VectorStoreOp)
+    look_through(function, accesses, _cuts, _rewrite)
 
 
-def _cuts(view: SSAValue) -> bool:
-    """Whether a slice that `view` is made by is not of whole registers, and known to be so."""
-    slices: list[tpu.MemrefSliceOp] = []
-    while isinstance(owner := view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        view = owner.operands[0]
-        if isinstance(owner, tpu.MemrefSliceOp):
-            slices.append(owner)
-    kind = cast("MemRefType[Attribute]", view.type)
+def _cuts(op: _Load | _Store) -> bool:
+    """Whether a slice that the ref is made by is not of whole registers, and known to be so."""
+    if getattr(op, "mask", None) is not None:
+        return False
+    views = list(views_behind(op.base))
+    array = views[-1].operands[0] if views else op.base
+    slices = [view for view in views if isinstance(view, tpu.MemrefSliceOp)]
+    kind = cast("MemRefType[Attribute]", array.type)
     shape, p = kind.get_shape(), packing(bit_width(kind))
     if not slices or memory_space(kind) not in ("vmem", None):
         return False
     if len(shape) == 1:
-        return not isinstance(view.owner, VIEWS)
-    return p > 1 and any(_cuts_rows(op, register_rows(shape[-2], p)) for op in slices)
+        return not isinstance(array.owner, VIEWS)
+    return p > 1 and any(_cuts_rows(view, register_rows(shape[-2], p)) for view in slices)
 
 
 def _cuts_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
@@ -96,10 +88,7 @@ def _rewrite(op: _Load | _Store) -> None:
 
 def _box(view: SSAValue, box: tuple[int, ...]) -> tuple[int, ...]:
     """The box of the array behind `view` that `box` of the view is."""
-    while isinstance(op := view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        view = op.operands[0]
+    for op in views_behind(view):
         if isinstance(op, tpu.MemrefSqueezeOp):
-            shape, left = shape_of(view.type), iter(box)
-            dropped = squeezed_dimensions(shape, shape_of(op.result.type)) or ()
-            box = tuple(1 if dim in dropped else next(left) for dim in range(len(shape)))
+            box = tuple(unsqueezed(op, box, lambda: 1))
     return box

@@ -1,0 +1,87 @@
+"""The arrays behind views: what an access to a part of an array is of the array itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith, tpu
+from pallasite.dialects.tpu.views import squeezed_dimensions
+from pallasite.dialects.types import shape_of
+from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import Insertion
+
+_INDEX = IndexType()
+_Access = TypeVar("_Access", bound=Operation)
+_Entry = TypeVar("_Entry")
+
+
+def look_through(
+    function: FuncOp,
+    accesses: Iterable[_Access],
+    cuts: Callable[[_Access], bool],
+    rewrite: Callable[[_Access], None],
+) -> None:
+    """Rewrites the `accesses` of `function` whose view `cuts`; views that nobody uses then go."""
+    changed = False
+    for access in accesses:
+        if cuts(access):
+            rewrite(access)
+            changed = True
+    if changed:
+        for block in function.body.blocks:
+            remove_dead_code(block)
+
+
+def views_behind(ref: SSAValue) -> Iterator[tpu.MemrefSliceOp | tpu.MemrefSqueezeOp]:
+    """The slices and squeezes that `ref` is made by, back to the array, the last one first."""
+    while isinstance(view := ref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        yield view
+        ref = view.operands[0]
+
+
+def unsqueezed(
+    view: tpu.MemrefSqueezeOp, entries: Sequence[_Entry], missing: Callable[[], _Entry]
+) -> list[_Entry]:
+    """`entries`, one per dimension of the result, with `missing()` for those that are dropped."""
+    shape, left = shape_of(view.input.type), iter(entries)
+    dropped = squeezed_dimensions(shape, shape_of(view.result.type)) or ()
+    return [missing() if dim in dropped else next(left) for dim in range(len(shape))]
+
+
+class ArrayBehind(Insertion):
+    """Finds what an access to a part of an array is of the array."""
+
+    def __init__(self, op: Operation) -> None:
+        self._anchor = op
+
+    def found(self, array: SSAValue, index: list[SSAValue]) -> tuple[SSAValue, list[SSAValue]]:
+        """The array behind the slices and squeezes of a ref, and where `index` of that is in it."""
+        for view in views_behind(array):
+            array = view.operands[0]
+            if isinstance(view, tpu.MemrefSliceOp):
+                index = [self._sum(*pair) for pair in zip(view.base_idx, index, strict=True)]
+            else:
+                index = unsqueezed(view, index, lambda: self._number(0))
+        return array, index
+
+    def _sum(self, start: SSAValue, index: SSAValue) -> SSAValue:
+        first, further = constant_of(start), constant_of(index)
+        if first is not None and further is not None:
+            return self._number(first + further)
+        if first == 0:
+            return index
+        at = (
+            self._number(first)
+            if first is not None
+            else self.emit(arith.IndexCastOp(start, _INDEX))
+        )
+        return at if further == 0 else self.emit(arith.AddiOp(at, index))
+
+    def _number(self, value: int) -> SSAValue:
+        return self.emit(arith.ConstantOp(IntegerAttr(value, _INDEX)))
