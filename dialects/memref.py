@@ -63,12 +63,11 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Sym
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.derive import derive
+from pallasite.dialects.types import AnyMemRef
 
-Ref = MemRefType[Attribute]
 
-
-def _ref(value: SSAValue) -> Ref:
-    return cast(Ref, value.type)
+def _ref(value: SSAValue) -> AnyMemRef:
+    return cast(AnyMemRef, value.type)
 
 
 def _verify_same_array(source: SSAValue, target: SSAValue) -> None:

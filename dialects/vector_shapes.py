@@ -30,9 +30,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.types import dense_integers, vector_type
+from pallasite.dialects.types import AnyVector, dense_integers, vector_type
 
-Vector = VectorType[Attribute]
 Integers = ArrayAttr[IntegerAttr[I64]]
 
 
@@ -104,7 +103,7 @@ class BroadcastOp(IRDLOperation, HasFolderInterface):
     def verify_(self) -> None:
         source, result = self.source.type, vector_type(self.vector)
         verify_element_types(source, result)
-        shape = cast(Vector, source).get_shape() if isinstance(source, VectorType) else ()
+        shape = cast(AnyVector, source).get_shape() if isinstance(source, VectorType) else ()
         target = result.get_shape()
         if len(shape) > len(target):
             raise VerifyException(f"source rank {len(shape)} is above result rank {len(target)}")
@@ -159,7 +158,7 @@ class TransposeOp(IRDLOperation):
 
 
 def _verify_box(
-    type: Vector, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+    type: AnyVector, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> None:
     if not len(offsets) == len(sizes) == len(strides) <= type.get_num_dims():
         raise VerifyException(f"expected at most {type.get_num_dims()} offsets, sizes and strides")

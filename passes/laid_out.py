@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import tpu
 from pallasite.dialects.tpu import TiledLayoutAttr
-from pallasite.dialects.types import memref_of
+from pallasite.dialects.types import AnyMemRef, memref_of
 from pallasite.layouts.tiling import Tiling
 
-MemRef = MemRefType[Attribute]
 
-
-def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: MemRef) -> None:
+def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: AnyMemRef) -> None:
     """Makes `op` view its array seen as `kind`."""
     view = tpu.ReinterpretCastOp(operands=[op.operands[0], [], []], result_types=[kind])
     view.location = op.location
@@ -24,6 +20,6 @@ def see_operand(op: tpu.MemrefSliceOp | tpu.MemrefReshapeOp, kind: MemRef) -> No
     op.operands[0] = view.result
 
 
-def laid_out(kind: MemRef, shape: Iterable[int], tiling: Tiling) -> MemRef:
+def laid_out(kind: AnyMemRef, shape: Iterable[int], tiling: Tiling) -> AnyMemRef:
     """`shape` of the elements of `kind` and where they are, laid out by `tiling`."""
     return memref_of(kind.element_type, tuple(shape), kind.memory_space, TiledLayoutAttr.of(tiling))

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefLayoutAttr, MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefLayoutAttr
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
-from pallasite.dialects.types import memref_of, shape_of
+from pallasite.dialects.types import AnyMemRef, memref_of, shape_of
 from pallasite.dialects.walking import of_kind
 from pallasite.passes.divisibility import constant_of
 
 _WAITS = tpu.WaitDma2Op | tpu.WaitDmaOp
-MemRef = MemRefType[Attribute]
 Shape = tuple[int, ...]
 
 
@@ -102,8 +101,8 @@ def _root(view: SSAValue) -> Operation | None:
     return owner if isinstance(owner, tpu.MemrefSliceOp) else None
 
 
-def _typed(view: SSAValue, shape: Shape) -> MemRef:
-    kind = cast(MemRef, view.type)
+def _typed(view: SSAValue, shape: Shape) -> AnyMemRef:
+    kind = cast(AnyMemRef, view.type)
     layout = kind.layout if isinstance(kind.layout, MemRefLayoutAttr) else None
     return memref_of(kind.element_type, shape, kind.memory_space, layout)
 
