@@ -46,8 +46,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from pallasite.dialects.constraints import DerivedFrom
-from pallasite.dialects.types import dense_integers, vector_type
-from pallasite.dialects.vector_shapes import Vector, verify_element_types
+from pallasite.dialects.types import AnyVector, dense_integers, vector_type
+from pallasite.dialects.vector_shapes import verify_element_types
 
 
 @irdl_op_definition
@@ -100,7 +100,7 @@ class MultiReductionOp(IRDLOperation):
             raise VerifyException(f"reduction dimensions {list(dims)} do not fit {source}")
         kept = tuple(s for d, s in enumerate(source.get_shape()) if d not in dims)
         result = self.dest.type
-        shape = cast(Vector, result).get_shape() if isinstance(result, VectorType) else ()
+        shape = cast(AnyVector, result).get_shape() if isinstance(result, VectorType) else ()
         if shape != kept:
             raise VerifyException(f"expected result shape {list(kept)}, got {result}")
 
@@ -216,7 +216,7 @@ def _iterator(attribute: Attribute) -> Attribute:
 
 
 def _verify_map(map: AffineMapAttr, loops: int, type: Attribute, sizes: dict[int, int]) -> None:
-    shape = cast(Vector, type).get_shape() if isinstance(type, VectorType) else ()
+    shape = cast(AnyVector, type).get_shape() if isinstance(type, VectorType) else ()
     if map.data.num_dims != loops or len(map.data.results) != len(shape):
         raise VerifyException(f"indexing map {map} does not fit {loops} loops and type {type}")
     for expression, size in zip(map.data.results, shape, strict=True):

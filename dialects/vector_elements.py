@@ -30,18 +30,17 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.constraints import DerivedFrom
-from pallasite.dialects.types import vector_type
-from pallasite.dialects.vector_shapes import Vector
+from pallasite.dialects.types import AnyVector, vector_type
 
 
 def _doubled(type: Attribute) -> Attribute:
-    shape = cast(Vector, type).get_shape()
-    return VectorType(cast(Vector, type).element_type, (*shape[:-1], shape[-1] * 2))
+    shape = cast(AnyVector, type).get_shape()
+    return VectorType(cast(AnyVector, type).element_type, (*shape[:-1], shape[-1] * 2))
 
 
 def _halved(type: Attribute) -> Attribute:
-    shape = cast(Vector, type).get_shape()
-    return VectorType(cast(Vector, type).element_type, (*shape[:-1], shape[-1] // 2))
+    shape = cast(AnyVector, type).get_shape()
+    return VectorType(cast(AnyVector, type).element_type, (*shape[:-1], shape[-1] // 2))
 
 
 @irdl_op_definition
@@ -139,11 +138,11 @@ class FromElementsOp(IRDLOperation):
         _verify_elements(vector_type(self.dest), [e.type for e in self.elements])
 
 
-def _parse_vector(parser: Parser) -> Vector:
+def _parse_vector(parser: Parser) -> AnyVector:
     type = parser.parse_type()
     if not isinstance(type, VectorType):
         parser.raise_error(f"expected a vector type, got {type}")
-    return cast(Vector, type)
+    return cast(AnyVector, type)
 
 
 def _print_elements(printer: Printer, op: IRDLOperation, type: Attribute) -> None:
@@ -154,7 +153,7 @@ def _print_elements(printer: Printer, op: IRDLOperation, type: Attribute) -> Non
     printer.print_attribute(type)
 
 
-def _verify_elements(type: Vector, elements: Sequence[Attribute]) -> None:
+def _verify_elements(type: AnyVector, elements: Sequence[Attribute]) -> None:
     count = prod(type.get_shape())
     if len(elements) != count or any(e != type.element_type for e in elements):
         raise VerifyException(f"expected {count} scalars of type {type.element_type} for {type}")

@@ -11,11 +11,10 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.tpu.views import is_contiguous
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling, word_tiles
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.laid_out import MemRef
 
 Order = tuple[int, ...]
 """How memory has the elements of an array, or of each of its matrices: (rows,) if row by row, else
@@ -25,7 +24,7 @@ the sizes of a matrix, the rows of its tiles, and all rows of 128. Nothing if no
 def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
     """The order in which the matrices of `ref` that are loaded or stored lie in VMEM; () if they
     are not whole, or there are gaps between their tiles, or others have their elements there."""
-    kind = cast(MemRef, ref.type)
+    kind = cast(AnyMemRef, ref.type)
     tiling = _tiling(ref, indices, shape)
     if tiling is None or not is_contiguous(tiling, shape):
         return ()
@@ -52,7 +51,7 @@ def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int,
 
 def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
     """As `order_of_array`, of each matrix for itself."""
-    kind = cast(MemRef, ref.type)
+    kind = cast(AnyMemRef, ref.type)
     tiling = _tiling(ref, indices, shape)
     if tiling is None or len(shape) < 2 or DYNAMIC_INDEX in kind.get_shape():
         return ()
@@ -68,7 +67,7 @@ def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[i
 
 def _tiling(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Tiling | None:
     """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it."""
-    kind = cast(MemRef, ref.type)
+    kind = cast(AnyMemRef, ref.type)
     tiling = tiling_of(kind)
     if tiling is None or memory_space(kind) != "vmem" or len(indices) != len(shape):
         return None
@@ -92,7 +91,7 @@ def is_own(ref: SSAValue) -> bool:
     """Whether the padding of the last tiles belongs to nobody else."""
     owner = ref.owner
     if isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        source = cast(MemRef, owner.operands[0].type)
-        same = source.get_shape()[-2:] == cast(MemRef, ref.type).get_shape()[-2:]
+        source = cast(AnyMemRef, owner.operands[0].type)
+        same = source.get_shape()[-2:] == cast(AnyMemRef, ref.type).get_shape()[-2:]
         return same and is_own(owner.operands[0])
     return isinstance(owner, memref.AllocaOp) or isinstance(ref, BlockArgument)

@@ -11,6 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import (
+    AnyMemRef,
     bit_width,
     element_of,
     shape_of,
@@ -25,7 +26,7 @@ from pallasite.layouts.tiling import packed_tiling
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.fill_registers.islands import STORES, Island, is_one_value
 from pallasite.passes.insertion import Insertion
-from pallasite.passes.laid_out import MemRef, laid_out
+from pallasite.passes.laid_out import laid_out
 
 
 def rewrite(function: func.FuncOp, islands: Sequence[Island]) -> None:
@@ -117,7 +118,7 @@ class _Rows(Insertion):
         self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]
     ) -> SSAValue:
         """The matrices of `ref` as rows of words: all, or those of a part of `shape` as one."""
-        kind = cast(MemRef, ref.type)
+        kind = cast(AnyMemRef, ref.type)
         if self._island.of_matrices:
             shape = tuple(kind.get_shape())
         else:
@@ -128,7 +129,7 @@ class _Rows(Insertion):
 
     def _part(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> SSAValue:
         """What is accessed; in one column of tiles these are the places of larger matrices."""
-        kind = cast(MemRef, ref.type)
+        kind = cast(AnyMemRef, ref.type)
         tiling = tiling_of(kind)
         if tuple(kind.get_shape()) == shape or tiling is None:
             return ref

@@ -14,12 +14,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import func, memref, tpu, vector
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling, native_tiling
 from pallasite.passes.fill_registers.islands import STORES
-from pallasite.passes.laid_out import MemRef, laid_out
+from pallasite.passes.laid_out import laid_out
 
 _ACCESSES = (vector.LoadOp, *STORES)
 _TRANSFERS = (tpu.EnqueueDmaOp, tpu.WaitDma2Op)
@@ -41,7 +41,7 @@ def tile_as_in_hbm(
             return
         for buffer in tiled:
             if buffer not in kept:
-                kind = cast(MemRef, buffer.type)
+                kind = cast(AnyMemRef, buffer.type)
                 _with_tiling(buffer, native_tiling(kind.get_shape(), bit_width(kind)))
         tiled = kept
 
@@ -49,7 +49,7 @@ def tile_as_in_hbm(
 def _fewer(buffer: SSAValue) -> Tiling | None:
     """The tiling of HBM for `buffer`, if its rows then take fewer registers than in native tiles,
     which it has, and nothing else than whole accesses would notice."""
-    kind = cast(MemRef, buffer.type)
+    kind = cast(AnyMemRef, buffer.type)
     shape, bits = kind.get_shape(), bit_width(kind)
     if memory_space(kind) != "vmem" or len(shape) < 2 or bits >= 32:
         return None
@@ -73,5 +73,5 @@ def _accesses(buffer: SSAValue) -> Iterator[Operation]:
 
 def _with_tiling(buffer: SSAValue, tiling: Tiling) -> SSAValue:
     """`buffer` tiled anew."""
-    kind = cast(MemRef, buffer.type)
+    kind = cast(AnyMemRef, buffer.type)
     return Rewriter.replace_value_with_new_type(buffer, laid_out(kind, kind.get_shape(), tiling))

@@ -47,12 +47,12 @@ from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, packed_tiling, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import slice_folded_tiles
-from pallasite.passes.laid_out import MemRef, laid_out, see_operand
+from pallasite.passes.laid_out import laid_out, see_operand
 
 
 def slice_part_of_tiles(op: tpu.MemrefSliceOp, tiling: Tiling) -> bool:
@@ -114,7 +114,7 @@ def _padding(op: tpu.MemrefSliceOp, tiling: Tiling) -> list[int]:
     return padding
 
 
-def _see_without_padding(sliced: SSAValue, kind: MemRef, uses: list[Use]) -> None:
+def _see_without_padding(sliced: SSAValue, kind: AnyMemRef, uses: list[Use]) -> None:
     """Makes `uses` see `sliced` in the shape of `kind`."""
     made, tiling = sliced.owner, tiling_of(sliced.type)
     assert isinstance(made, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp) and tiling is not None
@@ -308,7 +308,7 @@ def _slice_column(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     )
 
 
-def rows_of_column(kind: MemRef, tiling: Tiling) -> Tiling | None:
+def rows_of_column(kind: AnyMemRef, tiling: Tiling) -> Tiling | None:
     """The tiling by single rows of words of an array outside VMEM that has one column of tiles and
     no padding between its rows; None of others."""
     shape, last, bits = kind.get_shape(), kind.get_num_dims() - 2, bit_width(kind)
