@@ -12,7 +12,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
@@ -25,8 +24,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Note, UsageError
 from pallasite.interpreter import values
-
-Array = NDArray[Any]
+from pallasite.interpreter.values import Array
 
 _INTEGERS = {2: "int2", 4: "int4", 8: "int8", 16: "int16", 32: "int32", 64: "int64"}
 

@@ -30,9 +30,8 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Device
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.subcores import invocations
+from pallasite.interpreter.values import Array
 from pallasite.interpreter.windows import Invocation, Operand, titled
-
-Array = NDArray[Any]
 
 
 def dynamic_bounds(kernel: Kernel) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation
 
@@ -19,8 +18,7 @@ from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
 from pallasite.interpreter.binding import dynamic_bounds
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
-
-Array = NDArray[Any]
+from pallasite.interpreter.values import Array
 
 
 def call_and_inputs(

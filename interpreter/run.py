@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.diagnostics import Diagnostic, Note, UsageError, VerifyError, warn
@@ -35,9 +34,9 @@ from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.process import keep_freed, one_blas_thread
 from pallasite.interpreter.subcores import mesh_of
+from pallasite.interpreter.values import Array
 from pallasite.targets import Target
 
-Array = NDArray[Any]
 Driver = Literal["compiled", "reference"]
 CHECKS = ("race", "init", "bounds", "sync")
 

@@ -25,7 +25,8 @@ from pallasite import api
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation
 from pallasite.dialects import make_context
 from pallasite.dialects.locations import source_location
-from pallasite.interpreter.run import Array, Outcome
+from pallasite.interpreter.run import Outcome
+from pallasite.interpreter.values import Array
 from pallasite.tools.compare import difference
 
 

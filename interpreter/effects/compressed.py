@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import source_location
@@ -23,8 +22,7 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import load_box
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts
-
-Array = NDArray[Any]
+from pallasite.interpreter.values import Array
 
 
 def is_compressed(op: tpu.VectorLoadOp | tpu.VectorStoreOp) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import tpu
@@ -16,9 +14,8 @@ from pallasite.interpreter import values
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.semaphores import Pause, Wait
 from pallasite.interpreter.meanings import Facts, effect
+from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import LANES, SUBLANES
-
-Array = NDArray[Any]
 
 
 @effect(tpu.DeviceIdOp)

@@ -12,7 +12,6 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import ExecutionError
@@ -25,8 +24,8 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.register_access import Pattern, access
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts
+from pallasite.interpreter.values import Array
 
-Array = NDArray[Any]
 Accesses = Sequence[tpu.LoadOp | tpu.StoreOp]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
@@ -21,9 +20,8 @@ from pallasite.interpreter.machine.register_access import Pattern, access, patte
 from pallasite.interpreter.machine.undefined import load_box, load_registers
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
+from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import LANES, SUBLANES
-
-Array = NDArray[Any]
 
 
 def _flags(mask: Sequence[Any]) -> tuple[bool, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import tpu, vector
@@ -24,8 +23,7 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import check_box, load_box
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
-
-Array = NDArray[Any]
+from pallasite.interpreter.values import Array
 
 
 def _box(rank: int, shape: tuple[int, ...]) -> tuple[int, ...]:

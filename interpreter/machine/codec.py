@@ -21,11 +21,11 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import Unsupported
 from pallasite.interpreter import values
 from pallasite.interpreter.machine.boxes import Piece
+from pallasite.interpreter.values import Array
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.memory import Buffer
 
-Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 if sys.byteorder != "little":

@@ -21,8 +21,7 @@ from pallasite.interpreter.machine.boxes import Digits, cut
 from pallasite.interpreter.machine.codec import Codec, raw_codec, view
 from pallasite.interpreter.machine.faults import outside
 from pallasite.interpreter.machine.memory import Buffer
-
-Array = NDArray[Any]
+from pallasite.interpreter.values import Array
 
 
 class Elements:

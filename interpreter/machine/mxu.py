@@ -12,13 +12,12 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
-Array = NDArray[Any]
 Operand = tuple[Array, Attribute]
 """A matrix with the type of its elements."""
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-from numpy.typing import NDArray
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.registers import Box
@@ -21,8 +18,8 @@ from pallasite.interpreter.machine.boxes import Piece
 from pallasite.interpreter.machine.codec import view
 from pallasite.interpreter.machine.regions import Region, rows_region
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import Array
 
-Array = NDArray[Any]
 MOST_KEPT = 1024
 """Accesses that a ref remembers."""
 

@@ -28,9 +28,9 @@ from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec, view
 from pallasite.interpreter.machine.faults import negative, outside
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import LANES, SUBLANES
 
-Array = NDArray[Any]
 ALL = (True,) * SUBLANES
 CONSECUTIVE = tuple(range(SUBLANES))
 

@@ -18,9 +18,9 @@ from pallasite.interpreter.machine.boxes import Digits, Piece
 from pallasite.interpreter.machine.codec import raw_codec
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import Array
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
-Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation
 from pallasite.interpreter import values
@@ -22,9 +21,8 @@ from pallasite.interpreter.machine.accesses import Box, Rows
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.register_access import Pattern, access, pattern
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import Array
 from pallasite.layouts.registers import SUBLANES
-
-Array = NDArray[Any]
 
 _USES = (
     "abs array array_ufunc bool ceil divmod float floor floordiv format hash index int mod pow "
