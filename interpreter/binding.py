@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1, i32
 from xdsl.ir import Attribute, BlockArgument, Operation
 
-from pallasite.diagnostics import Diagnostic, Note, SourceLocation, UsageError
+from pallasite.diagnostics import UsageError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, WRITTEN_ONCE, Kernel
 from pallasite.dialects.kernel_call import Call
@@ -21,37 +20,22 @@ from pallasite.dialects.subcores import Kernels
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
+from pallasite.interpreter.blocks import Operand, titled
 from pallasite.interpreter.driver import Program
 from pallasite.interpreter.in_order import Use, completed, in_order, joined
 from pallasite.interpreter.machine import transfer
-from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Device
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.subcores import invocations
 from pallasite.interpreter.values import Array
-from pallasite.interpreter.windows import Invocation, Operand, titled
+from pallasite.interpreter.windows import Invocation
 
 
 def dynamic_bounds(kernel: Kernel) -> int:
     """How many sizes of the grid a call passes, before its other operands."""
     return sum(size == DYNAMIC for size in kernel.grid or ())
-
-
-_ALL_OF_IT = "write all of it, or start from an input by input_output_aliases"
-_ALL_OF_A_BLOCK = (
-    "a block of an output begins undefined, also where the memory is an input's: write all of it, "
-    "out[...] = input[...], or keep the output in HBM: out_specs=pl.BlockSpec(memory_space=pl.ANY)"
-)
-_UNDEFINED_IS_NAN = (
-    "unless arithmetic gives them (0 / 0, inf - inf), they come from what blocks hold behind the "
-    "end of their array, which is NaN here and anything on a TPU"
-)
-_LEAVE_IT_OUT = (
-    "leave out what lies behind the end before rows or columns are combined: "
-    "jnp.where(index < n, x, 0), with index from pl.program_id and lax.broadcasted_iota"
-)
 
 
 @dataclass
@@ -69,74 +53,6 @@ class Bound:
             _read(self.core, operand, arrays.dtype_of(type.element_type)).reshape(type.get_shape())
             for operand, type in zip(self.results, call.results, strict=True)
         ]
-
-    def unwritten(self, location: SourceLocation | None) -> Iterator[Diagnostic]:
-        """A warning for each result of which nobody has written all (if written bytes are tracked).
-
-        Not an error: a caller may know which part of a result to look at.
-        """
-        where = self._where()
-        for operand in self.results:
-            ref = operand.ref
-            found = None
-            if not is_semaphore(ref.element):
-                found = Box(ref, (0,) * len(ref.shape), ref.shape).unwritten()
-            if found is not None:
-                yield Diagnostic(
-                    "unwritten-output",
-                    f"{found.amount} of {operand.name}{where} were never written, the first at "
-                    f"{list(found.first)}",
-                    location,
-                    [
-                        Note("on a TPU they are whatever the memory held before the call"),
-                        *self._given_up(ref),
-                        Note(_ALL_OF_A_BLOCK if ref.buffer.aliased else _ALL_OF_IT),
-                    ],
-                    severity="warning",
-                )
-
-    def undefined(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], location: SourceLocation | None
-    ) -> Iterator[Diagnostic]:
-        """A warning for each result with NaNs of a kernel that was given none but beyond edges.
-
-        Not an error: arithmetic makes NaNs, too. Undefined integers are not seen.
-        """
-        if not self.core.machine.overruns or any(_nans(array).any() for array in inputs):
-            return
-        for operand, output in zip(self.results, outputs, strict=True):
-            found = _nans(output)
-            if found.any():
-                first = [int(n) for n in np.unravel_index(int(np.argmax(found)), output.shape)]
-                yield Diagnostic(
-                    "undefined-output",
-                    f"{np.count_nonzero(found)} of {output.size} elements of {operand.name}"
-                    f"{self._where()} are NaN, the first at {first}, and no operand has one",
-                    location,
-                    [Note(_UNDEFINED_IS_NAN), Note(_LEAVE_IT_OUT)],
-                    severity="warning",
-                )
-
-    def _where(self) -> str:
-        """The device, for messages, if there are several."""
-        core = self.core
-        return f" on device {core.device.index}" if len(core.machine.devices) > 1 else ""
-
-    def _given_up(self, ref: Ref) -> list[Note]:
-        """Of a transfer to `ref` that nobody has waited for."""
-        dropped = self.core.machine.engine.dropped
-        lost = next((t for t in dropped if t.target.buffer is ref.buffer and not t.remote), None)
-        if lost is None:
-            return []
-        what = "wait for it before its source is gone, at the end of its scope or of the kernel"
-        return [Note(f"{lost.describe()} writes there: {what}", lost.location)]
-
-
-def _nans(array: Any) -> NDArray[np.bool_]:
-    """Which elements of an array are NaN: none of one that is not of floats."""
-    if np.issubdtype(array.dtype, np.floating) or array.dtype.kind == "V":
-        return np.isnan(array)
-    return np.zeros(0, bool)
 
 
 def bind(
@@ -157,8 +73,45 @@ def bind(
     core = device.cores[0]
     bounds = dynamic_bounds(kernel)
     arguments = (*kernel.prefetch, *kernel.operands)
+    _check_call(call, bounds, arguments, kernel)
     if core.observer is not None or core.machine.checks or subcores:
         uses = [Use.LAYOUT] * len(arguments)
+    sources = {result: operand - bounds for operand, result in call.aliases}
+    first = len(inputs) - bounds
+    uses = joined(uses, [(source, first + result) for result, source in sources.items()])
+    operands: list[Operand] = []
+    for position, array in enumerate(inputs[bounds:]):
+        name = titled(f"input {position + bounds}", arguments[position])
+        operand = _allocate(core, name, arguments[position], array.shape, uses[position])
+        _write(core, operand, array, uses[position])
+        operands.append(operand)
+    once = _written_once(kernel)
+    for number, type in enumerate(call.results):
+        argument, use = arguments[len(operands)], uses[len(operands)]
+        name = titled(f"output {number}", argument)
+        if number in sources:
+            operand = _shared(name, operands[sources[number]])
+        else:
+            operand = _result(core, name, argument, type.get_shape(), use)
+            if len(operands) - len(kernel.prefetch) in once:
+                operand.buffer.buffer.boxes = {}
+        operands.append(operand)
+    scalars = len(kernel.prefetch)
+    if subcores:
+        started = invocations(device, program, subcores, operands)
+    else:
+        grid = _grid(kernel, inputs[:bounds])
+        started = [
+            Invocation(program, kernel, core, grid, split, operands[:scalars], operands[scalars:])
+            for core in device.cores
+        ]
+    return Bound(core, started, operands[len(call.operands) - bounds :])
+
+
+def _check_call(
+    call: Call, bounds: int, arguments: Sequence[BlockArgument], kernel: Kernel
+) -> None:
+    """Refuses a call with other operands and results than the `arguments` of the kernel."""
     expected = len(call.operands) - bounds + len(call.results)
     if expected != len(arguments):
         raise UsageError(
@@ -168,45 +121,38 @@ def bind(
         )
     for type, argument in zip((*call.operands[bounds:], *call.results), arguments, strict=True):
         _check_element(type, argument, kernel)
-    sizes = [int(array.reshape(())) for array in inputs[:bounds]]
-    dynamic = iter(sizes)
-    grid = tuple(next(dynamic) if size == DYNAMIC else size for size in kernel.grid or ())
-    alias = {result: operand - bounds for operand, result in call.aliases}
-    uses = joined(uses, [(source, len(inputs) - bounds + n) for n, source in alias.items()])
-    operands: list[Operand] = []
-    for position, array in enumerate(inputs[bounds:]):
-        name = titled(f"input {position + bounds}", arguments[position])
-        operand = _allocate(core, name, arguments[position], array.shape, uses[position])
-        _write(core, operand, array, uses[position])
-        operands.append(operand)
-    written_once = kernel.func.attributes.get(WRITTEN_ONCE)
-    once = written_once.get_values() if isinstance(written_once, DenseArrayBase) else ()
-    for position, type in enumerate(call.results):
-        argument, use = arguments[len(operands)], uses[len(operands)]
-        name = titled(f"output {position}", argument)
-        source = alias.get(position)
-        if source is None:
-            operand = _allocate(core, name, argument, type.get_shape(), use, output=True)
-            if operand.in_order and use is Use.FILLS:
-                operand.buffer.buffer.landed = {}
-            if is_semaphore(operand.ref.element):
-                core.passed_semaphores(operand.ref)
-            if len(operands) - len(kernel.prefetch) in once:
-                operand.buffer.buffer.boxes = {}
-        else:
-            shared = operands[source]
-            shared.buffer.buffer.aliased = True
-            operand = Operand(name, shared.ref, shared.buffer, True, True, shared.in_order)
-        operands.append(operand)
-    first = len(kernel.prefetch)
-    if subcores:
-        started = invocations(device, program, subcores, operands)
-    else:
-        started = [
-            Invocation(program, kernel, core, grid, split, operands[:first], operands[first:])
-            for core in device.cores
-        ]
-    return Bound(core, started, operands[len(call.operands) - bounds :])
+
+
+def _grid(kernel: Kernel, bounds: Sequence[Array]) -> tuple[int, ...]:
+    """The sizes of the kernel's grid; `bounds` are those that the call passes, one element each."""
+    passed = iter([int(array.reshape(())) for array in bounds])
+    return tuple(next(passed) if size == DYNAMIC else size for size in kernel.grid or ())
+
+
+def _written_once(kernel: Kernel) -> Sequence[int | float]:
+    """The outputs whose blocks may be written back only once, by their number as operands."""
+    found = kernel.func.attributes.get(WRITTEN_ONCE)
+    return found.get_values() if isinstance(found, DenseArrayBase) else ()
+
+
+def _result(
+    core: Core, name: str, argument: BlockArgument, shape: tuple[int, ...], use: Use
+) -> Operand:
+    """Room for a result that shares its memory with no operand."""
+    operand = _allocate(core, name, argument, shape, use, output=True)
+    if operand.in_order and use is Use.FILLS:
+        operand.buffer.buffer.landed = {}
+    if is_semaphore(operand.ref.element):
+        core.passed_semaphores(operand.ref)
+    return operand
+
+
+def _shared(name: str, source: Operand) -> Operand:
+    """A result in the memory of the operand `source`."""
+    source.buffer.buffer.aliased = True
+    return Operand(
+        name, source.ref, source.buffer, output=True, aliased=True, in_order=source.in_order
+    )
 
 
 def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BlockArgument, SSAValue
 
 from pallasite.dialects import tpu
-from pallasite.dialects.kernel import SLOTS, Kernel
+from pallasite.dialects.kernel import IN_PLACE, SLOTS, Kernel
 from pallasite.dialects.types import memory_space, shape_of
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import digits_of
@@ -27,7 +27,6 @@ from pallasite.interpreter.machine.memory import Landed
 from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS
-from pallasite.interpreter.windows import IN_PLACE
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 
 

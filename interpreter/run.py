@@ -32,6 +32,7 @@ from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.memory import default_memory
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
+from pallasite.interpreter.odd_results import undefined, unwritten
 from pallasite.interpreter.process import keep_freed, one_blas_thread
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.values import Array
@@ -208,7 +209,9 @@ def _run(
     if "init" in machine.checks and not machine.findings:
         begins = source_location(kernel.func)
         for device, given, results in zip(bound, inputs, outputs, strict=True):
-            for odd in [*device.unwritten(begins)] or device.undefined(given, results, begins):
+            core, operands = device.core, device.results
+            left_out = [*unwritten(core, operands, begins)]
+            for odd in left_out or undefined(core, operands, given, results, begins):
                 warn(odd)
     return outputs
 

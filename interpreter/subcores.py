@@ -11,10 +11,11 @@ from xdsl.ir import Attribute
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.subcores import Kernels, is_compact, subcore_counts
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
+from pallasite.interpreter.blocks import Operand
 from pallasite.interpreter.driver import Program
 from pallasite.interpreter.machine.machine import Device
 from pallasite.interpreter.machine.sparse import Subcore, SubcoreMesh
-from pallasite.interpreter.windows import Invocation, Operand
+from pallasite.interpreter.windows import Invocation
 from pallasite.targets import Target
 
 

@@ -20,11 +20,11 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas import DimKind
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import pallas_steps
+from pallasite.interpreter.blocks import Block, Index, Operand
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.rounding import check_rounded, reach, spoil_behind
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, Function, effect, meaning
-from pallasite.interpreter.windows import Block, Index, Operand
 
 
 def first_element(window: pallas.WindowAttr, index: Index) -> list[int]:
