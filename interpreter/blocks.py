@@ -19,6 +19,7 @@ from pallasite.dialects.kernel import Window
 from pallasite.dialects.locations import kernel_line
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.core import Core
+from pallasite.interpreter.machine.dma_rules import broken_alias
 from pallasite.interpreter.machine.faults import ONE_VISIT, block_outside
 from pallasite.interpreter.machine.rounding import spoil_block
 from pallasite.interpreter.machine.views import Ref
@@ -150,7 +151,7 @@ class Block:
                 continue
             pairs = zip(box, other, strict=True)
             if all(a[0] < b[0] + b[2] and b[0] < a[0] + a[2] for a, b in pairs):
-                raise dma.broken_alias(
+                raise broken_alias(
                     f"block {list(self.index or ())} of {self.operand.name} is fetched for grid "
                     f"point {list(step)}, but {writer.operand.name}, which shares its memory, is "
                     f"written there {number - written} steps before",

@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pallasite.diagnostics import ExecutionError, Note, SourceLocation, allocation
+from pallasite.diagnostics import ExecutionError, SourceLocation
 from pallasite.interpreter.machine import transfer as transfers
-from pallasite.interpreter.machine.faults import ONE_VISIT
+from pallasite.interpreter.machine.dma_rules import (
+    check_aliases,
+    check_in_scope,
+    check_written_once,
+)
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.rivals import meet
 from pallasite.interpreter.machine.rounding import spoil_behind
@@ -121,77 +125,6 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
     transfers.copy(source, target)
 
 
-def _in_scope(transfer: Transfer, ref: Ref) -> None:
-    """Raises if the buffer that a transfer is about to touch is gone."""
-    if ref.buffer.freed:
-        name = ref.buffer.title
-        raise ExecutionError(
-            "use-after-free",
-            f"{transfer.describe()} is still in flight after the scope of {name} has ended",
-            transfer.location,
-            [
-                *allocation(name, ref.buffer.location),
-                Note("wait for it before, on the core that has started it"),
-                Note("cores that share a parallel axis have scratch and semaphores of their own"),
-            ],
-        )
-
-
-def _written_once(transfer: Transfer) -> None:
-    """Notes that a block of an output is written back; refuses the second time."""
-    target = transfer.target
-    boxes = target.buffer.boxes
-    if boxes is None or 0 in target.shape:
-        return
-    box = (target.base, target.starts, target.shape)
-    if box in boxes:
-        raise ExecutionError(
-            "block-revisited",
-            f"the block of shape {list(target.shape)} at {list(target.starts)} of "
-            f"{target.buffer.title} is visited again, after other blocks",
-            transfer.location,
-            [
-                Note("it was written back before", boxes[box]),
-                ONE_VISIT,
-            ],
-        )
-    boxes[box] = transfer.location
-
-
-def _share_elements(a: Ref, b: Ref) -> bool:
-    """Whether two refs are boxes of one array that overlap; check `race` knows other cases."""
-    if a.buffer is not b.buffer or a.digits != b.digits or a.base != b.base:
-        return False
-    columns = zip(a.starts, a.shape, b.starts, b.shape, strict=True)
-    return all(s < t + m and t < s + n for s, n, t, m in columns)
-
-
-def _aliases_apart(transfer: Transfer, flying: Iterable[Transfer]) -> None:
-    """Refuses to read, through an aliased input, what is being written through the output."""
-    for other in flying:
-        for read, write in ((transfer, other), (other, transfer)):
-            if write.remote or not write.target.buffer.aliased:
-                continue
-            if not read.read and _share_elements(read.source, write.reach or write.target):
-                raise broken_alias(
-                    f"{transfer.describe()} overlaps {other.describe()}, which nobody has waited "
-                    f"for: one reads what the other writes",
-                    transfer.location,
-                    other.location,
-                )
-
-
-def broken_alias(
-    what: str, at: SourceLocation | None, other: SourceLocation | None = None
-) -> ExecutionError:
-    """The diagnostic of an input that sees, or does not see, what goes through its alias."""
-    note = (
-        "an input and an output share this memory, and transfers of nearby steps overlap; do not "
-        "read through the input what these steps write"
-    )
-    return ExecutionError("broken-promise", what, at, [Note(note, other)])
-
-
 class Engine:
     """All DMA engines of a machine."""
 
@@ -226,7 +159,7 @@ class Engine:
                 transfer.location,
             )
         if transfer.target.buffer.boxes is not None:
-            _written_once(transfer)
+            check_written_once(transfer)
         if transfer.is_empty:
             # A wait for nothing is none, so that no wait would ever land it.
             transfer.read = transfer.done = True
@@ -234,7 +167,7 @@ class Engine:
             return
         self.land_passed(transfer.source.buffer)
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
-            _aliases_apart(transfer, self.flying)
+            check_aliases(transfer, self.flying)
         self.flying[transfer] = None
         if transfer.remote and not self.unordered:
             self.routes.setdefault((transfer.sender, transfer.receiver), []).append(transfer)
@@ -322,7 +255,7 @@ class Engine:
         """The first half: reads the source and credits the source semaphore."""
         if transfer.read:
             return
-        _in_scope(transfer, transfer.source)
+        check_in_scope(transfer, transfer.source)
         transfer.take()
         self._was_read(transfer)
 
@@ -357,8 +290,8 @@ class Engine:
             target = target.on(memory, transfer.location)
         source = transfer.data or transfer.source
         if source.buffer.freed or target.buffer.freed:
-            _in_scope(transfer, source)
-            _in_scope(transfer, target)
+            check_in_scope(transfer, source)
+            check_in_scope(transfer, target)
         transfer.put(target)
         if target.buffer.landed is not None:
             target.buffer.landed[target.base, target.starts, target.shape] = target.digits

@@ -111,13 +111,17 @@ class Buffer:
 
     _integers: memoryview[Any] | None = None
 
+    @property
+    def _whole_words(self) -> int:
+        """Bytes of the whole 32-bit words that hold it."""
+        return -(-self.size // 4) * 4
+
     @cached_property
     def bytes(self) -> NDArray[np.uint8]:
         """The contents, zero if asked for, else poison: whole words, to be viewed as such."""
         if self.zero:
-            count = -(-self.size // 4) * 4
-            self._take(count)
-            return np.zeros(count, np.uint8)
+            self._take(self._whole_words)
+            return np.zeros(self._whole_words, np.uint8)
         block = self._new_block()
         if self.landed is None:
             block.view(np.uint32)[...] = POISON_WORDS[self.memory.poison]
@@ -147,16 +151,15 @@ class Buffer:
         return None if mine is None else contents
 
     def _new_block(self) -> Block:
-        count = -(-self.size // 4) * 4
+        count, host = self._whole_words, self.memory.host
         self._take(count)
-        host = self.memory.host
         self.block = np.empty(count, np.uint8) if host is None else host.block(count)
         return self.block
 
     def track(self) -> None:
         """Starts remembering which bytes were written."""
-        self._take(-(-self.size // 4) * 4)
-        count = -(-self.size // 4) * 4
+        count = self._whole_words
+        self._take(count)
         # Zeros that nobody touches take no time.
         self.shadow = np.full(count, 0xFF, np.uint8) if self.zero else np.zeros(count, np.uint8)
 
@@ -170,8 +173,8 @@ class Buffer:
         """What to mark when something unwritten may get into it; None when nobody asks."""
         if self.complete:
             self.complete = False
-            self._take(-(-self.size // 4) * 4)
-            self.shadow = np.full(-(-self.size // 4) * 4, 0xFF, np.uint8)
+            self._take(self._whole_words)
+            self.shadow = np.full(self._whole_words, 0xFF, np.uint8)
         return self.shadow
 
     def _take(self, size: int) -> None:
