@@ -18,7 +18,7 @@ from xdsl.parser import ForwardDeclaredValue
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import Note, VerifyError
+from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.func import CallOp, FuncOp, symbols_in
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
@@ -36,6 +36,15 @@ def verify(module: ModuleOp) -> None:
     _check_types(module)
     _check_calls(module)
     _check_region(module.body, set())
+
+
+def verify_after(module: ModuleOp, name: str) -> None:
+    """`verify(module)`, which the pass called `name` has left: it is named."""
+    try:
+        verify(module)
+    except Diagnostic as error:
+        error.notes.append(Note(f"after pass {name}"))
+        raise
 
 
 def _check_types(module: ModuleOp) -> None:

@@ -39,7 +39,6 @@ from pallasite.interpreter.values import Array
 from pallasite.targets import Target
 
 Driver = Literal["compiled", "reference"]
-CHECKS = ("race", "init", "bounds", "sync")
 
 
 @dataclass

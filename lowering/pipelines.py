@@ -14,6 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from pallasite import arguments
 from pallasite.diagnostics import Note, Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
@@ -66,7 +67,7 @@ def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
 
 
 @dataclass(frozen=True)
-class Lowering(ModulePass):
+class LoweringPass(ModulePass):
     """Runs the missing steps to `goal`."""
 
     goal: ClassVar[str]
@@ -97,7 +98,7 @@ def step_by_step(
     With each the form that it leaves, None where that is its own business.
     """
     for step in passes:
-        if isinstance(step, Lowering):
+        if isinstance(step, LoweringPass):
             yield from step.steps(module)
         else:
             yield None, step
@@ -121,8 +122,7 @@ _UP = (
 
 def check_form(module: ModuleOp, form: str) -> str:
     """The form `module` is in; a `UsageError` if `form` is unknown or lies before it."""
-    if form not in FORMS:
-        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
+    arguments.form(form)
     present = form_of(module)
     if present not in FORMS:
         known = ", ".join(FORMS)
@@ -142,7 +142,7 @@ def check_form(module: ModuleOp, form: str) -> str:
 
 
 @dataclass(frozen=True)
-class LowerToDmaPass(Lowering):
+class LowerToDmaPass(LoweringPass):
     """Lowers to explicit DMAs."""
 
     name = "lower-to-dma"
@@ -150,7 +150,7 @@ class LowerToDmaPass(Lowering):
 
 
 @dataclass(frozen=True)
-class LowerToTilesPass(Lowering):
+class LowerToTilesPass(LoweringPass):
     """Lowers to grids of registers."""
 
     name = "lower-to-tiles"
@@ -158,7 +158,7 @@ class LowerToTilesPass(Lowering):
 
 
 @dataclass(frozen=True)
-class LowerToVregsPass(Lowering):
+class LowerToVregsPass(LoweringPass):
     """Lowers to single registers."""
 
     name = "lower-to-vregs"

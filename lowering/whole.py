@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.borders import diagnosed
-from pallasite.diagnostics import Diagnostic, Note
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import form_of
 from pallasite.targets import Target
 
@@ -44,6 +44,7 @@ class Lowering:
         from pallasite.dialects import make_context
         from pallasite.dialects.kernel import set_form
         from pallasite.dialects.subcores import subcore_functions
+        from pallasite.dialects.verification import verify_after
         from pallasite.lowering.pipelines import planned
         from pallasite.passes.fold_kernel import FoldKernelPass
         from pallasite.passes.plugins import blamed
@@ -63,7 +64,7 @@ class Lowering:
             with diagnosed(step.name), blamed(step):
                 step.apply(context, lowered)
             if leaves is None:
-                _verify_after(step, lowered)
+                verify_after(lowered, step.name)
             else:
                 set_form(lowered, leaves)
             after = form_of(lowered)
@@ -113,13 +114,3 @@ def _advice(module: ModuleOp, func: FuncOp) -> list[Diagnostic]:
     if form in ("mosaic", "dma") and (call is None or not call.unchecked):
         told += bounds_advice(func)
     return told
-
-
-def _verify_after(step: ModulePass, module: ModuleOp) -> None:
-    from pallasite.dialects import verification
-
-    try:
-        verification.verify(module)
-    except Diagnostic as error:
-        error.notes.append(Note(f"after pass {step.name}"))
-        raise

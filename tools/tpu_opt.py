@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from pallasite.diagnostics import Diagnostic, Note, ReadError, UsageError
+from pallasite.diagnostics import Diagnostic, ReadError, UsageError
 from pallasite.lowering.pipelines import step_by_step
 from pallasite.passes.plugins import blamed, upstream
 from pallasite.targets import DEFAULT_TARGET, TARGETS
@@ -176,7 +176,7 @@ class TpuOptMain(xDSLOptMain):
 
     def _apply(self, module: ModuleOp) -> None:
         from pallasite.dialects.kernel import set_form
-        from pallasite.dialects.verification import verify
+        from pallasite.dialects.verification import verify_after
 
         before: str | None = None
         for form, step in self._steps(module):
@@ -194,11 +194,7 @@ class TpuOptMain(xDSLOptMain):
                 seconds = time.perf_counter() - started
                 print(f"{step.name}: {seconds:.3f} s", file=sys.stderr)
             if not self.args.disable_verify:
-                try:
-                    verify(module)
-                except Diagnostic as error:
-                    error.notes.append(Note(f"after pass {step.name}"))
-                    raise
+                verify_after(module, step.name)
 
     def _steps(self, module: ModuleOp) -> Iterator[tuple[str | None, ModulePass]]:
         """The passes, each with the form that it leaves unless that is its own business.

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import UsageError
+from pallasite.dialects.kernel import FORMS
 
 CHECKS = ("race", "init", "bounds", "sync")
 MOST_DEVICES = 1 << 14
@@ -59,6 +60,13 @@ def devices(value: Any) -> int:
 def seed(value: Any) -> int:
     """What random numbers start from."""
     return _at_least(0, value, "a seed", "negative-seed")
+
+
+def form(value: Any) -> str:
+    """The name of a form."""
+    if value not in FORMS:
+        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {value!r}")
+    return value
 
 
 def checks(value: Any) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from xdsl.passes import ModulePass
 
 from pallasite import arguments
 from pallasite.diagnostics import Note, UsageError
-from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.jax.known_kernels import Kernels, kernels
 from pallasite.targets import get_target
@@ -105,8 +104,7 @@ def settings_of(
         raise UsageError(
             "unknown-products", f"expected products of {' or '.join(PRODUCTS)}, got {products!r}"
         )
-    if form not in FORMS:
-        raise UsageError("unknown-form", f"expected a form of {', '.join(FORMS)}, got {form!r}")
+    arguments.form(form)
     chosen = arguments.passes(passes)
     try:
         # Programs that JAX has compiled are found again by their settings.
