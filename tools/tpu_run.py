@@ -25,6 +25,7 @@ from pallasite.tools.command_line import (
     add_kernel_options,
     add_lowering_options,
 )
+from pallasite.tools.profile_text import profile_text
 from pallasite.tools.reporting import (
     FAILED,
     FINDING,
@@ -264,37 +265,7 @@ class Session:
             vmem = self.memory["vmem_peak_bytes"]
             print(f"ok: {o.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
             if self.profile is not None:
-                print(told(self.profile))
-
-
-def told(profile: dict[str, Any]) -> str:
-    """The modelled time of a run in words; of SparseCores, what was counted."""
-    if "subcores" in profile:
-        return _counted(profile)
-    first = profile["cores"][0]
-    busy = ", ".join(f"{unit} {cycles:.0f}" for unit, cycles in first["busy_cycles"].items())
-    intensity = profile["intensity"]
-    ratio = "no HBM traffic" if intensity is None else f"{intensity:.1f} operations per byte"
-    return (
-        f"modelled: {profile['seconds'] * 1e6:.2f} us ({profile['cycles']} cycles), bound by "
-        f"{profile['bound']} ({ratio}, the chip balances at {profile['balance']:.0f}); "
-        f"MXU {profile['mxu_utilisation']:.1%}, HBM {profile['hbm_utilisation']:.1%}; "
-        f"{first['core']} waited {first['stalled_seconds'] * 1e6:.2f} us, busy cycles: {busy}"
-    )
-
-
-def _counted(profile: dict[str, Any]) -> str:
-    def work(subcore: dict[str, Any]) -> int:
-        return sum(subcore["instructions"].values())
-
-    most = max(profile["subcores"], key=work)
-    instructions = ", ".join(f"{unit} {n}" for unit, n in most["instructions"].items() if n)
-    return (
-        f"counted: {profile['hbm_bytes']} bytes of HBM in granules of {profile['granule_bytes']}, "
-        f"at least {profile['hbm_seconds'] * 1e6:.2f} us; most instructions on {most['core']}: "
-        f"{instructions}, with {most['transfers']} transfers of {most['bytes']} bytes, "
-        f"{most['rows']} indirect rows, {most['waits']} waits"
-    )
+                print(profile_text(self.profile))
 
 
 def count_ops(module: ModuleOp) -> int:

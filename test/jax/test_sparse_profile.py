@@ -17,7 +17,7 @@ from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
 from pallasite.api import simulate  # noqa: E402
 from pallasite.jax import kernels  # noqa: E402
 from pallasite.targets import TARGETS  # noqa: E402
-from pallasite.tools.tpu_run import told  # noqa: E402
+from pallasite.tools.profile_text import profile_text  # noqa: E402
 
 from .sparse_kernels import typed, vector_kernel  # noqa: E402
 
@@ -77,6 +77,6 @@ def test_what_each_subcore_does() -> None:
         assert instructions["vpu"] >= STEPS and instructions["mxu"] == 0
 
 
-def test_it_is_told() -> None:
-    text = told(measured("v7x"))
+def test_it_is_profile_text() -> None:
+    text = profile_text(measured("v7x"))
     assert "in granules of 64" in text and "of SparseCore 0" in text and "8 indirect rows" in text
