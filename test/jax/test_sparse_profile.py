@@ -77,6 +77,6 @@ def test_what_each_subcore_does() -> None:
         assert instructions["vpu"] >= STEPS and instructions["mxu"] == 0
 
 
-def test_it_is_profile_text() -> None:
+def test_it_is_told() -> None:
     text = profile_text(measured("v7x"))
     assert "in granules of 64" in text and "of SparseCore 0" in text and "8 indirect rows" in text
