@@ -8,22 +8,22 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import shape_of, splat, vector_of
-from pallasite.layouts.registers import LANES
+from pallasite.layouts.registers import LANES, register_shape
 from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
 from pallasite.lowering.vectors_to_tiles.constants import coordinate
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.extremum import Extremum
 from pallasite.lowering.vectors_to_tiles.reduce import (
-    KINDS,
     all_reduce,
     cut,
     mask_axis,
     native_operand,
-    reduce_dims,
     without_dims,
 )
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
-from pallasite.passes.two_values import neutral_value
+from pallasite.passes.never_nan import never_nan
 
 
 @rule(tpu.ReduceIndexOp)
@@ -48,53 +48,64 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
             "the vector unit compares values and counts indices in 32-bit words",
             "convert to float32 first",
         )  # fmt: skip
-    maximum = op.kind.data is tpu.ReductionKind.ARG_MAX
+    sought = Extremum(c, op.kind.data is tpu.ReductionKind.ARG_MAX, never_nan(op.operands[0]))
     if axis == placed.lane_dim and placed.grid_shape(held.shape)[-1] <= 2:
-        _index_by_lane(op, held, maximum, c)
+        _index_by_lane(op, held, sought, c)
         return
-    best = reduce_dims(c, held, [axis], "maximumf" if maximum else "minimumf", False)
-    kind = cast(VectorType[Attribute], held.grid.type)
-    everywhere = c.emit(grid.BroadcastOp(best.grid, kind))
-    # Where the best is a number nothing is NaN; where it is NaN nothing equals it, and the
-    # elements sought are those that differ from themselves.
-    equal = c.emit(arith.CmpfOp(held.grid, everywhere, "oeq"))
-    number = c.emit(arith.CmpfOp(held.grid, held.grid, "oeq"))
-    other = c.emit(arith.XOrIOp(equal, number))
-    counts = vector_of(i32, kind.get_shape())
-    position = coordinate(c, axis, len(held.shape), held.layout, counts)
-    never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
-    index = Tiled(c.emit(arith.SelectOp(other, never, position)), held.layout, held.shape)
-    least = reduce_dims(c, index, [axis], "minsi", True)
-    shape = shape_of(result.type)
-    layout = without_dims(least.layout, [axis], len(held.shape))
-    c.define(result, c.emit(grid.ReshapeOp(least.grid, grid_type(layout, shape, i32))), layout)
+    rank = len(held.shape)
+    if axis == placed.sublane_dim:
+        place, placed = _first_within(c, held, sought, 0), placed.with_offsets(None, placed.column)
+    elif axis == placed.lane_dim:
+        place, placed = _first_within(c, held, sought, 1), placed.with_offsets(placed.row, None)
+    else:
+        _, place = sought.first(held.grid, placed.leading_dims(rank).index(axis), 1)
+    layout = without_dims(placed, [axis], rank)
+    kept = grid_type(layout, shape_of(result.type), i32)
+    c.define(result, c.emit(grid.ReshapeOp(place, kept)), layout)
     c.retire(op)
 
 
-def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Converter) -> None:
+def _first_within(c: Converter, held: Tiled, sought: Extremum, within: int) -> SSAValue:
+    """The first coordinate of the extremum along the rows (`within` 0) or the lanes (1).
+
+    The extrema of whole registers and where they are, then the extremum of each register's sublanes
+    or lanes, and of the coordinates that attain it the least.
+    """
+    layout, rank = held.layout, len(held.shape)
+    dim = len(layout.leading_dims(rank)) + within
+    value, register = sought.first(_masked(c, held, sought, within), dim, layout.block[within])
+    counts = vector_of(i32, cast(VectorType[Attribute], value.type).get_shape())
+    other = sought.worse(value, all_reduce(c, value, within, sought.reduction, value.type))
+    inside = tpu.IotaOp.create(
+        result_types=[VectorType(i32, register_shape(layout.bits))],
+        properties={"dimensions": DenseArrayBase.from_list(i32, [within])},
+    )
+    place = c.emit(grid.BroadcastOp(c.emit(inside), counts))
+    if grid_of(held.grid)[dim] > 1:
+        place = c.emit(arith.AddiOp(register, place))
+    never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
+    place = c.emit(arith.SelectOp(other, never, place))
+    return all_reduce(c, place, within, tpu.ReductionKind.MIN, counts)
+
+
+def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Converter) -> None:
     """The first lane of the extremum in one operation per register.
 
     Of two registers side by side the second one only counts where it beats every lane of the
-    first, so that of equal values the first is found. A NaN beats every number and nothing beats
-    a NaN, so the second one counts where the best of the first is a number (equals itself) and
-    is not at least as good: one comparison without the other, as the second implies the first.
+    first, so that of equal values the first is found.
     """
-    kind = tpu.ReductionKind.ARG_MAX if maximum else tpu.ReductionKind.ARG_MIN
-    fold = "maximumf" if maximum else "minimumf"
     axis = op.axis.value.data
     rank = len(held.shape)
-    value = _mask_lanes(c, held, neutral_value(fold))
+    value = _masked(c, held, sought, 1)
     shape = cast(VectorType[Attribute], value.type).get_shape()
     second: SSAValue | None = None
     if shape[-3] == 2:
         left, right = (cut(c, value, len(shape) - 3, n, 1) for n in (0, 1))
-        best = all_reduce(c, left, 1, tpu.ReductionKind(KINDS[fold][1]), left.type)
-        number = c.emit(arith.CmpfOp(best, best, "oeq"))
-        first = c.emit(arith.CmpfOp(best, right, "oge" if maximum else "ole"))
-        second = c.emit(arith.XOrIOp(number, first))
+        best = all_reduce(c, left, 1, sought.reduction, left.type)
+        second = sought.worse(best, right)
         value = c.emit(arith.SelectOp(second, right, left))
     counts = vector_of(i32, cast(VectorType[Attribute], value.type).get_shape())
-    found = all_reduce(c, value, 1, kind, counts)
+    found = all_reduce(c, value, 1, op.kind.data, counts)
     if second is not None:
         lanes = coordinate(c, axis, rank, held.layout, counts)
         width = c.emit(arith.ConstantOp(splat(counts, LANES)))
@@ -111,10 +122,12 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, maximum: bool, c: Convert
     c.retire(op)
 
 
-def _mask_lanes(c: Converter, held: Tiled, neutral: float | int) -> SSAValue:
-    """`held` with `neutral` in the padding along its lanes."""
-    layout, value = held.layout, held.grid
-    if layout.column is None:
-        return value
-    columns = layout.extents(held.shape)[1]
-    return mask_axis(c, value, -1, layout.column, columns, layout.block[1], neutral)
+def _masked(c: Converter, held: Tiled, sought: Extremum, within: int) -> SSAValue:
+    """`held` with nothing better than an element in the padding along its rows or its lanes."""
+    layout = held.layout
+    offset = (layout.row, layout.column)[within]
+    if offset is None:
+        return held.grid
+    extent = layout.extents(held.shape)[within]
+    block = layout.block[within]
+    return mask_axis(c, held.grid, within - 2, offset, extent, block, sought.neutral)

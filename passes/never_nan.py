@@ -1,0 +1,34 @@
+"""Vectors of floats of which no element is NaN: of integers, and of what keeps numbers."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.types import element_of, is_float
+from pallasite.passes.two_values import number
+
+_OF_INTEGERS: tuple[type[Operation], ...] = (
+    arith.SIToFPOp, arith.UIToFPOp, tpu.SitofpOp, tpu.UitofpOp,
+)  # fmt: skip
+_KEEPS_NUMBERS: tuple[type[Operation], ...] = (
+    arith.MaximumfOp, arith.MinimumfOp, arith.NegfOp, arith.ExtFOp, arith.SelectOp, math.AbsFOp,
+    tpu.ExtfOp, vector.BroadcastOp, vector.ShapeCastOp, vector.ExtractStridedSliceOp,
+    tpu.ReshapeOp, tpu.TransposeOp, tpu.ConcatenateOp, tpu.RepeatOp, tpu.DynamicRotateOp,
+)  # fmt: skip
+"""Operations that give an element of an operand, or the number that differs in sign or type."""
+
+
+def never_nan(value: SSAValue) -> bool:
+    """Whether every element of vector `value` is known to be a number or an infinity."""
+    seen, left = {value}, [value]
+    while left:
+        op = (value := left.pop()).owner
+        if isinstance(op, _OF_INTEGERS) or number(value) is not None:
+            continue
+        if not isinstance(op, _KEEPS_NUMBERS):
+            return False
+        operands = [v for v in op.operands if is_float(element_of(v))]
+        left += [v for v in operands if v not in seen]
+        seen.update(operands)
+    return True
