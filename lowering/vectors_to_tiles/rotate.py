@@ -28,7 +28,8 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     value, result = op.operands[0], op.results[0]
     held = c.tiled(value)
     dim = op.dimension.value.data
-    stride = op.stride.value.data if op.stride is not None else 0
+    # Along one element, or by whole turns, all go round alike.
+    stride = op.stride.value.data % held.shape[dim] if op.stride is not None else 0
     amount = op.amount.value.data if isinstance(op, tpu.RotateOp) else constant_of(op.amount)
     native = VectorLayout.native(len(held.shape), held.layout.bits)
     if _is_replicated(held.layout, dim):

@@ -39,6 +39,16 @@ def test_strided_roll(dim: int, along: int) -> None:
     np.testing.assert_array_equal(y, np.concatenate(rolled, along))
 
 
+@pytest.mark.parametrize(("shape", "dim", "along"), [((1, 200), 0, 1), ((2, 1, 128), 1, 2)])
+def test_one_element_stays(shape: tuple[int, ...], dim: int, along: int) -> None:
+    def body(n: Any, x: Any, o: Any) -> None:
+        o[...] = pltpu.roll(x[...], n[0], dim, stride=8, stride_axis=along)
+
+    x = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    with simulate():
+        np.testing.assert_array_equal(call(body, shape)(jnp.array([3]), x), x)
+
+
 def test_what_no_chip_rotates_is_refused() -> None:
     def body(n: Any, x: Any, o: Any) -> None:
         o[...] = pltpu.roll(x[...], n[0], 3, stride=1, stride_axis=2)
@@ -91,8 +101,8 @@ def test_refused_rolls_as_they_are_advised(
     np.testing.assert_array_equal(advised, np.concatenate(rolled, along))
 
 
-def call(body: Any) -> Any:
+def call(body: Any, shape: tuple[int, ...] = SHAPE) -> Any:
     grid_spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1)
     return pl.pallas_call(
-        body, out_shape=jax.ShapeDtypeStruct(SHAPE, jnp.int32), grid_spec=grid_spec
+        body, out_shape=jax.ShapeDtypeStruct(shape, jnp.int32), grid_spec=grid_spec
     )
