@@ -313,10 +313,17 @@ def _comparison(op: arith.CmpfOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _half_word_iota(op: tpu.IotaOp, target: Target) -> None:
-    """Counting on in the next register adds to its numbers in their own width."""
+def _narrow_iota(op: tpu.IotaOp, target: Target) -> None:
+    """Numbers have 8 bits at least; counting on in the next register adds to half words."""
     kind = cast(Vector, op.results[0].type)
     shape, bits = kind.get_shape(), bit_width(kind)
+    if bits < 8:
+        raise refusal(
+            op, "narrow-integer", f"{kind.element_type} cannot be counted",
+            "registers of numbers are made of 8, 16 or 32 bits",
+            "make an int32 iota and convert it",
+            "the TPU compiler says: Only 8-, 16- and 32-bit Iota supported",
+        )  # fmt: skip
     if bits != 16 or "arith.addi" in target.i16_ops:
         return
     for dim in op.dimensions.get_values():
@@ -334,7 +341,7 @@ REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     arith.CmpfOp: (_comparison,),
     tpu.DynamicGatherOp: (_flat, gather_form, _gather_width, _gather_extent),
     tpu.DynamicRotateOp: (_flat,),
-    tpu.IotaOp: (_flat, _half_word_iota),
+    tpu.IotaOp: (_flat, _narrow_iota),
 }  # fmt: skip
 """What the TPU compiler refuses and we could do: `--allow-beyond-reference` lifts these."""
 

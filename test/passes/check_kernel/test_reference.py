@@ -138,7 +138,7 @@ def test_flat_vectors_are_not_counted() -> None:
     beyond(count("1024xi32"), "one-dimension")
 
 
-def test_counting_in_half_words() -> None:
+def test_counting_in_narrow_types() -> None:
     def iota(shape: str, dim: int) -> str:
         kind = f"vector<{shape}>"
         return kernel("", f"%a = tpu.iota {{dimensions = array<i32: {dim}>}} : {kind}")
@@ -148,6 +148,7 @@ def test_counting_in_half_words() -> None:
     beyond(iota("24x128xi16", 0), "narrow-integer")
     check(iota("24x256xi16", 0), "v6e")
     check(iota("64x256xi8", 0))
+    beyond(iota("64x256xi4", 0), "narrow-integer")
 
 
 def rotate(shape: str, dim: int, along: int, amount: str = "constant 2", stride: int = 1) -> str:
