@@ -181,22 +181,74 @@ def refolded(tiling: Tiling, old: Sequence[int], new: Sequence[int]) -> Tiling |
 
     The rows of a tile are spread over as many of the new dimensions as hold them: 32x256 in tiles
     of (8, 128) is 8x4x256 in tiles of (2, 4, 128). Rows that end within a tile stay one dimension.
+    Columns may become several dimensions, which count tiles: 32x2x128 in tiles of (8, 1, 128).
     """
-    if len(tiling.tiles) != 1 or len(tiling.first) < 2 or old[-1] != new[-1]:
+    if len(tiling.tiles) != 1 or len(tiling.first) < 2:
         return None
-    left, padded = math.prod(tiling.first[:-1]), _padded_rows(tiling, old)
-    tile = [tiling.first[-1]]
-    for size in reversed(new[:-1]):
+    rows = len(old) - 1
+    while rows and tiling.tile_of(rows - 1) == 1:
+        rows -= 1
+    if not _is_box(old[:rows], [tiling.tile_of(dim) for dim in range(rows)]):
+        return None
+    left, lanes, columns = math.prod(tiling.first[:-1]), tiling.first[-1], math.prod(old[rows:])
+    if _padded_rows(tiling, old) is not None:
+        return _refolded_padded(tiling, old, new, rows)
+    kept = _columns(new, columns, lanes)
+    if kept is None:
+        return None
+    tile = [*[1] * (len(new) - kept - 1), lanes]
+    if left == 1:
+        return _tiled([1, lanes], new)
+    for size in reversed(new[:kept]):
         part = math.gcd(size, left)
-        if padded is not None and size in (1, padded):
-            part = left if size == padded else 1
-        elif padded is not None or part < min(size, left):
+        if part < min(size, left):
             return None
         tile.insert(0, part)
         left //= part
         if left == 1:
             return _tiled(tile, new)
     return None
+
+
+def _refolded_padded(
+    tiling: Tiling, old: Sequence[int], new: Sequence[int], rows: int
+) -> Tiling | None:
+    """The same where dimension `rows - 1` ends within a tile, and so stays what it is."""
+    lanes, outer = tiling.first[-1], math.prod(old[: rows - 1])
+    place = next(
+        (d for d, n in enumerate(new) if n == old[rows - 1] and math.prod(new[:d]) == outer), None
+    )
+    if place is None:
+        return None
+    columns = new[place + 1 :]
+    if math.prod(columns) != math.prod(old[rows:]):
+        return None
+    # So the TPU compiler finds the dimensions that belong to each other.
+    found = columns[-1] % lanes == 0 and (rows > 1 or place == 0)
+    if len(columns) > 1 and not found:
+        return None
+    return _tiled([tiling.tile_of(rows - 1), *[1] * (len(columns) - 1), lanes], new)
+
+
+def _columns(shape: Sequence[int], columns: int, lanes: int) -> int | None:
+    """The first of the last dimensions of `shape` that hold `columns` in tiles of `lanes`."""
+    for place in reversed(range(len(shape))):
+        if math.prod(shape[place:]) == columns:
+            whole = place == len(shape) - 1 or shape[-1] % lanes == 0
+            return place if whole else None
+    return None
+
+
+def rows_follow(tiling: Tiling, shape: Sequence[int]) -> bool:
+    """Whether the rows of a tile are rows of an array of `shape` that follow each other."""
+    return _is_box(shape[:-1], [tiling.tile_of(dim) for dim in range(len(shape) - 1)])
+
+
+def _is_box(shape: Sequence[int], tile: Sequence[int]) -> bool:
+    """Whether all but the first of the dimensions that a tile has more than one row of are whole in
+    it. The last dimension may be padded."""
+    cut = next((dim for dim, rows in enumerate(tile) if rows > 1), len(tile))
+    return all(n <= rows for n, rows in zip(shape[cut + 1 :], tile[cut + 1 :], strict=True))
 
 
 def _tiled(tile: Sequence[int], shape: Sequence[int]) -> Tiling:

@@ -7,6 +7,7 @@ they refuse.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir import Attribute
 
@@ -29,7 +30,7 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
         # Keeping trailing dimensions as they are keeps their padding and offset, too; but
         # sizes that only happen to agree must not stop a reshape that needs them.
         rest = len(ref.shape) - keep
-        grouped = _regroup(ref, rest, shape[: len(shape) - keep])
+        grouped = _regroup(ref, range(rest), shape[: len(shape) - keep])
         if grouped is not None:
             digits, base = grouped
             return Ref(
@@ -40,8 +41,9 @@ def reshape(ref: Ref, shape: Sequence[int], at: SourceLocation | None = None) ->
                 ((0,) * len(digits)) + ref.starts[rest:],
                 base,
             )
-    if (held := _with_units(ref, shape)) is not None:
-        return held
+    for held in (_with_units(ref, shape), _around_padded(ref, shape)):
+        if held is not None:
+            return held
     raise no_view(ref, "reshape", shape, at)
 
 
@@ -57,19 +59,44 @@ def _with_units(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
     return Ref(ref.buffer, ref.element, shape, digits, starts, core.base)
 
 
-def _regroup(ref: Ref, rank: int, shape: tuple[int, ...]) -> tuple[tuple[Digits, ...], int] | None:
+def _around_padded(ref: Ref, shape: tuple[int, ...]) -> Ref | None:
+    """The reshape that keeps the one dimension which ends within a tile, or begins there; None
+    where there is none, or where it would not stay."""
+    cut = [dim for dim in range(len(ref.shape)) if len(_runs(ref, dim)) > 1]
+    if len(cut) != 1:
+        return None
+    (dim,), outer = cut, prod(ref.shape[: cut[0]])
+    for place, size in enumerate(shape):
+        if size == ref.shape[dim] and prod(shape[:place]) == outer:
+            before = _regroup(ref, range(dim), shape[:place])
+            after = _regroup(ref, range(dim + 1, len(ref.shape)), shape[place + 1 :])
+            if before is None or after is None:
+                return None
+            digits = (*before[0], ref.digits[dim], *after[0])
+            starts = tuple(ref.starts[dim] if d == place else 0 for d in range(len(shape)))
+            base = before[1] + after[1] - ref.base
+            return Ref(ref.buffer, ref.element, shape, digits, starts, base)
+    return None
+
+
+def _regroup(
+    ref: Ref, dims: range, shape: tuple[int, ...]
+) -> tuple[tuple[Digits, ...], int] | None:
+    """The dimensions `dims` of `ref` in another shape: their digits, and where they begin."""
     axes: list[tuple[int, int]] = []
     base = ref.base
-    for digits, start, size in zip(
-        ref.digits[:rank], ref.starts[:rank], ref.shape[:rank], strict=True
-    ):
-        runs = boxes.split(digits, start, size)
+    for dim in dims:
+        runs = _runs(ref, dim)
         if len(runs) != 1:
             return None
         base += runs[0].base
         axes += runs[0].axes
     digits = boxes.regroup(axes, shape)
     return None if digits is None else (digits, base)
+
+
+def _runs(ref: Ref, dim: int) -> list[boxes.Run]:
+    return boxes.split(ref.digits[dim], ref.starts[dim], ref.shape[dim])
 
 
 def bitcast(

@@ -220,7 +220,11 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
     if part:
         tiles = tiles_of_part(op.input, target)
-        if tiles is None or len(tiles.first) > 2:
+        if tiles is None:
+            return
+        if len(tiles.first) > 2:
+            if is_contiguous(tiles, old) and refolded(tiles, old, new) is None:
+                raise _not_reshaped(op, f"its tiles of {tiles.first} would not stay whole")
             return
         if not is_contiguous(tiles, old):
             raise _not_reshaped(op, "the tiles of the part do not follow each other")
@@ -234,7 +238,8 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     same_rows = old[-2] == new[-2] or (old[-2] % tile == 0 and new[-2] % tile == 0)
     tiles = Tiling(((tile, LANES),), contiguous_strides(old, (tile, LANES)))
     evenly = bits == 32 and refolded(tiles, old, new) is not None
-    if old[-1] != new[-1] or not (same_rows or (evenly and not _is_accessed(op.result))):
+    stays = old[-1] == new[-1] and same_rows
+    if not stays and (not evenly or _is_accessed(op.result)):
         raise _not_reshaped(
             op, f"its tiles have {tile} rows and {LANES} columns, and none may be cut"
         )

@@ -49,7 +49,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.layouts.tiling import Tiling, contiguous_strides, packed_tiling, squeezed
+from pallasite.layouts.tiling import (
+    Tiling,
+    contiguous_strides,
+    packed_tiling,
+    rows_follow,
+    squeezed,
+)
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import slice_folded_tiles
 from pallasite.passes.laid_out import laid_out, see_operand
@@ -318,6 +324,8 @@ def rows_of_column(kind: AnyMemRef, tiling: Tiling) -> Tiling | None:
         return None
     padded = shape[-2] % tiling.tile_of(last) and prod(shape[:-2]) > 1
     if padded or tiling.strides != contiguous_strides(shape, tiling.first):
+        return None
+    if not rows_follow(tiling, shape):
         return None
     return packed_tiling(shape, (packing(bits), LANES), bits)
 

@@ -59,6 +59,11 @@ TAKEN: dict[str, tuple[tuple[int, ...], View]] = {
     "lanes": (
         (32, 200), lambda x, i: plane(x.reshape(8, 4, 200), 3, slice(None), slice(128, 200)),
     ),
+    "columns": ((16, 512), lambda x, i: x.reshape(4, 4, 2, 256)),
+    "columns and back": ((16, 256), lambda x, i: x.reshape(16, 2, 128).reshape(2, 8, 256)),
+    "columns of padded rows": ((2, 12, 256), lambda x, i: plane(x.reshape(2, 12, 2, 128), i, i)),
+    "rows of columns": ((16, 256), lambda x, i: rows(7, 2, x.reshape(16, 2, 128))),
+    "one of columns": ((16, 512), lambda x, i: plane(x.reshape(16, 2, 256), slice(None), i)),
 }  # fmt: skip
 REFUSED: dict[str, tuple[tuple[int, ...], View]] = {
     "cut": ((32, 256), lambda x, i: rows(1, 4, x.reshape(16, 2, 256))),
@@ -68,6 +73,9 @@ REFUSED: dict[str, tuple[tuple[int, ...], View]] = {
     "lanes": (
         (32, 256), lambda x, i: plane(x.reshape(8, 4, 256), 3, slice(None), slice(64, 128)),
     ),
+    "half columns": ((16, 320), lambda x, i: x.reshape(16, 5, 64)),
+    "rows of columns": ((16, 256), lambda x, i: rows(5, 6, x.reshape(16, 2, 128))),
+    "columns as rows": ((16, 256), lambda x, i: x.reshape(16, 2, 128).reshape(32, 128)),
     "merged": ((4, 8, 256), lambda x, i: rows(3, 10, x.reshape(32, 256))),
     "apart": ((32, 256), lambda x, i: rows(1, 2, x.reshape(8, 4, 256)).reshape(8, 256)),
     "columns": ((16, 512), lambda x, i: plane(x, slice(None), slice(0, 128)).reshape(2, 8, 128)),
