@@ -148,9 +148,14 @@ def _check_window(
             f"{block_text(window)}; bounded slices are for pallas.emit_pipeline"
         )
     if {DimKind.BLOCKED, DimKind.ELEMENT} <= kinds:
-        raise VerifyException(
+        sizes = [dim.size for dim in window.dims if dim.kind is DimKind.BLOCKED]
+        raise BrokenRule(
             f"{what}: with one element dimension, all dimensions that are not squeezed are "
-            f"element ones, got {block_text(window)}"
+            f"element ones, got {block_text(window)}",
+            advice=[
+                f"write {', '.join(f'pl.Element({size})' for size in sizes)}, where the index map "
+                "says which element comes first, not which block"
+            ],
         )
     _check_buffers(window, what)
     if space == "vmem" or (space == "smem" and not trivial):

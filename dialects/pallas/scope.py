@@ -127,7 +127,8 @@ SCRATCH_SPACES = ("vmem", "smem", "semaphore_mem", "cmem")
 SCRATCH_ADVICE = (
     "keep it in VMEM if it fits there: pltpu.VMEM(shape, dtype)",
     "or let the program allocate it, as one result more that nobody reads: "
-    "out_shape=[..., jax.ShapeDtypeStruct(shape, dtype)], with pl.BlockSpec(memory_space=pl.ANY)",
+    "out_shape=[..., jax.ShapeDtypeStruct(shape, dtype)], with pl.BlockSpec(memory_space=pl.ANY), "
+    "or out_type=[..., jax.ShapeDtypeStruct(shape, dtype)] of pl.kernel",
 )
 """What to write instead of scratch in HBM."""
 

@@ -95,6 +95,15 @@ def _block_advice(block: Sequence[int], shape: Sequence[int], dim: int, tile: in
     if dim == -2 and block[dim] == 1:
         array, rows = (*shape[:-1], 1, shape[-1]), (*block[:-1], 1, block[-1])
         yield f"for one row at a time, reshape the array to {array}, with blocks {rows}"
+    if dim == -1 and block[-2:] == (1, 1):
+        array, numbers = (*shape, 1, 1), (*block, 1, 1)
+        yield f"for one number at a time, reshape the array to {array}, with blocks {numbers}"
+    elif dim == -1 and block[dim] == 1 and (block[-2] == shape[-2] or not block[-2] % tile):
+        rows = (*block[:-2], 1, 1, block[-2])
+        yield (
+            "for one column at a time, make rows of them: jnp.swapaxes(x, -1, -2)[..., None, :], "
+            f"with blocks {rows}"
+        )
 
 
 def _check_flat_block(size: int, extent: int, element: Attribute, what: str) -> None:

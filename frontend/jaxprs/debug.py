@@ -107,7 +107,10 @@ def _print_vector(e: Equation, text: str, fields: bool) -> Result:
 def _check(e: Equation) -> Result:
     if not e.params["debug"]:
         raise e.unsupported(
-            "a check outside of checkify", "use pl.debug_check, or functionalize with checkify"
+            "a check that is not for debugging, which JAX does not functionalize in kernels",
+            "write pl.debug_check(condition, text), and call the kernel inside "
+            "pl.enable_debug_checks()",
+            "or store the condition to a result in SMEM, and check that outside",
         )
     if not pallas_core.debug_checks_enabled():
         return []

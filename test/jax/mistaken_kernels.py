@@ -90,6 +90,21 @@ def captures_rightly(x: Any, o: Any) -> None:
     o[...] = x[...] + jax.lax.broadcasted_iota(jnp.int32, x.shape, 1)
 
 
+def leaves_a_branch(x: Any, o: Any) -> None:
+    value = x[...]
+
+    @pl.when(pl.program_id(0) == 1)
+    def _() -> None:
+        nonlocal value
+        value = -value
+
+    o[...] = value
+
+
+def chooses_rightly(x: Any, o: Any) -> None:
+    o[...] = jnp.where(pl.program_id(0) == 1, -x[...], x[...])
+
+
 def returns(x: Any, o: Any) -> Any:
     return x[...]
 
@@ -324,6 +339,7 @@ WRONG: list[tuple[Body, str, str, Body]] = [
     (takes_refs, "a ref is memory", "ref[...]", adds_rightly),
     (multiplies_refs, "a ref is memory", "ref[...]", adds_rightly),
     (captures, "as operands", "lax.broadcasted_iota", captures_rightly),
+    (leaves_a_branch, "as operands", "choose it with jnp.where", chooses_rightly),
     (returns, "returns nothing", "out[...] = value", adds_rightly),
     (converts, "stored as they are", "astype(ref.dtype)", converts_rightly),
     (broadcasts, "not broadcast", "jnp.broadcast_to", broadcasts_rightly),

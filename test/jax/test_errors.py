@@ -11,6 +11,7 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+from jax.experimental import checkify  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
@@ -190,6 +191,7 @@ def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
         (lambda x: jax.nn.gelu(x, approximate=False), "(1 + lax.erf(x * 0.5**0.5))"),
         (lambda x: jax.lax.associative_scan(jnp.add, x), "go through the rows"),
         (lambda x: jax.nn.elu(x), "jnp.where(x > 0, x, jnp.exp(x) - 1)"),
+        (lambda x: (checkify.check(jnp.max(x) < 9, "large"), x)[1], "pl.debug_check(condition"),
     ],
 )
 def test_advice(function: Any, told: str) -> None:
@@ -222,6 +224,8 @@ def copied(x: Any, block: tuple[int, ...], grid: tuple[int, ...]) -> Any:
         ((8, 300), (8, 100), (1, 3), "take a multiple of 128, or all 300; blocks may reach over"),
         ((4, 96), (2, 96), (2,), "take all 4"),
         ((4, 96), (1, 96), (4,), "reshape the array to (4, 1, 96), with blocks (1, 1, 96)"),
+        ((1, 4), (1, 1), (1, 4), "reshape the array to (1, 4, 1, 1), with blocks (1, 1, 1, 1)"),
+        ((16, 4), (16, 1), (1, 4), "jnp.swapaxes(x, -1, -2)[..., None, :], with blocks (1, 1, 16)"),
     ],
 )
 def test_advice_about_blocks_that_cut_tiles(
@@ -238,6 +242,8 @@ def test_advice_about_blocks_that_cut_tiles(
         ((12, 640), (8, 128), (2, 5)),
         ((8, 300), (8, 128), (1, 3)),
         ((4, 1, 96), (1, 1, 96), (4,)),
+        ((1, 4, 1, 1), (1, 1, 1, 1), (1, 4)),
+        ((4, 1, 16), (1, 1, 16), (4,)),
     ],
 )
 def test_blocks_that_are_advised(
@@ -246,6 +252,24 @@ def test_blocks_that_are_advised(
     x = jnp.arange(float(np.prod(shape))).reshape(shape)
     with simulate():
         np.testing.assert_array_equal(copied(x, block, grid), x)
+
+
+@pytest.mark.parametrize("last", [128, pl.Element(128)])
+def test_advice_about_windows_with_one_element_dimension(last: Any) -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[:8]
+
+    x = jnp.arange(16.0 * 128).reshape(16, 128)
+    spec = pl.BlockSpec((pl.Element(16, (0, 8)), last), lambda i: (i * 8, 0))
+    out, to = jax.ShapeDtypeStruct((16, 128), x.dtype), pl.BlockSpec((8, 128), lambda i: (i, 0))
+    call = pl.pallas_call(body, out_shape=out, grid=(2,), in_specs=[spec], out_specs=to)
+    with simulate():
+        if last != 128:
+            np.testing.assert_array_equal(call(x), x)
+            return
+        with pytest.raises(NotImplementedError) as caught:
+            call(x)
+    assert "write pl.Element(128)" in "\n".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize("form", ["tiles", "pallas"])

@@ -87,6 +87,23 @@ def through_a_result() -> Any:
     return pl.pallas_call(body, out_shape=[shape, shape], out_specs=specs)(X)[0]
 
 
+def through_a_result_of(memory: Any) -> Function:
+    """`X` through memory that `pl.kernel` allocates, or through a result of its own."""
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    types = [shape] if memory else [shape, shape]
+
+    def run() -> Any:
+        @pl.kernel(out_type=types, mesh=mesh, scratch_types=[memory] if memory else [])
+        def copy(x: Any, o: Any, s: Any) -> None:
+            pltpu.sync_copy(x, s)
+            pltpu.sync_copy(s, o)
+
+        return copy(X)[0]
+
+    return run
+
+
 def flat(o: Any, value: Any) -> None:
     o[...] = value.reshape(o.shape)
 
@@ -181,6 +198,13 @@ REFUSALS: dict[str, Refusal] = {
         "(%s)",
         "one result more that nobody reads",
         through_a_result,
+        X,
+    ),
+    "scratch of pl.kernel in HBM": (
+        through_a_result_of(pltpu.HBM(X.shape, X.dtype)),
+        "(%s)",
+        "out_type=[..., jax.ShapeDtypeStruct(shape, dtype)] of pl.kernel",
+        through_a_result_of(None),
         X,
     ),
     "flat view": (

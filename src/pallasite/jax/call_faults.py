@@ -88,6 +88,7 @@ FAULTS_OF_CALLS = (
             "pass the array to the call, with a BlockSpec of its own",
             "compute what a formula gives inside, with jnp.full or lax.broadcasted_iota",
             "hand on what a loop computes: lax.fori_loop(0, n, body, init), or a ref",
+            "store what @pl.when computes to a ref, or choose it with jnp.where or lax.cond",
         ),
     ),
     Fault(
