@@ -23,7 +23,7 @@ from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.regions import span_text, whole_region
 from pallasite.interpreter.machine.rivals import rival_notes
 from pallasite.interpreter.machine.semaphores import Semaphore
-from pallasite.interpreter.machine.uses import Clock, Gathered, History, Use
+from pallasite.interpreter.machine.uses import Arrival, Clock, Gathered, History, Use
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ _SAME_WORK = (
     '("core", "subcore")'
 )
 """What two cores do that run one program as if they were alone."""
+_PARTLY = (
+    "the waits before were for a part of what the semaphore counts, and a DMA lands in any order: "
+    "wait for all of it before a part is used, or start a copy for each part, with a semaphore of "
+    "its own"
+)
 
 
 class RaceCheck(Observer):
@@ -49,6 +54,7 @@ class RaceCheck(Observer):
 
     def _start(self) -> None:
         count = len(self._cores)
+        self._ordered = not self.machine.engine.unordered
         self._clocks = np.eye(count, dtype=np.int64)
         self._histories: dict[Buffer, History] = {}
         self._gathered: dict[Semaphore, Gathered] = {}
@@ -130,6 +136,8 @@ class RaceCheck(Observer):
         ]
         if other.transfer is not None and other.write and other.number < 0:
             notes += rival_notes(other.transfer)
+        if other.partly and other.number < 0 and len(notes) == 2:
+            notes.append(Note(_PARTLY))
         if use.repeats(other):
             notes.append(Note(_SAME_WORK))
         notes += allocation(name, buffer.location)
@@ -187,18 +195,25 @@ class RaceCheck(Observer):
         return use, history
 
     def dma_read(self, transfer: Transfer) -> None:
-        clock = self._published.get(transfer)
-        if clock is not None and transfer.source_semaphore is not None:
-            gathered = self._gather(transfer.source_semaphore, clock)
-            gathered.uses += self._halves[transfer][:1]
+        clock, semaphore = self._published.get(transfer), transfer.source_semaphore
+        if clock is not None and semaphore is not None:
+            halves = self._halves[transfer][:1]
+            self._arrive(semaphore, Arrival(transfer, transfer.source_amount, clock, halves))
 
     def dma_done(self, transfer: Transfer) -> None:
         clock = self._published.pop(transfer, None)
         if clock is not None:
-            gathered = self._gather(transfer.target_semaphore, clock)
-            gathered.uses += self._halves.pop(transfer)
+            halves, ordered = self._halves.pop(transfer), transfer.remote and self._ordered
+            arrival = Arrival(transfer, transfer.target_amount, clock, halves, ordered)
+            self._arrive(transfer.target_semaphore, arrival)
 
     # --- semaphores -------------------------------------------------------------------------
+
+    def _arrive(self, semaphore: Semaphore, arrival: Arrival) -> None:
+        gathered = self._gathered.get(semaphore)
+        if gathered is None:
+            gathered = self._gathered[semaphore] = Gathered(np.zeros_like(arrival.clock))
+        gathered.arrivals.append(arrival)
 
     def _gather(self, semaphore: Semaphore, clock: Clock) -> Gathered:
         gathered = self._gathered.get(semaphore)
@@ -218,24 +233,32 @@ class RaceCheck(Observer):
     def wait(
         self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
-        # Nobody but its owner waits for a semaphore, and he has now joined all of it.
-        gathered = self._gathered.pop(semaphore, None)
+        # Nobody but its owner waits for a semaphore, and he has now joined all that is certain.
+        gathered = self._gathered.get(semaphore)
         if gathered is None:
             return
         number = self._cores[core]
         clock = self._clocks[number]
         np.maximum(clock, gathered.clock, out=clock)
-        if not gathered.uses:
-            return
+        arrivals = gathered.take_certain(semaphore.value, semaphore.pending)
+        if not gathered.arrivals:
+            del self._gathered[semaphore]
+        self._join(number, clock, arrivals)
+
+    def _join(self, number: int, clock: Clock, arrivals: list[Arrival]) -> None:
+        """Puts transfers into the past of a core."""
+        for arrival in arrivals:
+            np.maximum(clock, arrival.clock, out=clock)
         time, several = int(clock[number]), len(self._cores) > 1
-        for use, history in gathered.uses:
-            if use.number >= 0:
-                use.also += number, time
-                continue
-            use.number, use.time = number, time
-            history.flying.remove(use)
-            if several:
-                history.settle(use)
+        for arrival in arrivals:
+            for use, history in arrival.uses:
+                if use.number >= 0:
+                    use.also += number, time
+                    continue
+                use.number, use.time = number, time
+                history.flying.remove(use)
+                if several:
+                    history.settle(use)
 
     # --- ends -------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""The accesses of buffers that may still race, as the race detector remembers them."""
+"""What the race detector remembers: accesses of buffers that may still race, and what has come to
+semaphores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ class Use:
     collector less than pairs.)"""
     atomic: bool = False
     """Whether a core reads and adds at once."""
+    partly: bool = False
+    """Whether a part of what the transfer and others counted was waited for."""
 
     @property
     def adds(self) -> bool:
@@ -159,9 +162,48 @@ class History:
         settled.add(use)
 
 
+@dataclass(eq=False, slots=True)
+class Arrival:
+    """A transfer, or its reading, that has credited a semaphore."""
+
+    transfer: Transfer
+    amount: int
+    clock: Clock
+    """Of its sender when it started."""
+    uses: list[tuple[Use, History]]
+    ordered: bool = False
+    """Whether it comes before all that its sender starts later."""
+
+
 @dataclass(eq=False)
 class Gathered:
-    """What a wait for a semaphore joins: clocks published to it, transfers that credited it."""
+    """What a wait for a semaphore joins: clocks signalled to it, transfers that credited it."""
 
     clock: Clock
-    uses: list[tuple[Use, History]] = field(default_factory=list[tuple[Use, "History"]])
+    arrivals: list[Arrival] = field(default_factory=list[Arrival])
+
+    def take_certain(self, left: int, pending: Sequence[Transfer]) -> list[Arrival]:
+        """Takes out the transfers that have ended for sure.
+
+        `left` is what came and was not waited for, `pending` are the transfers in flight that count
+        on the semaphore, too. Bytes count in any order: a wait for a part of them does not say
+        which have landed, unless all are from one sender and come one after the other.
+        """
+        arrivals = self.arrivals
+        ends = len(arrivals)
+        if ends and (left or pending):
+            ends, sender = 0, arrivals[0].transfer.sender
+            if all(a.ordered and a.transfer.sender is sender for a in arrivals) and all(
+                transfer.remote and transfer.sender is sender for transfer in pending
+            ):
+                taken = sum(arrival.amount for arrival in arrivals) - left
+                while ends < len(arrivals) and taken >= arrivals[ends].amount:
+                    taken -= arrivals[ends].amount
+                    ends += 1
+            for arrival in reversed(arrivals[ends:]):
+                if arrival.uses[0][0].partly:
+                    break
+                for use, _ in arrival.uses:
+                    use.partly = True
+        certain, self.arrivals = arrivals[:ends], arrivals[ends:]
+        return certain

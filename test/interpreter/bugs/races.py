@@ -78,6 +78,31 @@ wait %s for %b
 load %a[0, 0] 8x128
 wait %s for %a
 """),
+    Bug("shared-semaphore-in-any-order", "data-race", 4, 2, ("%b", "%s", "either may land"), """
+dma %x -> %a on %s
+dma %x -> %b on %s
+wait %s for %b
+load %b[0, 0] 8x128
+wait %s for %a
+"""),
+    Bug("part-of-a-copy", "data-race", 5, 3, ("%a", "lands in any order"), """
+slice %first = %a[0, 0] 8x128
+slice %rest = %a[8, 0] 24x128
+dma %x -> %a on %s
+wait %s for %first
+load %a[0, 0] 8x128
+wait %s for %rest
+"""),
+    Bug("part-of-two-copies", "data-race", 6, 4, ("%a", "wait", "%s"), """
+slice %first = %a[0, 0] 8x128
+slice %rest = %a[8, 0] 24x128
+dma %x -> %b on %s
+dma %x -> %a on %s
+wait %s for %first
+load %a[0, 0] 8x128
+wait %s for %rest
+wait %s for %b
+"""),
     Bug("one-row-too-far", "data-race", 4, 3, ("%a", "bytes 7680 to 8191"), """
 slice %x1 = %x[0, 0] 16x128
 slice %a1 = %a[0, 0] 16x128

@@ -83,6 +83,20 @@ def test_found(bug: Bug, form: str) -> None:
         assert time.process_time() - began < 1
 
 
+def test_copies_may_be_waited_for_in_pieces() -> None:
+    lines = """
+slice %first = %a[0, 0] 8x128
+slice %rest = %a[8, 0] 24x128
+dma %x -> %a on %s
+wait %s for %first
+wait %s for %rest
+load %a[0, 0] 8x128
+"""
+    bug = Bug("pieces", "data-race", 5, 3, (), lines)
+    for seed in range(8):
+        assert not findings(bug, "mosaic", seed)
+
+
 def test_transfers_of_one_sender_keep_their_order_unless_asked() -> None:
     assert OVERTAKEN.unordered and OVERTAKEN in BUGS
     for seed in range(8):
