@@ -92,7 +92,17 @@ def subcore_counts(kernels: Kernels, target: Target) -> tuple[SparseCores, int, 
     return parts, max(cores), subcores
 
 
+_CONFIG, _COMPACT, _LINEAR = "sparse_core_config", "TILING_COMPACT", "TILING_SPARSE_CORE"
+
+
 def is_compact(call: Call | None) -> bool:
     """Whether refs of the kernel are tiled as on a TensorCore (`use_tc_tiling_on_sc`)."""
-    config: Any = {} if call is None else call.settings.get("sparse_core_config", {})
-    return config.get("tiling", "TILING_COMPACT") == "TILING_COMPACT"
+    config: Any = {} if call is None else call.settings.get(_CONFIG, {})
+    return config.get("tiling", _COMPACT) == _COMPACT
+
+
+def subcore_settings(cores: int, *, compact: bool) -> dict[str, Any]:
+    """The settings of a call on subcores of so many SparseCores, as JAX 0.10.2 writes them."""
+    one = {"megachip_parallelism_config": {"cores": ["0"]}} if cores == 1 else {}
+    tiling = _COMPACT if compact else _LINEAR
+    return {_CONFIG: {"tiling": tiling}, "device_type": "DEVICE_TYPE_SPARSECORE", **one}

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, func, memref, pallas, scf, tpu
-from pallasite.dialects.kernel import DYNAMIC
+from pallasite.dialects.kernel import DYNAMIC, set_form
 from pallasite.dialects.kernel_call import call_of, set_call
 from pallasite.dialects.pallas import DimKind, Role
 from pallasite.dialects.types import memory_space
@@ -54,6 +54,7 @@ def executable(module: ModuleOp) -> ModuleOp:
             op.erase()
     if call is not None:
         set_call(copy, call)
+    set_form(copy, "pallas")
     return copy
 
 
@@ -89,7 +90,7 @@ def _functions(kernel: pallas.KernelOp) -> list[func.FuncOp]:
     maps: list[func.FuncOp] = []
     attributes: dict[str, Attribute] = {
         "dimension_semantics": ArrayAttr(kernel.known_semantics),
-        "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType.TC),
+        "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType(kernel.core)),
         "scalar_prefetch": IntegerAttr(len(kernel.specs(Role.PREFETCH)), i64),
         "scratch_operands": IntegerAttr(scratch, i64),
     }

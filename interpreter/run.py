@@ -244,7 +244,8 @@ def _prepare(
     profile: bool,
 ) -> Prepared:
     module = described.module
-    registers = form_of(module) in ("tiles", "vreg") or described.subcores
+    form = form_of(module)
+    registers = form in ("tiles", "vreg") or (described.subcores and form != "pallas")
     if profile and (driver != "compiled" or not registers):
         raise UsageError(
             "profile-form",

@@ -27,7 +27,8 @@ from pallasite.dialects.kernel_call import (
     vmem_setting,
 )
 from pallasite.dialects.pallas.attrs import Role
-from pallasite.dialects.pallas.kernel import KernelOp
+from pallasite.dialects.pallas.kernel import LAYOUT_PASSES, KernelOp
+from pallasite.dialects.subcores import subcore_settings
 
 PLAIN = (
     "collective_id",
@@ -49,6 +50,9 @@ def call_for(kernel: KernelOp) -> Call:
     results = [spec.array for spec in kernel.specs(Role.OUTPUT)]
     booleans = [n for n, array in enumerate(results) if array.element_type == i1]
     settings: dict[str, Any] = {CONFIG: _configuration(kernel), NAME: kernel.sym_name.data}
+    if kernel.on_subcores:
+        (cores, *_) = kernel.grid_shape or (1,)
+        settings |= subcore_settings(cores, compact=kernel.compact)
     limit = _plain(kernel.param("vmem_limit_bytes"))
     if limit is not None:
         settings |= vmem_setting(limit)
@@ -72,7 +76,9 @@ def _stored(array: TensorType[Attribute]) -> TensorType[Attribute]:
 
 
 def _configuration(kernel: KernelOp) -> dict[str, Any]:
-    config: dict[str, Any] = {"serialization_format": 1, "needs_layout_passes": True}
+    config: dict[str, Any] = {"serialization_format": 1}
+    if kernel.layout_passes:
+        config[LAYOUT_PASSES] = True
     for name in PLAIN:
         value = _plain(kernel.param(name))
         if value is not None:

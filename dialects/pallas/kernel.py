@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
+    IntegerAttr,
     NoneAttr,
     StringAttr,
     UnitAttr,
@@ -28,9 +29,22 @@ from pallasite.dialects.pallas.attrs import OperandAttr, Role
 from pallasite.dialects.pallas.base import PallasOp, integers_of
 from pallasite.dialects.pallas.kernel_rules import verify_kernel
 from pallasite.dialects.pallas.kernel_text import parse_kernel, print_kernel
-from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
+from pallasite.dialects.tpu import (
+    CoreType,
+    CoreTypeAttr,
+    DimensionSemantics,
+    DimensionSemanticsAttr,
+)
 from pallasite.dialects.tpu.base import I64_ARRAY
+from pallasite.dialects.tpu.cores import TENSOR_CORE
 from pallasite.dialects.types import dense_integers
+
+LAYOUT_PASSES = "needs_layout_passes"
+"""Parameter of a kernel on subcores: the compiler's layout passes see its vectors, which need not
+be registers then; without them a load gives a vector of lower rank than its ref."""
+COMPACT = "use_tc_tiling_on_sc"
+"""Parameter of a kernel on subcores: whether its arrays are tiled as on a TensorCore, which they
+are if it is not given."""
 
 
 @irdl_op_definition
@@ -41,7 +55,9 @@ class KernelOp(PallasOp):
     scalar-prefetch operands, the inputs, the outputs and the scratch. An index map that is not
     affine is a region of `maps`: it takes one i32 per grid axis and the scalar-prefetch refs, and
     yields one i32 per dimension of the array. `mapped` are the axes that a transformation such as
-    `vmap` added, which the body does not see. In a mesh kernel the grid is the mesh of cores.
+    `vmap` added, which the body does not see. In a mesh kernel the grid is the mesh of cores. A
+    kernel `on` subcores of a kind has an axis of SparseCores and, for vector subcores, one of the
+    subcores of each; a module has one such kernel per kind, all with the same operands and scratch.
     """
 
     name = "pallas.kernel"
@@ -52,6 +68,7 @@ class KernelOp(PallasOp):
     semantics = opt_prop_def(ArrayAttr[DimensionSemanticsAttr])
     mapped = opt_prop_def(I64_ARRAY)
     mesh = opt_prop_def(UnitAttr)
+    core_type = opt_prop_def(CoreTypeAttr)
     operand_specs = prop_def(ArrayAttr[OperandAttr], prop_name="operands")
     aliases = opt_prop_def(I64_ARRAY)
     params = opt_prop_def(DictionaryAttr)
@@ -79,12 +96,14 @@ class KernelOp(PallasOp):
         semantics: Sequence[str] | None = None,
         mapped: Sequence[int] = (),
         mesh: bool = False,
+        core: str | None = None,
         aliases: Mapping[int, int] | None = None,
         params: Mapping[str, Attribute] | None = None,
         attributes: Mapping[str, Attribute] | None = None,
     ):
         """`grid` has DYNAMIC where the program tells the size; `aliases` maps positions of
-        operands, scalar-prefetch ones counted, to those of results."""
+        operands, scalar-prefetch ones counted, to those of results; `core` is the kind of the
+        cores of a mesh, None for TensorCores."""
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
             "operands": ArrayAttr(specs),
@@ -101,6 +120,8 @@ class KernelOp(PallasOp):
             properties["mapped"] = dense_integers(mapped)
         if mesh:
             properties["mesh"] = UnitAttr()
+        if core is not None:
+            properties["core_type"] = CoreTypeAttr(CoreType(core))
         if aliases:
             properties["aliases"] = dense_integers([n for pair in aliases.items() for n in pair])
         if params:
@@ -117,6 +138,16 @@ class KernelOp(PallasOp):
     def grid_shape(self) -> tuple[int, ...] | None:
         """Sizes of the grid's axes, DYNAMIC where unknown; None without a grid."""
         return None if self.grid is None else integers_of(self.grid)
+
+    @property
+    def core(self) -> str:
+        """The kind of core that runs the body."""
+        return TENSOR_CORE if self.core_type is None else self.core_type.data.value
+
+    @property
+    def on_subcores(self) -> bool:
+        """Whether subcores of SparseCores run the body."""
+        return self.core != TENSOR_CORE
 
     @property
     def axis_names(self) -> tuple[str, ...]:
@@ -163,6 +194,18 @@ class KernelOp(PallasOp):
     def scratch(self) -> tuple[BlockArgument, ...]:
         """The body's arguments for scratch: what is not an operand."""
         return tuple(self.body.block.args[len(self.operand_specs) :])
+
+    @property
+    def layout_passes(self) -> bool:
+        """Whether the compiler's layout passes run: always for TensorCores."""
+        given = self.param(LAYOUT_PASSES)
+        return not self.on_subcores or (isinstance(given, IntegerAttr) and bool(given.value.data))
+
+    @property
+    def compact(self) -> bool:
+        """Whether arrays are tiled as on a TensorCore."""
+        given = self.param(COMPACT)
+        return not isinstance(given, IntegerAttr) or bool(given.value.data)
 
     def param(self, name: str) -> Attribute:
         """The compiler parameter of that name, `none` if it is not given."""

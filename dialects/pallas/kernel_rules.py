@@ -14,6 +14,7 @@ from pallasite.dialects.pallas.attrs import DimKind, OperandAttr, Role, WindowAt
 from pallasite.dialects.pallas.base import integers_of, memref_in
 from pallasite.dialects.pallas.body_rules import check_transfers
 from pallasite.dialects.pallas.scope import check_scratch, check_yield
+from pallasite.dialects.pallas.subcore_rules import check_cores
 from pallasite.dialects.pallas.window_rules import (
     block_text,
     check_axes,
@@ -41,6 +42,7 @@ def verify_kernel(op: KernelOp) -> None:
     """Raises for the first rule that `op` breaks."""
     names = None if op.grid_names is None else op.axis_names
     check_axes(op.grid_shape or (), op.axis_semantics, integers_of(op.mapped), names)
+    check_cores(op)
     rows = _rows(op)
     for spec, argument, what in rows:
         try:
@@ -53,7 +55,7 @@ def verify_kernel(op: KernelOp) -> None:
     prefetch = [argument.type for argument in op.arguments(Role.PREFETCH)]
     check_maps(windows, op.maps, len(op.grid_shape or ()), prefetch)
     for number, argument in enumerate(op.scratch):
-        check_scratch(argument, f"scratch {number}")
+        check_scratch(op.core, argument, f"scratch {number}")
     _check_aliases(op)
     _check_returns(op, rows)
     check_yield(op.body, (), "the body")
@@ -115,7 +117,7 @@ def _check_operand(op: KernelOp, spec: OperandAttr, argument: BlockArgument, wha
     expected = memref_in(space, spec.ref_shape, spec.array.element_type)
     if type != expected:
         raise VerifyException(f"{what}: expected the ref {expected}, got {type}")
-    if op.mesh is not None and space == "vmem" and spec.role is not Role.PREFETCH:
+    if op.mesh is not None and not op.on_subcores and space == "vmem":
         cores = (op.grid_shape or (1,))[0]
         if cores > 1:
             raise VerifyException(

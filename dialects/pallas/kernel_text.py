@@ -9,8 +9,10 @@
       ...
     }
 
-A mesh kernel says `mesh` instead of `grid`. An output that shares its memory with an operand ends
-with `aliasing %x`; `params {...}` are compiler parameters. Scalar-prefetch operands are in SMEM.
+A mesh kernel says `mesh` instead of `grid`, and on which subcores it runs, if it does:
+`mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vector_subcore`. An output that shares
+its memory with an operand ends with `aliasing %x`; `params {...}` are compiler parameters.
+Scalar-prefetch operands are in SMEM.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from pallasite.dialects.pallas.syntax import (
     print_axes,
     print_window,
 )
-from pallasite.dialects.tpu.keywords import MemorySpace
+from pallasite.dialects.tpu.keywords import CoreType, MemorySpace
 from pallasite.dialects.types import memory_space
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class _Header:
     """What the lines before the body say."""
 
     axes: Axes | None = None
+    core: str | None = None
     specs: list[OperandAttr] = field(default_factory=list[OperandAttr])
     arguments: list[Parser.Argument] = field(default_factory=list[Parser.Argument])
     maps: list[Region] = field(default_factory=list[Region])
@@ -61,6 +64,8 @@ def parse_kernel(parser: Parser) -> dict[str, Any]:
     mesh = parser.parse_optional_keyword("mesh") is not None
     if mesh or parser.parse_optional_keyword("grid") is not None:
         header.axes = parse_axes(parser)
+    if mesh and parser.parse_optional_keyword("on") is not None:
+        header.core = parser.parse_str_enum(CoreType).value
     while _parse_operand(parser, header):
         pass
     while parser.parse_optional_keyword("scratch") is not None:
@@ -85,6 +90,7 @@ def parse_kernel(parser: Parser) -> dict[str, Any]:
         "semantics": axes.semantics if axes and axes.semantics else None,
         "mapped": axes.mapped if axes else (),
         "mesh": mesh,
+        "core": header.core,
         "aliases": header.aliases,
         "params": params,
         "attributes": attributes.data if attributes else {},
@@ -144,6 +150,8 @@ def print_kernel(printer: Printer, op: KernelOp) -> None:
         names = op.axis_names if op.grid_names is not None else ()
         mapped = integers_of(op.mapped)
         print_axes(printer, op.grid_shape, names, op.axis_semantics, mapped)
+        if op.core_type is not None:
+            printer.print_string(f" on {op.core}")
     with printer.indented():
         _print_header(printer, op, axis_variables(op.axis_names))
     if op.attributes:

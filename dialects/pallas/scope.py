@@ -20,7 +20,9 @@ from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.pallas.base import PallasOp
+from pallasite.dialects.pallas.subcore_rules import scratch_spaces
 from pallasite.dialects.tpu import DMASemaphoreType, SemaphoreType
+from pallasite.dialects.tpu.cores import own_core
 from pallasite.dialects.types import AnyMemRef, memory_space
 from pallasite.dialects.verification import BrokenRule
 
@@ -93,7 +95,7 @@ class RunScopedOp(PallasOp):
 
     def verify_(self) -> None:
         for number, argument in enumerate(self.body.block.args):
-            check_scratch(argument, f"allocation {number}")
+            check_scratch(own_core(self), argument, f"allocation {number}")
         check_yield(self.body, tuple(self.res.types), "the scope")
 
 
@@ -123,7 +125,6 @@ def end_of(region: Region) -> YieldOp:
     return cast(YieldOp, region.block.last_op)
 
 
-SCRATCH_SPACES = ("vmem", "smem", "semaphore_mem", "cmem")
 SCRATCH_ADVICE = (
     "keep it in VMEM if it fits there: pltpu.VMEM(shape, dtype)",
     "or let the program allocate it, as one result more that nobody reads: "
@@ -133,17 +134,19 @@ SCRATCH_ADVICE = (
 """What to write instead of scratch in HBM."""
 
 
-def check_scratch(argument: BlockArgument, what: str) -> None:
-    """A ref of known shape in a memory of the core; semaphores are in semaphore memory."""
+def check_scratch(core: str, argument: BlockArgument, what: str) -> None:
+    """A ref of known shape in a memory of `core`; semaphores are in semaphore memory."""
     if argument.name_hint:
         what = f"{what} (%{argument.name_hint})"
     if not isinstance(argument.type, MemRefType):
         raise VerifyException(f"{what}: expected a ref, got {argument.type}")
     type = cast(AnyMemRef, argument.type)
     space = memory_space(type)
-    if space not in SCRATCH_SPACES:
+    spaces = scratch_spaces(core)
+    if space not in spaces:
+        known = ", ".join(name for name in spaces if name != "cmem")
         raise BrokenRule(
-            f"{what}: expected memory in {', '.join(SCRATCH_SPACES[:-1])}, got {type}",
+            f"{what}: expected memory in {known}, got {type}",
             advice=SCRATCH_ADVICE,
         )
     if isinstance(type.element_type, SemaphoreType | DMASemaphoreType) != (

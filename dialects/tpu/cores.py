@@ -24,7 +24,8 @@ def declared_core(op: Operation) -> str | None:
     """
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, ModuleOp):
-        core = parent.attributes.get("tpu.core_type")
+        name = "core_type" if parent.name == "pallas.kernel" else "tpu.core_type"
+        core = parent.get_attr_or_prop(name)
         if isinstance(core, CoreTypeAttr):
             return core.data.value
         if parent.get_attr_or_prop("sym_name") == _MAIN:

@@ -11,7 +11,8 @@ from pallasite.frontend.jaxprs.tracer import RULES
 
 FAMILIES = (
     "casts", "compare", "control", "debug", "devices", "dot", "elementwise", "mxu", "packing",
-    "pipeline", "random", "reductions", "refs", "scoped", "semaphores", "shapes", "transfers",
+    "pipeline", "random", "reductions", "refs", "scoped", "semaphores", "shapes",
+    "subcore_accesses", "subcore_registers", "subcore_sync", "subcore_transfers", "transfers",
 )  # fmt: skip
 """The modules whose import registers the rules."""
 

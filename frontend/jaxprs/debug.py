@@ -11,7 +11,7 @@ from xdsl.ir import Block
 
 from pallasite.dialects import arith, cf
 from pallasite.dialects.pallas import RunScopedOp, StoreOp, YieldOp, whole
-from pallasite.dialects.tpu import LogBufferOp, LogOp, TraceValueOp
+from pallasite.dialects.tpu import LogBufferOp, LogOp, MemorySpaceAttr, TraceValueOp
 from pallasite.dialects.types import shape_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import (
@@ -85,7 +85,7 @@ def _print_vector(e: Equation, text: str, fields: bool) -> Result:
     if not fields or not text.endswith("{}"):
         raise e.unsupported("a vector is printed where the text ends with {}", "end it with {}")
     aval = e.inputs[0]
-    buffer = types.ref_type(aval.shape, types.element_type(aval.dtype), "vmem")
+    buffer = types.ref_type(aval.shape, types.element_type(aval.dtype), MemorySpaceAttr("vmem"))
     block = Block(arg_types=[buffer])
     with e.tracer.inside(block):
         e.add(StoreOp(e.operand(0), block.args[0], whole(buffer)))

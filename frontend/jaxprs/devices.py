@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import jax
@@ -82,12 +83,25 @@ def device_number(
     `device_id` is what the program gave (a scalar, one coordinate per mesh axis, or a dictionary by
     axis), `avals` its abstract values in the same structure (spec/pallas_semantics.md 3.6).
     """
-    mesh, cores = tracer.surroundings.mesh, tracer.surroundings.names
+    device, named = device_and_cores(tracer, device_id, avals, kind, tracer.surroundings.names)
+    if len(named) > 1:
+        raise tracer.unsupported(
+            f"a device id with {len(named)} core axes", "name one core axis", code="bad-device-id"
+        )
+    return device, next(iter(named.values()), None)
+
+
+def device_and_cores(
+    tracer: Tracer, device_id: Any, avals: Any, kind: Any, cores: Collection[Hashable]
+) -> tuple[SSAValue | None, dict[Hashable, SSAValue]]:
+    """The number of the device that `device_id` names, None if it does not, and positions along
+    axes of `cores`."""
+    mesh = tracer.surroundings.mesh
     leaves, tree = jax.tree.flatten(device_id, is_leaf=lambda x: x is not None and _is_value(x))
     kinds = jax.tree.leaves(avals)
     needed = list(mesh.axis_names) if mesh is not None and isinstance(device_id, dict) else []
     here = [axis_index(tracer, name) for name in needed]
-    named: list[Any] = []
+    named: list[Hashable] = []
 
     def compute(*numbers: Any) -> Any:
         given = jax.tree.unflatten(tree, numbers[: len(leaves)])
@@ -120,11 +134,7 @@ def device_number(
         ) from error
     results = [tracer.value(v) for v in found]
     device = None if no_device else results.pop(0)
-    if len(results) > 1:
-        raise tracer.unsupported(
-            f"a device id with {len(results)} core axes", "name one core axis", code="bad-device-id"
-        )
-    return device, results[0] if results else None
+    return device, dict(zip(named, results, strict=True))
 
 
 def _is_value(x: Any) -> bool:

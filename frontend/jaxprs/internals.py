@@ -22,10 +22,13 @@ from jax._src.pallas import einshape as pallas_einshape
 from jax._src.pallas import primitives as pallas_primitives
 from jax._src.pallas import utils as pallas_utils
 from jax._src.pallas.mosaic import core as tpu_core
+from jax._src.pallas.mosaic import lowering as tpu_lowering
 from jax._src.pallas.mosaic import pallas_call_registration as tpu_calls
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax._src.pallas.mosaic import primitives as tpu_primitives
 from jax._src.pallas.mosaic import random as tpu_random
+from jax._src.pallas.mosaic import sc_core as subcore_core
+from jax._src.pallas.mosaic import sc_primitives as subcore_primitives
 from jax._src.random import prng, threefry2x32
 from jax._src.state import indexing as state_indexing
 from jax._src.state import primitives as state_primitives
@@ -52,9 +55,12 @@ __all__ = [
     "state_indexing",
     "state_primitives",
     "state_types",
+    "subcore_core",
+    "subcore_primitives",
     "threefry2x32",
     "tpu_calls",
     "tpu_core",
+    "tpu_lowering",
     "tpu_pipeline",
     "tpu_primitives",
     "tpu_random",

@@ -6,16 +6,17 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Region
 
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, set_form
 from pallasite.dialects.pallas import KernelOp, OperandAttr, WindowAttr, YieldOp
+from pallasite.dialects.pallas.kernel import LAYOUT_PASSES
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.keywords import DimensionSemantics
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import pallas_utils, tpu_core
+from pallasite.frontend.jaxprs.internals import pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
@@ -91,25 +92,33 @@ def _operands(
 
 
 def trace_mesh(
-    jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, params: dict[str, Attribute]
+    jaxpr: Any,
+    mesh: Any,
+    *,
+    device_mesh: Any,
+    scratch: int,
+    layouts: bool,
+    params: dict[str, Attribute],
 ) -> ModuleOp:
     """The kernel of `pl.kernel` or `pl.core_map` in `pallas` form: a grid over cores, no blocks.
 
     The last `scratch` arguments of `jaxpr` are scratch. Which of the others are outputs is not
     said by the jaxpr; they are all inputs here, until the call that JAX makes of them is known.
+    `layouts` says whether the compiler's layout passes will run, which kernels on subcores choose.
     """
     names = tuple(mesh.shape)
     surroundings = Surroundings(
-        axes=len(names), names=frozenset(names), mesh=_mesh_info(device_mesh)
+        axes=len(names),
+        names=frozenset(names),
+        mesh=_mesh_info(device_mesh),
+        core=mesh.core_type,
+        layouts=layouts,
     )
     body, tracer = _start(jaxpr, surroundings)
-    if mesh.core_type is not tpu_core.CoreType.TC:
-        raise tracer.unsupported(
-            "form pallas has no kernels for SparseCores",
-            "run it in form mosaic, or a later one: it is the same text in all of them",
-            code="sparse-core",
-        )
-    if len(names) > 1:
+    core = str(mesh.core_type) if surroundings.on_subcores else None
+    if core is not None:
+        params = {**params, LAYOUT_PASSES: IntegerAttr.from_bool(layouts)}
+    elif len(names) > 1:
         raise tracer.unsupported(
             f"a mesh of {len(names)} axes of TensorCores", "use one axis", code="no-such-axis"
         )
@@ -125,6 +134,7 @@ def trace_mesh(
         grid_names=[str(name) for name in names],
         semantics=semantics,
         mesh=True,
+        core=core,
         params=params,
     )
     return _module(kernel, tracer)
@@ -137,7 +147,7 @@ def _start(jaxpr: Any, surroundings: Surroundings) -> tuple[Block, Tracer]:
     tracer = Tracer(surroundings, body, location)
     for variable in jaxpr.invars:
         try:
-            body.insert_arg(types.type_of(variable.aval), len(body.args))
+            body.insert_arg(tracer.type_of(variable.aval), len(body.args))
         except types.UnsupportedType as error:
             raise tracer.unsupported(error.message, error.advice, code="unsupported-type") from None
     name_arguments(body, jaxpr.debug_info)

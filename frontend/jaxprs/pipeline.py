@@ -10,7 +10,6 @@ from xdsl.ir import Block, Region, SSAValue
 
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import EmitPipelineOp, WindowAttr, YieldOp
-from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import pallas_core, state_types, tpu_pipeline
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Surroundings, Tracer, Value, rule
@@ -39,7 +38,7 @@ def _emit_pipeline(e: Equation) -> Result:
         # Index maps see what the kernel sees.
         windows.append(window(tracer, mapping, sizes, (), maps, consts, tracer.surroundings))
     jaxpr = params["body_jaxpr"]
-    block = Block(arg_types=[types.type_of(variable.aval) for variable in jaxpr.invars])
+    block = Block(arg_types=[tracer.type_of(variable.aval) for variable in jaxpr.invars])
     name_arguments(block, jaxpr.debug_info)
     inner = Surroundings(
         axes=len(sizes) - len(mapped),

@@ -8,7 +8,6 @@ from pallasite.dialects import memref
 from pallasite.dialects.pallas import RunScopedOp, YieldOp
 from pallasite.dialects.tpu import SemAllocOp
 from pallasite.dialects.types import memory_space
-from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives
 from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
 from pallasite.frontend.jaxprs.windows import name_arguments
@@ -19,14 +18,14 @@ def _run_scoped(e: Equation) -> Result:
     if e.params["collective_axes"]:
         raise e.unsupported("memory shared by several cores", "leave out collective_axes=")
     jaxpr = e.params["jaxpr"]
-    allocated = [types.type_of(variable.aval) for variable in jaxpr.invars]
+    allocated = [e.tracer.type_of(variable.aval) for variable in jaxpr.invars]
     block = Block(arg_types=allocated)
     name_arguments(block, jaxpr.debug_info)
     with e.tracer.inside(block):
         # The constants of the body are what it uses from outside.
         results = e.tracer.run(jaxpr, list(block.args), e.arguments)
         e.add(YieldOp(*(e.tracer.value(v) for v in results)))
-    op = RunScopedOp(block, [types.type_of(aval) for aval in e.outputs])
+    op = RunScopedOp(block, [e.tracer.type_of(aval) for aval in e.outputs])
     e.add(op)
     return list(op.results)
 

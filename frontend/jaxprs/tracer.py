@@ -30,6 +30,7 @@ from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS
+from pallasite.frontend.jaxprs.internals import tpu_core, tpu_lowering
 from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
 
@@ -68,9 +69,20 @@ class Surroundings:
     """JAX's mesh of devices (`MeshInfo`), None outside of `shard_map`."""
     is_map: bool = False
     """Whether the body is an index map, whose arguments are the numbers of the grid."""
+    core: Any = tpu_core.CoreType.TC
+    """JAX's name of the kind of core that runs the body."""
+    layouts: bool = True
+    """Whether the compiler's layout passes see vectors first, which need not be registers then."""
+
+    @property
+    def on_subcores(self) -> bool:
+        """Whether subcores of SparseCores run the body."""
+        return self.core is not tpu_core.CoreType.TC
 
 
 RULES: dict[Any, Rule] = {}
+SUBCORE_RULES: dict[Any, Rule] = {}
+"""The rules that subcores of SparseCores have instead."""
 
 _EXPANSION = LibraryFunction("", 0)
 """A function of ours, which calls nothing of the user's."""
@@ -82,6 +94,16 @@ def rule(*primitives: Any) -> Callable[[R], R]:
     def register(function: R) -> R:
         for primitive in primitives:
             RULES[primitive] = function
+        return function
+
+    return register
+
+
+def subcore_rule(*primitives: Any) -> Callable[[R], R]:
+    """Registers the rule of `primitives` on subcores of SparseCores."""
+
+    def register(function: R) -> R:
+        SUBCORE_RULES.update(dict.fromkeys(primitives, function))
         return function
 
     return register
@@ -186,6 +208,10 @@ class Tracer:
             return self.emit(arith.ConstantOp(IntegerAttr(number, type)))
         return self.emit(arith.ConstantOp(FloatAttr(float(value), type)))  # pyright: ignore
 
+    def type_of(self, aval: Any) -> Attribute:
+        """The type of a value or ref of abstract value `aval` on the core that runs the body."""
+        return types.type_of(aval, self.surroundings.core)
+
     def value(self, value: Value) -> SSAValue:
         """`value` as operand of an operation."""
         if isinstance(value, Known):
@@ -226,7 +252,12 @@ class Tracer:
         return [Known(array[()], array.dtype) for array in arrays]
 
     def _apply(self, equation: Equation) -> Sequence[Value]:
-        found = RULES.get(equation.equation.primitive)
+        found = self._rule(equation.equation.primitive)
+        if found is None and self.surroundings.on_subcores:
+            raise self.unsupported(
+                f"JAX primitive '{equation.name}' is not lowered for subcores of SparseCores",
+                "compute it in a pallas_call on a TensorCore",
+            )
         if found is None:
             message = f"JAX primitive '{equation.name}' has no meaning in a TPU kernel"
             raise self.unsupported(message, *ADVICE.get(equation.name, ()))
@@ -248,6 +279,15 @@ class Tracer:
             message = f"tracing '{equation.name}': {type(error).__name__}: {error}"
             raise self.unsupported(message, DEFECT.message, code="internal-error") from error
         return results if isinstance(results, Sequence) else [results]
+
+    def _rule(self, primitive: Any) -> Rule | None:
+        """The rule of `primitive`; on subcores only of what JAX lowers for them."""
+        surroundings = self.surroundings
+        if not surroundings.on_subcores:
+            return RULES.get(primitive)
+        if primitive not in tpu_lowering.lowering_rules[surroundings.core]:
+            return None
+        return SUBCORE_RULES.get(primitive) or RULES.get(primitive)
 
     def _name(self, scopes: list[str], wanted: list[str]) -> None:
         """Leaves and enters named scopes, as many as it takes."""
@@ -319,7 +359,7 @@ class Equation:
     @property
     def result_type(self) -> Attribute:
         """The type of the first result as a value of the `pallas` form."""
-        return types.type_of(self.output)
+        return self.tracer.type_of(self.output)
 
     def operand(self, index: int) -> SSAValue:
         """Argument number `index` as operand of an operation."""

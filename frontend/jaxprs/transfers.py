@@ -55,7 +55,7 @@ def _start(e: Equation) -> Result:
             )
         )
 
-    _with_views(e.tracer, [source, target, semaphore, source_semaphore], start)
+    with_views(e.tracer, [source, target, semaphore, source_semaphore], start)
     return []
 
 
@@ -76,7 +76,7 @@ def _wait(e: Equation) -> Result:
         source, target, arrived = refs
         e.add(WaitDma2Op(operands=[arrived, source, target, *where]))
 
-    _with_views(e.tracer, [source, target, semaphore], wait)
+    with_views(e.tracer, [source, target, semaphore], wait)
     return []
 
 
@@ -107,7 +107,7 @@ def _check_core(e: Equation, semaphore: Any) -> None:
         )
 
 
-def _with_views(
+def with_views(
     tracer: Tracer, refs: Sequence[Any], finish: Finish, done: Sequence[SSAValue | None] = ()
 ) -> None:
     """Emits the views that `refs` are, then what `finish` makes of them.
@@ -127,14 +127,14 @@ def _with_views(
         def view(found: list[SSAValue | None]) -> None:
             ref = found[len(done)]
             assert ref is not None
-            _with_views(tracer, rest, finish, [*done, viewed(tracer, ref, transforms)])
+            with_views(tracer, rest, finish, [*done, viewed(tracer, ref, transforms)])
 
         if isinstance(inner, state_types.TransformedRef):
-            _with_views(tracer, [inner], view, done)
+            with_views(tracer, [inner], view, done)
         else:
             view([*done, tracer.value(inner)])
         return
-    _with_views(tracer, rest, finish, [*done, None if first is None else tracer.value(first)])
+    with_views(tracer, rest, finish, [*done, None if first is None else tracer.value(first)])
 
 
 def _select(
@@ -152,13 +152,13 @@ def _select(
     def choose(index: SSAValue, options: Sequence[Any]) -> None:
         first, *others = options
         if not others:
-            _with_views(tracer, [first, *rest], finish, done)
+            with_views(tracer, [first, *rest], finish, done)
             return
         zero = tracer.scalar(0, index.type)
         is_first = tracer.emit(arith.CmpiOp(index, zero, "eq"))
         then, otherwise = Block(), Block()
         with tracer.inside(then):
-            _with_views(tracer, [first, *rest], finish, done)
+            with_views(tracer, [first, *rest], finish, done)
             tracer.add(scf.YieldOp())
         with tracer.inside(otherwise):
             less = index

@@ -84,15 +84,16 @@ def value_type(shape: Sequence[int], element: Attribute) -> Attribute:
     return VectorType(element, list(shape)) if shape else element
 
 
-def type_of(aval: Any) -> Attribute:
-    """The type of a value or ref of abstract value `aval`."""
+def type_of(aval: Any, core: Any = tpu_core.CoreType.TC) -> Attribute:
+    """The type of a value or ref of abstract value `aval` on a kind of core of JAX's."""
     aval = physical(aval)
     if isinstance(aval, tpu_core.AbstractSemaphore):
         is_dma = aval.sem_type is tpu_core.SemaphoreType.DMA
         element = DMASemaphoreType() if is_dma else SemaphoreType()
         return MemRefType(element, [], memory_space=MemorySpaceAttr("semaphore_mem"))
     if isinstance(aval, state_types.AbstractRef):
-        return ref_type(aval.shape, element_type(aval.dtype), memory_space(aval))
+        space = space_attribute(aval.memory_space, core)
+        return ref_type(aval.shape, element_type(aval.dtype), space)
     return value_type(aval.shape, element_type(aval.dtype))
 
 
@@ -109,10 +110,12 @@ def check_elements(aval: Any) -> None:
         )
 
 
-def ref_type(shape: Sequence[Any], element: Attribute, space: str) -> MemRefType[Attribute]:
+def ref_type(
+    shape: Sequence[Any], element: Attribute, space: MemorySpaceAttr
+) -> MemRefType[Attribute]:
     """A memref in memory `space`; sizes that are no integers are dynamic."""
     sizes = [size if isinstance(size, int) else DYNAMIC_INDEX for size in shape]
-    return MemRefType(element, sizes, memory_space=MemorySpaceAttr(space))
+    return MemRefType(element, sizes, memory_space=space)
 
 
 def array_type(aval: Any) -> TensorType[Attribute]:
@@ -141,26 +144,28 @@ def key_shape(dtype: Any) -> tuple[int, ...]:
     return tuple(jax_core.physical_element_aval(dtype).shape)
 
 
-def memory_space(aval: Any) -> str:
-    """The name of the memory that a ref lives in."""
-    return space_name(aval.memory_space)
+def space_name(space: Any, core: Any = tpu_core.CoreType.TC) -> str:
+    """The name of a memory space of JAX on a kind of core of JAX's."""
+    return space_attribute(space, core).data
 
 
-def space_name(space: Any) -> str:
-    """The name of a memory space of JAX on the TensorCore."""
+def space_attribute(space: Any, core: Any) -> MemorySpaceAttr:
+    """A memory space of JAX on a kind of core of JAX's; subcores see those of other subcores."""
     try:
-        found = tpu_core.memory_space_to_tpu_memory_space(space, tpu_core.CoreType.TC)
+        found = tpu_core.memory_space_to_tpu_memory_space(space, core)
     except ValueError:
         raise UnsupportedType(
             f"{space!r} is no memory of a TPU",
             "write pl.BlockSpec(memory_space=pltpu.VMEM), pltpu.SMEM or pltpu.HBM",
         ) from None
-    if isinstance(found, pallas_core.CoreMemorySpace):
+    if not isinstance(found, pallas_core.CoreMemorySpace):
+        return MemorySpaceAttr(str(found))
+    if core is tpu_core.CoreType.TC:
         raise UnsupportedType(
             f"memory {found} belongs to other cores than the TensorCore",
             "use memory of the TensorCore",
         )
-    return str(found)
+    return MemorySpaceAttr(str(found.memory_space), str(found.mesh.core_type))
 
 
 def is_signed(dtype: Any) -> bool:

@@ -45,7 +45,17 @@ def is_read(op: Operation, base: SSAValue) -> bool:
     return any(_matters(result, base, _DEPTH) for result in op.results)
 
 
-def lanes_read(loaded: SSAValue) -> tuple[int, int]:
+def part_read(loaded: SSAValue, box: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+    """Of a vector of one dimension that is loaded from `box`, the first lane that the kernel takes
+    out and the box of those that it does; None if that is all, or a vector of another rank."""
+    shape = shape_of(loaded.type)
+    if len(shape) != 1 or box[-1:] != shape:
+        return None
+    first, end = _lanes_read(loaded)
+    return None if (first, end) == (0, *shape) else (first, (*box[:-1], end - first))
+
+
+def _lanes_read(loaded: SSAValue) -> tuple[int, int]:
     """First lane and end of those that the kernel takes out of a vector of one dimension.
 
     Where a vector subcore wants a scalar of VMEM, it loads a register and takes one lane of it.
@@ -55,7 +65,7 @@ def lanes_read(loaded: SSAValue) -> tuple[int, int]:
     for use in loaded.uses:
         user = use.operation
         if isinstance(user, vector.ShapeCastOp) and shape_of(user.result.type) == shape:
-            first, end = lanes_read(user.result)
+            first, end = _lanes_read(user.result)
         elif isinstance(user, vector.ExtractStridedSliceOp):
             first = user.offsets.data[0].value.data
             end = first + user.sizes.data[0].value.data

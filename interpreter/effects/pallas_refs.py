@@ -13,7 +13,8 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.pallas.indexing import Indexed
 from pallasite.interpreter import values
-from pallasite.interpreter.effects.observed import is_counted, is_read
+from pallasite.interpreter.effects.observed import is_counted, is_read, part_read
+from pallasite.interpreter.effects.vectors import observe_part
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import load_box, load_scalar
@@ -53,6 +54,8 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
     masked = op.mask is not None
     type = op.result.type
     poison = values.poison(type, (), facts.poison)
+    plain = watched and not masked and not box.scalar and box.strides is None
+    part = part_read(op.result, box.sizes) if plain else None
 
     def scalar(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
@@ -60,7 +63,10 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
-        loaded = load_box(core, ref, index, box.sizes, box.strides, watched, at)
+        if part is not None:
+            observe_part(core, ref, index, part, at)
+        whole = watched and part is None
+        loaded = load_box(core, ref, index, box.sizes, box.strides, whole, at)
         loaded = loaded.reshape(box.shape)
         return np.where(operands[dynamic], loaded, poison) if masked else loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pallasite.interpreter.effects.compressed import (
     load_expanded,
     store_compressed,
 )
-from pallasite.interpreter.effects.observed import is_read, lanes_read
+from pallasite.interpreter.effects.observed import is_read, part_read
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.undefined import check_box, load_box
@@ -44,16 +44,12 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
     watched = is_read(op, op.base)
     masked = isinstance(op, tpu.VectorLoadOp) and op.mask is not None
     poison = values.poison(op.result.type, (), facts.poison)
-    lanes = lanes_read(op.result) if watched and len(shape) == 1 else None
-    part = None
-    if lanes is not None and lanes != (0, *shape):
-        part = (*box[:-1], lanes[1] - lanes[0])
+    part = part_read(op.result, box) if watched else None
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
         index = operands[:rank]
-        if lanes is not None and part is not None and core.observer is not None:
-            first = (*index[:-1], index[-1] + lanes[0])
-            core.observer.read(core, Box(ref, first, part), at)
+        if part is not None:
+            observe_part(core, ref, index, part, at)
         loaded = load_box(core, ref, index, box, None, watched and part is None, at)
         if box != shape:
             loaded = loaded.reshape(shape)
@@ -66,6 +62,19 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
         return nothing
 
     return fn if op.result.uses else unused
+
+
+def observe_part(
+    core: Core,
+    ref: Ref,
+    index: Sequence[int],
+    part: tuple[int, tuple[int, ...]],
+    at: SourceLocation | None,
+) -> None:
+    """Tells the observer of the lanes `part_read` of a load at `index`."""
+    if core.observer is not None:
+        first, box = part
+        core.observer.read(core, Box(ref, (*index[:-1], index[-1] + first), box), at)
 
 
 @effect(tpu.StridedLoadOp)

@@ -88,8 +88,19 @@ class Held:
 class Converter(Insertion):
     """Converts the body of one kernel; rules create operations through it."""
 
-    def __init__(self, programs: Programs, *, fuse_transposed_lhs: bool = False) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        *,
+        fuse_transposed_lhs: bool = False,
+        on_subcores: bool = False,
+        layout_passes: bool = True,
+    ) -> None:
         self.programs = programs
+        self.on_subcores = on_subcores
+        """Whether the kernel runs on subcores of SparseCores."""
+        self.layout_passes = layout_passes
+        """Whether the compiler's layout passes see its vectors first."""
         self.fuse_transposed_lhs = fuse_transposed_lhs
         """Whether products may transpose their left operand on its way to the matrix unit."""
         self._held: dict[SSAValue, Held] = {}

@@ -132,7 +132,12 @@ class _Kernel:
             name: indices[axis] for axis, name in enumerate(kernel.axis_names) if name and indices
         }
         programs = Programs([indices[axis] for axis in axes] if indices else (), axes, names)
-        return Converter(programs, fuse_transposed_lhs=self.fuse)
+        return Converter(
+            programs,
+            fuse_transposed_lhs=self.fuse,
+            on_subcores=kernel.on_subcores,
+            layout_passes=kernel.layout_passes,
+        )
 
     def _attributes(self) -> dict[str, Attribute]:
         kernel = self.kernel
@@ -140,7 +145,7 @@ class _Kernel:
             "dimension_semantics": ArrayAttr(kernel.known_semantics),
             "scalar_prefetch": IntegerAttr(len(kernel.specs(Role.PREFETCH)), i64),
             "scratch_operands": IntegerAttr(len(kernel.scratch), i64),
-            "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType.TC),
+            "tpu.core_type": tpu.CoreTypeAttr(tpu.CoreType(kernel.core)),
         }
         if self.grid:
             attributes["iteration_bounds"] = DenseArrayBase.from_list(i64, self.grid)
@@ -156,7 +161,7 @@ class _Kernel:
 
     def _window(self, spec: pallas.OperandAttr, ref: BlockArgument, number: int) -> Attribute:
         kernel, space = self.kernel, memory_space(ref.type)
-        if space in IN_PLACE:
+        if space in IN_PLACE and not kernel.on_subcores:
             return EMPTY
         whole = default_window(spec.array, len(self.grid))
         if kernel.mesh is not None:

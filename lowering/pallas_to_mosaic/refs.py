@@ -86,6 +86,27 @@ def lower_at(op: pallas.AtOp, c: Converter) -> Sequence[SSAValue]:
     return [view]
 
 
+def subcore_shape(
+    box: Box, op: pallas.LoadOp | pallas.StoreOp | pallas.SwapOp, c: Converter
+) -> tuple[int, ...]:
+    """The shape of the vector that a subcore loads or stores for `op`.
+
+    Without layout passes a register has no dimensions of its own for what is dropped, which are
+    the leading ones of the box then.
+    """
+    first = next((d for d, size in enumerate(box.sizes) if size != 1), len(box.sizes))
+    if box.strided or any(box.dropped[first:]) or op.mask is not None or not op.shape:
+        raise c.unsupported(
+            op,
+            "subcore-access",
+            "subcores load and store vectors, of neighbours in the last dimensions, with stride 1 "
+            "and without a mask",
+            "use plsc.load_gather and plsc.store_scatter for any places, plsc.load_expanded and "
+            "plsc.store_compressed for masks",
+        )
+    return box.shape if c.layout_passes else op.shape
+
+
 # Loads.
 
 
@@ -96,7 +117,7 @@ def lower_load(op: pallas.LoadOp, c: Converter) -> Sequence[SSAValue]:
         return [_seen(_load_scalar(box, c), box, c)]
     # What a mask leaves out is undefined, and no load of a TPU has a mask (the compiler refuses
     # `tpu.vector_load` with one): what memory holds there will do.
-    value = _load_vector(box, c)
+    value = _load_vector(box, op, c)
     return [_seen(_without_dropped(value, op.result.type, c), box, c)]
 
 
@@ -104,10 +125,19 @@ def _load_scalar(box: Box, c: Converter) -> SSAValue:
     return c.emit(memref.LoadOp.get(box.held.value, [c.index(start) for start in box.starts]))
 
 
-def _load_vector(box: Box, c: Converter) -> SSAValue:
+def _load_vector(box: Box, op: pallas.LoadOp | pallas.SwapOp, c: Converter) -> SSAValue:
     """The box, with dropped dimensions, elements as they are stored."""
     type = VectorType(box.held.type.element_type, box.shape)
     starts = [c.index(start) for start in box.starts]
+    if c.on_subcores:
+        type = VectorType(type.element_type, subcore_shape(box, op, c))
+        return c.emit(
+            tpu.VectorLoadOp(
+                operands=[box.held.value, starts, []],
+                result_types=[type],
+                properties={"strides": DenseArrayBase.from_list(i32, [])},
+            )
+        )
     if box.strided:
         strides = DenseArrayBase.from_list(i32, box.strides)
         return c.emit(
@@ -149,7 +179,7 @@ def lower_swap(op: pallas.SwapOp, c: Converter) -> Sequence[SSAValue]:
     if memory_space(box.held.type) == "smem":
         previous = _load_scalar(box, c)
     else:
-        previous = _without_dropped(_load_vector(box, c), op.result.type, c)
+        previous = _without_dropped(_load_vector(box, op, c), op.result.type, c)
     _store(op, box, c)
     return [_seen(previous, box, c)]
 
@@ -159,7 +189,8 @@ def _store(op: pallas.StoreOp | pallas.SwapOp, box: Box, c: Converter) -> None:
     if memory_space(box.held.type) == "smem":
         _store_scalar(op, box, c)
         return
-    value = c.reshape(_kept(value, box, c), box.shape)
+    shape = subcore_shape(box, op, c) if c.on_subcores else box.shape
+    value = c.reshape(_kept(value, box, c), shape)
     starts = [c.index(start) for start in box.starts]
     if box.strided:
         c.insert(

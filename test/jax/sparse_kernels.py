@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -11,9 +12,18 @@ import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import tpu_sc as plsc
+from xdsl.dialects.builtin import ModuleOp
 
+from pallasite.api import parse
 from pallasite.api import simulate as run
+from pallasite.dialects import make_context
+from pallasite.frontend.aot import kernel_bytecode
+from pallasite.interpreter.run import Driver
 from pallasite.jax import kernels, simulate
+from pallasite.lowering.pallas_to_mosaic import LowerToMosaicPass
+
+from ..conftest import Jaxlib
+from .same_module import canonical, described
 
 CHECKS = ("race", "init", "bounds", "sync")
 TARGET = "v7x"
@@ -70,19 +80,44 @@ def worker() -> Any:
 
 
 def results(call: Callable[..., Any], *args: Any, target: str = TARGET) -> list[Any]:
-    """What `call` computes as a JAX program, which both drivers compute, too, in any order."""
+    """What `call` computes as a JAX program, which both drivers compute, too, in any order, from
+    the module that JAX lowers and from its `pallas` form."""
     with simulate(target=target, form="vreg", checks=CHECKS):
         found = [np.asarray(x) for x in jax.tree.leaves(jax.jit(call)(*args))]
-    (module,) = kernels(call, *args, target=target, form="mosaic")
-    for driver, seed in (("reference", 0), ("compiled", 1), ("compiled", 2)):
+    (lowered,) = kernels(call, *args, target=target, form="mosaic")
+    (traced,) = kernels(call, *args, target=target)
+    same_as_lowered(traced, lowered)
+    runs: tuple[tuple[Driver, int, ModuleOp, str], ...] = (
+        ("reference", 0, lowered, "tiles"), ("compiled", 1, lowered, "tiles"),
+        ("compiled", 2, traced, "pallas"),
+    )  # fmt: skip
+    for driver, seed, module, form in runs:
         inputs = [np.asarray(x) for x in args]
         outcome = run(
-            module, inputs, form="tiles", target=target, checks=CHECKS, driver=driver, seed=seed
+            module, inputs, form=form, target=target, checks=CHECKS, driver=driver, seed=seed
         )
         assert not outcome.findings, outcome.findings[0]
         for ours, known in zip(outcome.outputs[0], found, strict=True):
             np.testing.assert_array_equal(ours, known)
     return found
+
+
+@cache
+def _jaxlib() -> Jaxlib:
+    return Jaxlib()
+
+
+def same_as_lowered(traced: ModuleOp, lowered: ModuleOp) -> None:
+    """`traced`, of form `pallas`, reads back as it was, and lowers to the module of JAX's own."""
+    text = str(traced)
+    assert str(parse(text)) == text
+    ours = traced.clone()
+    LowerToMosaicPass().apply(make_context(), ours)
+    mine, theirs = (
+        described(canonical(_jaxlib(), _jaxlib().deserialize(kernel_bytecode(module))))
+        for module in (ours, lowered)
+    )
+    assert mine == theirs
 
 
 def check(call: Callable[..., Any], *args: Any, want: Any, target: str = TARGET) -> None:

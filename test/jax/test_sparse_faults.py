@@ -218,15 +218,6 @@ def test_a_mesh_that_is_too_large() -> None:
         lower(module, "vreg", "v6e")
 
 
-def test_the_form_of_the_source() -> None:
-    def body(x: Any, o: Any) -> None:
-        pltpu.sync_copy(x, o)
-
-    error = fault(one_subcore(body, typed(LANES)), jnp.ones(LANES), form="pallas")
-    assert error.code == "sparse-core"
-    assert "form" in str(error.notes[-1])
-
-
 def test_what_jax_does_not_lower_for_a_subcore() -> None:
     def body(x: Any, o: Any, row: Any) -> None:
         pltpu.sync_copy(x, row)

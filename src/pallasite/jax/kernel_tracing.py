@@ -73,6 +73,7 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
                 options["pallas_mesh"],
                 device_mesh=options["jax_mesh"],
                 scratch=options["num_scratch"],
+                layouts=options.get("needs_layout_passes", False),
                 fused=options.get("fuse_transposed_lhs_in_matmul", False),
             )
 
@@ -238,7 +239,7 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
     def emit_pipeline(body: Any, **options: Any) -> Any:
         expanded = expanding(body, **options)
         settings = current()
-        kept = settings is not None and settings.traces and not _interpreted.get()
+        kept = settings is not None and settings.traces and not _expanded.get()
         if not kept or not _can_be_kept(options):
             return expanded
         with jax_config.use_emit_pipeline_primitive(True):
@@ -258,7 +259,7 @@ def keep_pipelines(current: Callable[[], Settings | None]) -> None:
 
     tpu_pipeline.emit_pipeline = emit_pipeline
     pltpu.emit_pipeline = emit_pipeline
-    _note_interpreted_kernels()
+    _note_expanded_kernels()
 
 
 _NO_AXES: Any = None
@@ -292,12 +293,13 @@ def _is_single(size: Any) -> bool:
 
 
 _interpret_mode: Any = jax_config.pallas_tpu_interpret_mode_context_manager
-_interpreted: ContextVar[bool] = ContextVar("interpreted", default=False)
-"""Whether the kernel being traced is for JAX's interpret modes, which know no whole pipelines."""
+_expanded: ContextVar[bool] = ContextVar("expanded", default=False)
+"""Whether the kernel being traced has no whole pipelines: JAX's interpret modes know none, and on
+subcores they are JAX's own loops and DMAs."""
 
 
-def _note_interpreted_kernels() -> None:
-    """Kernels with `interpret=` are traced with `_interpreted` set."""
+def _note_expanded_kernels() -> None:
+    """Kernels with `interpret=` and those of subcores are traced with `_expanded` set."""
     call: Any = pallas_call._pallas_call
     kernels: Any = mpmd._mpmd_map
     mapped: Any = pallas_core.core_map
@@ -308,13 +310,13 @@ def _note_interpreted_kernels() -> None:
 
     @functools.wraps(kernels)
     def noting_kernels(bodies: Any, *args: Any, **options: Any) -> Any:
-        bodies = [(mesh, _noted(body, options)) for mesh, body in bodies]
+        bodies = [(mesh, _noted(body, options, mesh)) for mesh, body in bodies]
         return kernels(bodies, *args, **options)
 
     @functools.wraps(mapped)
-    def noting_map(*args: Any, **options: Any) -> Any:
-        over_cores = mapped(*args, **options)
-        return lambda body: over_cores(_noted(body, options))
+    def noting_map(mesh: Any, *args: Any, **options: Any) -> Any:
+        over_cores = mapped(mesh, *args, **options)
+        return lambda body: over_cores(_noted(body, options, mesh))
 
     pallas_call._pallas_call = noting_call
     mpmd._mpmd_map = noting_kernels
@@ -322,18 +324,22 @@ def _note_interpreted_kernels() -> None:
     pl.core_map = noting_map
 
 
-def _noted(body: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    """`body`, noting that it is interpreted if its `options` or JAX's configuration say so."""
-    if not (options.get("interpret") or _interpret_mode.value):
+def _noted(
+    body: Callable[..., Any], options: dict[str, Any], mesh: Any = None
+) -> Callable[..., Any]:
+    """`body`, noting that its pipelines are expanded: if it is interpreted, as its `options` or
+    JAX's configuration say, or `mesh` is one of subcores."""
+    on_subcores = getattr(mesh, "core_type", tpu_core.CoreType.TC) is not tpu_core.CoreType.TC
+    if not (options.get("interpret") or _interpret_mode.value or on_subcores):
         return body
 
     @functools.wraps(body)
     def noting(*args: Any, **kwargs: Any) -> Any:
-        token = _interpreted.set(True)
+        token = _expanded.set(True)
         try:
             return body(*args, **kwargs)
         finally:
-            _interpreted.reset(token)
+            _expanded.reset(token)
 
     return noting
 

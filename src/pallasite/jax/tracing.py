@@ -8,6 +8,7 @@ stub has what the call's settings are derived from: axes, cores, communication.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ from xdsl.ir import Attribute
 from pallasite.api import parse
 from pallasite.dialects.kernel_call import BOOLEANS, Call, call_of, set_call
 from pallasite.dialects.pallas import KernelOp, OperandAttr, Role
+from pallasite.dialects.pallas.kernel import COMPACT
+from pallasite.dialects.subcores import is_compact
 from pallasite.dialects.tpu import EnqueueDmaOp, SemBarrierOp, SemSignalOp
 from pallasite.dialects.types import dense_integers
 from pallasite.frontend.jaxprs import trace_call, trace_mesh
@@ -35,7 +38,10 @@ _SEMAPHORE = "memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>"
 
 
 class Traced:
-    """Receives the kernel of one call between its tracing and the making of its call."""
+    """Receives the kernels of one call between their tracing and the making of the call.
+
+    A call has several where it runs on subcores of several kinds.
+    """
 
     def __init__(self) -> None:
         self.module: ModuleOp | None = None
@@ -50,35 +56,43 @@ class Traced:
         )
 
     def take_mesh(
-        self, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, fused: bool
+        self, jaxpr: Any, mesh: Any, *, device_mesh: Any, scratch: int, layouts: bool, fused: bool
     ) -> str:
         """Traces the kernel of a mesh of cores; the text of its stub."""
         params: dict[str, Attribute] = {_FUSED: UnitAttr()} if fused else {}
         return self._take(
-            trace_mesh(jaxpr, mesh, device_mesh=device_mesh, scratch=scratch, params=params)
-        )
+            trace_mesh(
+                jaxpr, mesh, device_mesh=device_mesh, scratch=scratch, layouts=layouts,
+                params=params,
+            )
+        )  # fmt: skip
 
     def finish(self, call_text: str, name: str) -> ModuleOp:
-        """The kernel with the call recorded that JAX made of the stub; it is not verified."""
+        """The kernels with the call recorded that JAX made of the stubs; they are not verified."""
         module = self.module
         call = call_of(parse(call_text, name=name))
         assert module is not None and call is not None
-        kernel = cast(KernelOp, module.body.block.first_op)
-        _set_roles(kernel, len(call.results))
-        outputs = kernel.specs(Role.OUTPUT)
-        booleans = [i for i, spec in enumerate(outputs) if spec.array.element_type == i1]
-        if booleans:
-            call = replace(call, settings={**call.settings, BOOLEANS: booleans})
-        _set_aliases(kernel, call)
-        _set_params(kernel, call)
+        for kernel in cast("Iterable[KernelOp]", module.body.block.ops):
+            _set_roles(kernel, len(call.results))
+            outputs = kernel.specs(Role.OUTPUT)
+            booleans = [i for i, spec in enumerate(outputs) if spec.array.element_type == i1]
+            if booleans:
+                call = replace(call, settings={**call.settings, BOOLEANS: booleans})
+            _set_aliases(kernel, call)
+            _set_params(kernel, call)
+            for region in kernel.regions:
+                remove_dead_code(region.block)
         set_call(module, call)
-        for region in kernel.regions:
-            remove_dead_code(region.block)
         return module
 
     def _take(self, module: ModuleOp) -> str:
-        self.module = module
-        return _stub(cast(KernelOp, module.body.block.first_op))
+        kernel = cast(KernelOp, module.body.block.first_op)
+        if self.module is None:
+            self.module = module
+        else:
+            kernel.detach()
+            self.module.body.block.add_op(kernel)
+        return _stub(kernel)
 
 
 def _stub(kernel: KernelOp) -> str:
@@ -93,8 +107,8 @@ def _stub(kernel: KernelOp) -> str:
         body.append("%zero = arith.constant 0 : i32")
         body.append(f"tpu.sem_signal %semaphore, %zero device_id %zero : {_SEMAPHORE}")
     return f"""module {{
-      func.func @stub(%semaphore: {_SEMAPHORE}) attributes {{
-        dimension_semantics = [{semantics}], tpu.core_type = #tpu.core_type<tc>,
+      func.func @{kernel.sym_name.data}(%semaphore: {_SEMAPHORE}) attributes {{
+        dimension_semantics = [{semantics}], tpu.core_type = #tpu.core_type<{kernel.core}>,
         iteration_bounds = array<i64{": " if bounds else ""}{bounds}>
       }} {{
         {chr(10).join(body)}
@@ -141,5 +155,7 @@ def _set_params(kernel: KernelOp, call: Call) -> None:
     given |= {name: IntegerAttr(n, i64) for name, n in found.items() if n is not None}
     if config.get("disable_bounds_checks"):
         given["disable_bounds_checks"] = IntegerAttr.from_bool(True)
+    if kernel.on_subcores and not is_compact(call):
+        given[COMPACT] = IntegerAttr.from_bool(False)
     if given:
         kernel.properties["params"] = DictionaryAttr(given)

@@ -65,3 +65,14 @@
   pallas.yield
 }) : () -> ()
 // CHECK: 'pallas.kernel': input 0 (%x): blocks of a kernel have 1 or 2 buffers, got 3; pallas.emit_pipeline takes more
+
+
+// -----
+
+pallas.kernel @k mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vector_subcore
+  output %o: tensor<8x16xf32> in hbm
+  scratch %rows: memref<16x16xf32, #tpu.memory_space<vmem>>
+{
+  %v = pallas.load %rows[:, 3] : memref<16x16xf32, #tpu.memory_space<vmem>>
+}
+// CHECK: subcores load and store vectors, of neighbours in the last dimensions, with stride 1 and without a mask [subcore-access]
