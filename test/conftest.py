@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from .jaxlib_context import mosaic_context
+
 FEATURES = Path(__file__).parent / "scoreboard" / "features.csv"
 TIER_ONE = "1"
 
@@ -111,16 +113,8 @@ class Jaxlib:
 
     def __init__(self) -> None:
         from jaxlib.mlir import ir
-        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-        from jaxlib.mosaic.python import tpu
 
-        registry = ir.DialectRegistry()
-        _jax_mlir_ext.register_dialects(registry)
-        self.context = ir.Context()
-        self.context.append_dialect_registry(registry)
-        tpu.register_dialect(self.context)
-        self.context.load_all_available_dialects()
-        self.context.allow_unregistered_dialects = True
+        self.context = mosaic_context(unregistered=True)
         self._ir = ir
 
     def parse(self, source: bytes | str) -> Any:

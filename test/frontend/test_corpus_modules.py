@@ -17,6 +17,8 @@ from xdsl.printer import Printer
 from pallasite.dialects.verification import verify
 from pallasite.frontend.text import read_text
 
+from ..jaxlib_context import mosaic_context
+
 DATA = Path(__file__).parent.parent / "data"
 MOSAIC = sorted(DATA.glob("*.mosaic.mlir"))
 VREG = sorted(DATA.glob("*.vreg.mlir"))
@@ -62,16 +64,8 @@ def test_locations_survive(module: ModuleOp) -> None:
 def jaxlib() -> Any:
     pytest.importorskip("jaxlib")
     from jaxlib.mlir import ir  # pyright: ignore
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext  # pyright: ignore
-    from jaxlib.mosaic.python import tpu  # pyright: ignore
 
-    context = ir.Context()
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    tpu.register_dialect(context)
-    context.load_all_available_dialects()
-    context.allow_unregistered_dialects = True  # `test.op`
+    context = mosaic_context(unregistered=True)  # `test.op`
 
     def generic(text: str) -> str:
         with context:

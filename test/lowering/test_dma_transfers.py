@@ -21,6 +21,8 @@ import pallasite
 from pallasite.dialects import make_context
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
+from ..jaxlib_context import mosaic_context
+
 DATA = Path(__file__).parents[1] / "data"
 Shape = tuple[int, ...]
 ARITHMETIC = {"+": "addi", "-": "subi", "*": "muli", "/": "divsi"}
@@ -290,10 +292,5 @@ MODULES: dict[str, Callable[[], ModuleOp]] = {
 @pytest.mark.parametrize("name", MODULES)
 def test_jaxlib_verifies(name: str) -> None:
     ir = pytest.importorskip("jaxlib.mlir.ir")
-    tpu = pytest.importorskip("jaxlib.mosaic.python.tpu")
-    registry = ir.DialectRegistry()
-    pytest.importorskip("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
-    with ir.Context() as context, ir.Location.unknown():
-        context.append_dialect_registry(registry)
-        tpu.register_dialect(context)
+    with mosaic_context(), ir.Location.unknown():
         assert ir.Module.parse(generic(MODULES[name]())).operation.verify()

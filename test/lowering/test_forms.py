@@ -10,6 +10,7 @@ import pytest
 import pallasite
 from pallasite.dialects.kernel import form_of
 
+from ..jaxlib_context import mosaic_context
 from .spine import SPINE, Array, Spine
 
 FORMS = ("mosaic", "dma", "tiles", "vreg")
@@ -124,15 +125,7 @@ def test_size_of_tiles_form_does_not_depend_on_the_block(target: str) -> None:
 @pytest.mark.parametrize("kernel", SPINE, ids=lambda k: k.name)
 def test_jaxlib_verifies_what_we_print(kernel: Spine, tmp_path: Path) -> None:
     ir = pytest.importorskip("jaxlib.mlir.ir")
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-    from jaxlib.mosaic.python import tpu
-
-    context = ir.Context()
-    registry = ir.DialectRegistry()
-    _jax_mlir_ext.register_dialects(registry)
-    context.append_dialect_registry(registry)
-    tpu.register_dialect(context)
-    context.load_all_available_dialects()
+    context = mosaic_context()
     module = pallasite.parse(kernel.text)
     for target in ("v5e", "v6e"):
         for form in ("mosaic", "dma", "vreg"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
-
 F32 = "vector<8x128xf32>"
 I32 = "vector<8x128xi32>"
 I1 = "vector<8x128xi1>"
@@ -64,17 +62,3 @@ def case(op: str, operands: list[str], properties: str = "", results: list[str] 
 
 def sizes(*numbers: int) -> str:
     return f"operandSegmentSizes = array<i32: {', '.join(map(str, numbers))}>"
-
-
-def mosaic_context() -> object:
-    """A context of jaxlib that knows Mosaic's dialects."""
-    ir = pytest.importorskip("jaxlib.mlir.ir")
-    tpu = pytest.importorskip("jaxlib.mosaic.python.tpu")
-    extension = pytest.importorskip("jaxlib.mlir._mlir_libs._jax_mlir_ext")
-    registry = ir.DialectRegistry()
-    extension.register_dialects(registry)
-    context = ir.Context()
-    context.append_dialect_registry(registry)
-    tpu.register_dialect(context)
-    context.load_all_available_dialects()
-    return context

@@ -19,7 +19,7 @@ from pallasite.dialects.tpu import (
 )
 from pallasite.layouts.tiling import Tiling
 
-from .cases import mosaic_context
+from ...jaxlib_context import mosaic_context
 
 PRINTED = [
     "!tpu.semaphore",

@@ -16,7 +16,7 @@ from xdsl.printer import Printer
 from pallasite.dialects import make_context
 from pallasite.dialects.tpu import Tpu
 
-from .cases import mosaic_context
+from ...jaxlib_context import mosaic_context
 
 DATA = Path(__file__).parents[2] / "data" / "tpu_examples.txt"
 

@@ -11,7 +11,7 @@ from xdsl.printer import Printer
 
 from pallasite.frontend.text import read_text
 
-from .cases import mosaic_context
+from ...jaxlib_context import mosaic_context
 
 MODULES = sorted((Path(__file__).parents[2] / "data").glob("*.mosaic.mlir"))
 

@@ -8,8 +8,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects import make_context
 
+from ...jaxlib_context import mosaic_context
 from . import cases_machine, cases_vectors
-from .cases import Case, mosaic_context
+from .cases import Case
 
 CASES = [*cases_vectors.CASES, *cases_machine.CASES]
 
