@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.parser import Parser
 
-from pallasite.dialects import make_context
 from pallasite.interpreter import compiled, reference
 from pallasite.interpreter.driver import Budget
 from pallasite.interpreter.machine.machine import Machine
@@ -19,22 +16,15 @@ from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import quiet
 from pallasite.targets import get_target
 
+from .driving import finish, parse
+
 V5E = get_target("v5e")
 GRID = "vector<8x2x8x128xf32>"
 REGISTER = "vector<8x128xf32>"
 
 
-def finish(run: Generator[Any, None, Any]) -> Any:
-    try:
-        next(run)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("the function waits")
-
-
 def call(driver: Any, text: str, *arguments: Any) -> tuple[tuple[Any, ...], str]:
-    core, module = Machine(V5E).cores[0], Parser(make_context(), text, "k").parse_module()
-    module.verify()
+    core, module = Machine(V5E).cores[0], parse(text)
     program = driver.Program(module, Facts(V5E), Budget(10**6))
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     with quiet():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.interpreter import Interpreter
 from xdsl.parser import Parser
 
@@ -20,23 +18,10 @@ from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import wrap
 from pallasite.targets import get_target
 
+from .driving import finish, parse
+
 V5E = get_target("v5e")
 DRIVERS = pytest.mark.parametrize("driver", [compiled, reference], ids=["compiled", "reference"])
-
-
-def parse(text: str) -> ModuleOp:
-    module = Parser(make_context(), text, "kernel.mlir").parse_module()
-    module.verify()
-    return module
-
-
-def finish(run: Generator[Any, None, Any]) -> Any:
-    """Runs a generator that never waits."""
-    try:
-        next(run)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("the function waits")
 
 
 def call(driver: Any, text: str, *arguments: Any, name: str = "main", steps: int = 10**6) -> Any:
