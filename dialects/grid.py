@@ -39,7 +39,7 @@ from pallasite.dialects.grid_base import (
     fill,
     grid_of,
 )
-from pallasite.dialects.grid_groups import MatmulOp, ReduceOp, TransposeBlocksOp
+from pallasite.dialects.grid_groups import FirstExtremumOp, MatmulOp, ReduceOp, TransposeBlocksOp
 from pallasite.dialects.types import (
     dense_integers,
     integer_attribute,
@@ -309,6 +309,7 @@ Grid = Dialect(
         PositionOp,
         TakeOp,
         ReduceOp,
+        FirstExtremumOp,
         MatmulOp,
         TransposeBlocksOp,
     ],
@@ -317,6 +318,7 @@ Grid = Dialect(
 __all__ = [
     "BroadcastOp",
     "ConcatOp",
+    "FirstExtremumOp",
     "Grid",
     "MatmulOp",
     "PoisonOp",

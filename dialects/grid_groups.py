@@ -9,7 +9,9 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     VectorType,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -31,7 +33,14 @@ from xdsl.utils.exceptions import VerifyException
 from pallasite.dialects.arith import binary_op
 from pallasite.dialects.grid_base import expect, grid_of
 from pallasite.dialects.tpu.keywords import ContractPrecisionAttr
-from pallasite.dialects.types import bit_width, vector_type, with_grid
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_float,
+    vector_of,
+    vector_type,
+    with_grid,
+)
 from pallasite.layouts.registers import LANES, native_tile
 
 
@@ -56,22 +65,90 @@ class ReduceOp(IRDLOperation):
 
     def __init__(self, value: SSAValue | Operation, dim: int, kind: str) -> None:
         source = SSAValue.get(value)
-        grid = grid_of(source)
         super().__init__(
             operands=[source],
-            result_types=[with_grid(vector_type(source), (*grid[:dim], 1, *grid[dim + 1 :]))],
+            result_types=[with_grid(vector_type(source), _folded(source, dim))],
             properties={"dim": IntegerAttr(dim, i64), "kind": StringAttr(kind)},
         )
 
     def verify_(self) -> None:
-        grid, dim = grid_of(self.value), self.dim.value.data
-        if not 0 <= dim < len(grid):
-            raise VerifyException(f"dimension {dim} is out of range for a grid {list(grid)}")
+        dim = self.dim.value.data
+        _expect_dim(self.value, dim)
         try:
             binary_op(self.kind.data)
         except ValueError as error:
             raise VerifyException(str(error)) from error
-        expect(self.result, self.value, (*grid[:dim], 1, *grid[dim + 1 :]))
+        expect(self.result, self.value, _folded(self.value, dim))
+
+
+@irdl_op_definition
+class FirstExtremumOp(IRDLOperation):
+    """The extremum of each sublane and lane over one grid dimension, and the first place of it.
+
+    Both results keep the dimension with size 1. `kind` says which extremum; as in JAX, NaN is more
+    extreme than any number. Of two zeros `best` is either. `place` is the position of the first
+    register that holds the extremum, times `step`, in i32. `numbers` promises that nothing is NaN.
+
+    Example: `%best, %place = grid.first_extremum %a dim 0 step 8 kind "arith.maximumf"
+    : vector<4x2x8x128xf32> -> vector<1x2x8x128xf32>, vector<1x2x8x128xi32>`
+    """
+
+    name = "grid.first_extremum"
+
+    value = operand_def(VectorType)
+    dim = prop_def(IntegerAttr[I64])
+    step = prop_def(IntegerAttr[I64])
+    kind = prop_def(StringAttr)
+    numbers = opt_prop_def(UnitAttr)
+    best = result_def(VectorType)
+    place = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$value `dim` $dim `step` $step `kind` $kind attr-dict `:` type($value) `->` "
+        "type($best) `,` type($place)"
+    )
+
+    def __init__(
+        self, value: SSAValue | Operation, dim: int, step: int, kind: str, *, numbers: bool
+    ) -> None:
+        source = SSAValue.get(value)
+        best = with_grid(vector_type(source), _folded(source, dim))
+        super().__init__(
+            operands=[source],
+            result_types=[best, vector_of(i32, best.get_shape())],
+            properties={
+                "dim": IntegerAttr(dim, i64),
+                "step": IntegerAttr(step, i64),
+                "kind": StringAttr(kind),
+                "numbers": UnitAttr() if numbers else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        _expect_dim(self.value, self.dim.value.data)
+        if self.kind.data not in ("arith.maximumf", "arith.minimumf"):
+            raise VerifyException(f"expected a maximum or minimum of floats, got {self.kind.data}")
+        if bit_width(self.value.type) != 32 or not is_float(element_of(self.value)):
+            raise VerifyException(f"expected registers of f32, got {self.value.type}")
+        folded = _folded(self.value, self.dim.value.data)
+        expect(self.best, self.value, folded)
+        places = vector_of(i32, vector_type(self.best).get_shape())
+        if self.place.type != places:
+            raise VerifyException(f"expected places {places}, got {self.place.type}")
+
+
+def _folded(value: SSAValue, dim: int) -> tuple[int, ...]:
+    """The grid of `value` with size 1 along `dim`."""
+    grid = grid_of(value)
+    return (*grid[:dim], 1, *grid[dim + 1 :])
+
+
+def _expect_dim(value: SSAValue, dim: int) -> None:
+    grid = grid_of(value)
+    if not 0 <= dim < len(grid):
+        raise VerifyException(f"dimension {dim} is out of range for a grid {list(grid)}")
 
 
 @irdl_op_definition

@@ -127,6 +127,12 @@ def _product(op: Operation, rows: int, depth: int, columns: int, target: Target)
     return cost(flops, mxu=cycles * passes)
 
 
+def _first_extremum(op: Operation, target: Target) -> Cost:
+    """An extremum and a choice for each register that is folded (lowering/tiles_to_vregs)."""
+    added = registers_of(op.operands[0]) - registers_of(op.results[0])
+    return cost(vpu=2 * added / target.vpu_slots)
+
+
 def _matmul(op: Operation, target: Target) -> Cost:
     left, result = (shape_of(v.type) for v in (op.operands[0], op.results[0]))
     rows, columns = result[-2:]
@@ -159,6 +165,7 @@ _RULES: dict[type[Operation], Rule] = {
     tpu.ShuffledStoreOp: _store,
     tpu.AllReduceOp: _all_reduce,
     grid.ReduceOp: _reduce,
+    grid.FirstExtremumOp: _first_extremum,
     grid.MatmulOp: _grid_matmul,
     grid.TransposeBlocksOp: _crossing,
     tpu.MatmulOp: _matmul,

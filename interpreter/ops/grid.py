@@ -132,6 +132,20 @@ def _ufunc(op: grid.ReduceOp) -> np.ufunc | None:
     return _UFUNCS.get(op.kind.data) if several and element_type(op.value.type) == f32 else None
 
 
+@meaning(grid.FirstExtremumOp)
+def first_extremum(op: grid.FirstExtremumOp, facts: Facts) -> Function:
+    """NumPy's maximum and argmax agree on NaN, zeros and ties with the hardware's form of it."""
+    dim, step = op.dim.value.data, np.int32(op.step.value.data)
+    greatest = op.kind.data == arith.MaximumfOp.name
+    fold, find = (np.maximum, np.argmax) if greatest else (np.minimum, np.argmin)
+
+    def function(x: Array) -> tuple[Array, Array]:
+        place = find(x, dim, keepdims=True).astype(np.int32)
+        return fold.reduce(x, axis=dim, keepdims=True), place * step
+
+    return function
+
+
 @meaning(grid.MatmulOp)
 def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
     """The product of the matrices that the native tiles hold, in the groups of `product`."""

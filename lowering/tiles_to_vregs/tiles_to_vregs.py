@@ -12,7 +12,14 @@ from xdsl.passes import ModulePass
 from pallasite import collection
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.subcores import lowered_functions
-from pallasite.lowering.tiles_to_vregs import control, groups, memory, registerwise, renaming
+from pallasite.lowering.tiles_to_vregs import (
+    control,
+    extremum,
+    groups,
+    memory,
+    registerwise,
+    renaming,
+)
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller
 from pallasite.targets import DEFAULT_TARGET
 
@@ -23,7 +30,7 @@ class TilesToVregsPass(ModulePass):
 
     name = "tiles-to-vregs"
 
-    families: ClassVar = (control, groups, memory, registerwise, renaming)
+    families: ClassVar = (control, extremum, groups, memory, registerwise, renaming)
 
     target: str = DEFAULT_TARGET
 

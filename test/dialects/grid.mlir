@@ -29,3 +29,7 @@
 %12 = grid.matmul %p, %10, %11 {contracting = 128 : i64, columns = 128 : i64, transpose_rhs = false} : vector<4x2x8x128x2xbf16>, vector<16x1x8x128x2xbf16>, vector<8x1x8x128xf32>
 // CHECK: grid.transpose_blocks %a : vector<4x2x8x128xf32> -> vector<32x1x8x128xf32>
 %13 = grid.transpose_blocks %a : vector<4x2x8x128xf32> -> vector<32x1x8x128xf32>
+// CHECK: grid.first_extremum %a dim 0 step 8 kind "arith.maximumf" : vector<4x2x8x128xf32> -> vector<1x2x8x128xf32>, vector<1x2x8x128xi32>
+%14, %15 = grid.first_extremum %a dim 0 step 8 kind "arith.maximumf" : vector<4x2x8x128xf32> -> vector<1x2x8x128xf32>, vector<1x2x8x128xi32>
+// CHECK: grid.first_extremum %a dim 1 step 128 kind "arith.minimumf" {numbers} : vector<4x2x8x128xf32> -> vector<4x1x8x128xf32>, vector<4x1x8x128xi32>
+%16, %17 = grid.first_extremum %a dim 1 step 128 kind "arith.minimumf" {numbers} : vector<4x2x8x128xf32> -> vector<4x1x8x128xf32>, vector<4x1x8x128xi32>

@@ -42,6 +42,24 @@
 
 // -----
 
+%a = "test.op"() : () -> vector<4x8x128xf32>
+// CHECK: 'grid.first_extremum': expected a maximum or minimum of floats, got arith.addf
+%0, %1 = grid.first_extremum %a dim 0 step 1 kind "arith.addf" : vector<4x8x128xf32> -> vector<1x8x128xf32>, vector<1x8x128xi32>
+
+// -----
+
+%a = "test.op"() : () -> vector<4x8x128xi32>
+// CHECK: 'grid.first_extremum': expected registers of f32, got vector<4x8x128xi32>
+%0, %1 = grid.first_extremum %a dim 0 step 1 kind "arith.maximumf" : vector<4x8x128xi32> -> vector<1x8x128xi32>, vector<1x8x128xi32>
+
+// -----
+
+%a = "test.op"() : () -> vector<4x8x128xf32>
+// CHECK: 'grid.first_extremum': expected places vector<1x8x128xi32>, got vector<1x8x128xf32>
+%0, %1 = grid.first_extremum %a dim 0 step 1 kind "arith.maximumf" : vector<4x8x128xf32> -> vector<1x8x128xf32>, vector<1x8x128xf32>
+
+// -----
+
 %a = "test.op"() : () -> vector<4x2x8x128xf32>
 // CHECK: 'grid.matmul': contraction differ: 256 and 32 elements
 %0 = grid.matmul %a, %a, %a {contracting = 128 : i64, columns = 128 : i64} : vector<4x2x8x128xf32>, vector<4x2x8x128xf32>, vector<4x2x8x128xf32>

@@ -73,8 +73,8 @@ def test_comparisons_grow_with_the_levels() -> None:
     assert [n["arith.cmpf"] for n in counts] == [2 * 5, 2 * 6]
     assert [n["arith.maximumf"] for n in counts] == [31, 63]
     assert [n["arith.select"] for n in counts] == [31, 63]
-    tiles = [operations(pallasite.lower(folded(n), "tiles", "v5e"), "") for n in (32, 64, 1024)]
-    assert tiles[2].total() < 3 * tiles[0].total() < 4 * tiles[1].total()
+    tiles = [operations(pallasite.lower(folded(n), "tiles", "v5e"), "") for n in (2, 1024)]
+    assert tiles[0] == tiles[1]
 
 
 def test_integers_are_no_nan() -> None:

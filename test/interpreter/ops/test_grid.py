@@ -71,6 +71,19 @@ def test_reduce_has_the_bits_of_a_left_fold(meaning, kind, dim, order):
     np.testing.assert_array_equal(result.view(np.uint32), total.view(np.uint32))
 
 
+@pytest.mark.parametrize("kind", ["maximumf", "minimumf"])
+def test_first_extremum_finds_nan_before_any_number(meaning, kind):
+    x = SEED.integers(-3, 3, (9, 8, 128)).astype(np.float32)
+    x[SEED.random(x.shape) < 0.02] = np.nan
+    v, best, place = (f"vector<{n}x8x128x{t}>" for n, t in ((9, "f32"), (1, "f32"), (1, "i32")))
+    types = f"{v} -> {best}, {place}"
+    text = f'%r, %p = grid.first_extremum %a dim 0 step 4 kind "arith.{kind}" : {types}'
+    value, found = meaning(text, a=v)(x)
+    expected = (np.argmax if kind == "maximumf" else np.argmin)(x, 0)[None]
+    np.testing.assert_array_equal(found, expected * 4)
+    np.testing.assert_array_equal(value, np.take_along_axis(x, expected, 0))
+
+
 @pytest.mark.parametrize(("element", "p"), [("f32", 1), ("bf16", 2), ("i8", 4)])
 @pytest.mark.parametrize("blocks", [(2, 1), (1, 2)])
 def test_transpose_blocks(meaning, element, p, blocks):
