@@ -12,7 +12,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free, is_one_value
 
 USES = 2
 """How often a value is counted in the layout that is chosen for it: it is made and used."""
@@ -96,16 +96,17 @@ def _led(leader: VectorLayout, operands: Sequence[Tiled], bits: int) -> VectorLa
 
     An axis stays replicated if all agree on that, or if the dimension has extent 1 there and
     somebody already has it replicated (re-creating a replicated column later costs more than
-    spreading it now). Different offsets meet at 0.
+    spreading it now), who is not the same everywhere anyway. Different offsets meet at 0.
     """
     shape = operands[0].shape
     rows, columns = leader.extents(shape)
-    alike = [o.layout for o in operands if _axes(o.layout) == _axes(leader)]
+    placed = [o for o in operands if _axes(o.layout) == _axes(leader)]
+    alike = [o.layout for o in placed if not is_one_value(o)] or [o.layout for o in placed]
     row = _common([layout.row for layout in alike], rows)
     column = _common([layout.column for layout in alike], columns)
     layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)
     # Somebody with other dimensions on these axes may vary where the leader does not.
-    return spelled_out(layout, shape) if len(alike) < len(operands) else layout
+    return spelled_out(layout, shape) if len(placed) < len(operands) else layout
 
 
 def _axes(layout: VectorLayout) -> tuple[int | None, int | None, int]:

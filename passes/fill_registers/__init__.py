@@ -17,7 +17,8 @@ loaded and stored whole. Arrays whose elements follow each other row by row are 
 each other so.
 
 Where arrays are not seen as one, their matrices may be, each for itself: 5x8x256 of bf16 in tiles
-of 8 rows as 5x16x128. Then operations may also move whole matrices.
+of 8 rows as 5x16x128. Then operations may also move whole matrices, or cut the columns of a single
+row of tiles (both halves of 2x768 are 6x128), and rows and columns from outside are spread over it.
 """
 
 from __future__ import annotations

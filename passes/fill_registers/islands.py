@@ -2,7 +2,8 @@
 
 An island of *arrays* has one shape and operations on single elements. An island of *matrices* has
 arrays of any rank, whose last two dimensions are the same, and also operations that move or combine
-whole matrices.
+whole matrices; where all rows are in one row of tiles, also whole tiles of them. Rows, columns and
+numbers from outside may be spread over its matrices.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from pallasite.dialects.types import bit_width, element_of, shape_of, splat_valu
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.passes.fill_registers.orders import Order, order_of_array, order_of_matrices
+from pallasite.passes.fill_registers.orders import (
+    Order,
+    order_of_array,
+    order_of_matrices,
+    rows_of,
+)
 
 STORES = (vector.StoreOp, tpu.VectorStoreOp)
 
@@ -29,13 +35,15 @@ class Island:
     """Values that operations make of each other, element by element or matrix by matrix."""
 
     shape: tuple[int, ...]
-    """Of all values, or of all matrices."""
+    """Of all values, or of all matrices but for their columns."""
     of_matrices: bool = False
     order: Order = ()
     sound: bool = True
     """Nobody else makes or uses the values, and all memories have them in one order."""
     operations: set[Operation] = field(default_factory=set[Operation])
     values: set[SSAValue] = field(default_factory=set[SSAValue])
+    spread: set[vector.BroadcastOp] = field(default_factory=set[vector.BroadcastOp])
+    """What makes values of rows, columns or numbers from outside."""
 
     def lies(self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> None:
         """Notes the order of another memory that is loaded or stored."""
@@ -49,12 +57,22 @@ class Island:
         shape = shape_of(value.type)
         if not self.of_matrices:
             return shape == self.shape
-        return len(shape) >= 2 and shape[-2:] == self.shape
+        return len(shape) >= 2 and shape[-2] == self.shape[0]
+
+    def settle(self) -> None:
+        """Notes, when all values are known, whether memory has their columns as they have."""
+        if not self.of_matrices or not self.order:
+            return
+        columns = {shape_of(value.type)[-1] for value in self.values}
+        rows, tile = self.order
+        self.sound &= len(columns) == 1 or rows <= tile
+        self.sound &= all(spread_cost(op, tile) is not None for op in self.spread)
 
     def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """`shape` in rows of 128, as memory has them."""
-        rows = (self.order[-1], LANES)
-        return (*shape[:-2], *rows) if self.of_matrices else rows
+        if self.of_matrices:
+            return (*shape[:-2], rows_of(shape, self.order[-1]), LANES)
+        return (self.order[-1], LANES)
 
     def gain(self) -> int:
         """How many registers fewer the values take, and those that are stored or reshaped."""
@@ -64,7 +82,9 @@ class Island:
             if isinstance(op, vector.ShapeCastOp) and op.result in self.values
             and not _same_matrix(op.source, op.result)
         ]  # fmt: skip
-        gain = sum(self._saved(value) for value in [*self.values, *stored])
+        made = self.values - {op.vector for op in self.spread}
+        gain = sum(self._saved(value) for value in [*made, *stored])
+        gain -= sum(spread_cost(op, self.order[-1]) or 0 for op in self.spread)
         return gain + sum(_registers(value.type) for value in reshaped)
 
     def _saved(self, value: SSAValue) -> int:
@@ -89,6 +109,7 @@ def islands_of(function: func.FuncOp, of_matrices: bool) -> dict[SSAValue, Islan
             shape = shape_of(op.results[0].type)
             island = Island(shape[-2:] if of_matrices else shape, of_matrices)
             _explore(island, op.results[0], homes)
+            island.settle()
     return homes
 
 
@@ -143,6 +164,11 @@ def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
         return _carried_with(op, value, island)
     if isinstance(op, vector.ShapeCastOp) and not island.of_matrices:
         return []
+    if isinstance(op, vector.BroadcastOp) and island.of_matrices and not moves_matrices(op):
+        # What is spread comes from outside.
+        island.sound &= value is op.vector and value is not op.source
+        island.spread.add(op)
+        return []
     single = op.name.startswith(("arith.", "math.")) and not isinstance(op, arith.ConstantOp)
     if single or (island.of_matrices and moves_matrices(op)):
         return _vectors([*op.operands, *op.results])
@@ -175,13 +201,15 @@ def moves_matrices(op: Operation) -> bool:
     if isinstance(op, vector.BroadcastOp):
         return _same_matrix(op.source, op.vector)
     if isinstance(op, vector.ExtractStridedSliceOp):
-        return _same_matrix(op.source, op.result)
+        return _same_matrix(op.source, op.result) or _takes_tiles(op)
     if isinstance(op, vector.TransposeOp):
         moved, rank = op.permutation.get_values(), len(shape_of(op.result.type))
         return rank >= 2 and tuple(moved[-2:]) == (rank - 2, rank - 1)
     rank = len(shape_of(op.results[0].type)) if op.results else 0
     if isinstance(op, tpu.ConcatenateOp):
-        return op.dimension.value.data < rank - 2
+        dim, whole = op.dimension.value.data, op.sources[:-1]
+        tiles = dim == rank - 1 and all(shape_of(v.type)[-1] % LANES == 0 for v in whole)
+        return rank >= 2 and (dim < rank - 2 or tiles)
     if isinstance(op, tpu.IotaOp):
         return all(dim < rank - 2 for dim in op.dimensions.get_values())
     if isinstance(op, vector.MultiReductionOp):
@@ -193,6 +221,30 @@ def moves_matrices(op: Operation) -> bool:
 def _same_matrix(one: SSAValue, other: SSAValue) -> bool:
     matrix = shape_of(one.type)[-2:]
     return len(matrix) == 2 and matrix == shape_of(other.type)[-2:]
+
+
+def _takes_tiles(op: vector.ExtractStridedSliceOp) -> bool:
+    """Whether `op` takes all rows, from the beginning of a tile on."""
+    old, new = shape_of(op.source.type), shape_of(op.result.type)
+    named = len(op.offsets)
+    if len(new) < 2 or new[-2] != old[-2] or named < len(new):
+        return False
+    return op.offsets.data[-1].value.data % LANES == 0
+
+
+def spread_cost(op: vector.BroadcastOp, tile: int) -> int | None:
+    """Register operations that it takes to repeat a row, a column or a number over matrices of
+    rows of 128, if their tiles have `tile` rows; None if nobody does."""
+    shape = shape_of(op.vector.type)
+    source = (*[1] * (len(shape) - len(shape_of(op.source.type))), *shape_of(op.source.type))
+    one_row_of_tiles = shape[-2] == tile
+    if source[-2:] == (1, 1):
+        return 0
+    whole_tiles = source[-2] == 1 and source[-1] == shape[-1] and shape[-1] % LANES == 0
+    if not one_row_of_tiles or not (whole_tiles or source[-2:] == (tile, 1)):
+        return None
+    rows = (*source[:-2], rows_of(shape, tile), LANES)
+    return _registers(vector_of(element_of(op.vector), rows))
 
 
 def is_one_value(value: SSAValue) -> bool:

@@ -18,7 +18,8 @@ from pallasite.passes.divisibility import constant_of
 
 Order = tuple[int, ...]
 """How memory has the elements of an array, or of each of its matrices: (rows,) if row by row, else
-the sizes of a matrix, the rows of its tiles, and all rows of 128. Nothing if nobody can say."""
+the sizes of a matrix, the rows of its tiles, and all rows of 128; of matrices (rows, rows of
+tiles). Nothing if nobody can say."""
 
 
 def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
@@ -44,25 +45,36 @@ def order_of_array(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int,
     # (spec/pallas_semantics.md, row O25).
     if padded and (prod(outer) > 1 or not is_own(ref)):
         return ()
-    total = prod(outer) * _rows(shape, tile)
+    total = prod(outer) * rows_of(shape, tile)
     row_by_row = not padded and (columns == LANES or (tile == 1 and bits == 32))
     return (total,) if row_by_row else (rows, columns, tile, total)
 
 
 def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Order:
-    """As `order_of_array`, of each matrix for itself."""
+    """As `order_of_array`, of each matrix for itself: its rows, and those of its tiles. Of matrices
+    of one row of tiles, columns may be taken from column `first_column` on."""
     kind = cast(AnyMemRef, ref.type)
-    tiling = _tiling(ref, indices, shape)
-    if tiling is None or len(shape) < 2 or DYNAMIC_INDEX in kind.get_shape():
+    if len(shape) < 2 or DYNAMIC_INDEX in kind.get_shape():
         return ()
-    if len(tiling.first) != 2 or tiling.first[1] != LANES:
+    whole = (*shape[:-1], kind.get_shape()[-1])
+    start = first_column(indices)
+    tiling = _tiling(ref, [*indices[:-1], indices[-2]], whole)
+    if tiling is None or start is None or len(tiling.first) != 2 or tiling.first[1] != LANES:
+        return ()
+    tile = tiling.first[0]
+    if shape != whole and (shape[-2] > tile or start + shape[-1] > whole[-1]):
         return ()
     if not is_contiguous(tiling, kind.get_shape()):
         return ()
-    tile = tiling.first[0]
-    if _is_padded(shape, tile) and not is_own(ref):
+    if (_is_padded(shape, tile) or _is_padded(whole, tile)) and not is_own(ref):
         return ()
-    return (*shape[-2:], tile, _rows(shape, tile))
+    return (shape[-2], tile)
+
+
+def first_column(indices: Sequence[SSAValue]) -> int | None:
+    """The first column of what is loaded or stored, if a tile begins there."""
+    start = constant_of(indices[-1])
+    return None if start is None or start < 0 or start % LANES else start
 
 
 def _tiling(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Tiling | None:
@@ -82,7 +94,7 @@ def _is_padded(shape: tuple[int, ...], tile: int) -> bool:
     return bool(shape[-2] % tile or shape[-1] % LANES)
 
 
-def _rows(shape: tuple[int, ...], tile: int) -> int:
+def rows_of(shape: tuple[int, ...], tile: int) -> int:
     """The rows of 128 that a matrix takes in tiles of `tile` rows."""
     return -(-shape[-2] // tile) * tile * -(-shape[-1] // LANES)
 

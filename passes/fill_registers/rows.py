@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -25,6 +25,7 @@ from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import packed_tiling
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.fill_registers.islands import STORES, Island, is_one_value
+from pallasite.passes.fill_registers.orders import first_column
 from pallasite.passes.insertion import Insertion
 from pallasite.passes.laid_out import laid_out
 
@@ -36,7 +37,7 @@ def rewrite(function: func.FuncOp, islands: Sequence[Island]) -> None:
     for value in [value for island in islands for value in island.values]:
         shape = islands[0].seen(shape_of(value.type))
         Rewriter.replace_value_with_new_type(value, vector_of(element_of(value), shape))
-    rows = _Rows(islands[0])
+    rows = _Rows(islands[0], set[Operation]().union(*(island.spread for island in islands)))
     for op, shape in ordered:
         rows.work(op, shape)
 
@@ -50,8 +51,8 @@ def _accessed(op: Operation) -> tuple[int, ...]:
 class _Rows(Insertion):
     """Completes operations whose values have already the shapes of rows."""
 
-    def __init__(self, island: Island) -> None:
-        self._island = island
+    def __init__(self, island: Island, spread: set[Operation]) -> None:
+        self._island, self._repeated = island, spread
 
     def work(self, op: Operation, shape: tuple[int, ...]) -> None:
         """Adapts what else `op` says of shapes, or puts another operation in its place.
@@ -74,6 +75,10 @@ class _Rows(Insertion):
             op.erase()
         elif isinstance(op, vector.ExtractStridedSliceOp):
             self._slice(op)
+        elif isinstance(op, tpu.ConcatenateOp) and op.dimension.value.data == len(shape) - 1:
+            op.dimension = IntegerAttr(len(shape) - 2, i32)
+        elif isinstance(op, vector.BroadcastOp) and op in self._repeated:
+            self._repeat(op, shape)
 
     def _replace(self, old: Operation, new: Operation) -> None:
         self.insert(new)
@@ -105,14 +110,46 @@ class _Rows(Insertion):
         return self.emit(arith.ConstantOp(splat(kind, value)))
 
     def _slice(self, op: vector.ExtractStridedSliceOp) -> None:
-        """Matrices are taken whole."""
-        named = len(op.sizes)
+        """Matrices are taken whole, or some tiles of the only row of tiles."""
+        named, tile = len(op.sizes), self._island.order[-1]
         op.sizes = integers(shape_of(op.result.type)[:named])
+        if named == len(shape_of(op.result.type)):
+            starts = [offset.value.data for offset in op.offsets]
+            op.offsets = integers([*starts[:-2], starts[-1] // LANES * tile, 0])
+
+    def _repeat(self, op: vector.BroadcastOp, shape: tuple[int, ...]) -> None:
+        """A row or column of matrices, which were of `shape`, repeated over all of their tiles."""
+        given = shape_of(op.source.type)
+        outer, (rows, columns) = (*[1] * (len(shape) - len(given)), *given[:-2]), given[-2:]
+        if (rows, columns) == (1, 1):
+            return
+        tile, tiles = self._island.order[-1], -(-shape[-1] // LANES)
+        kind, value = element_of(op.vector), op.source
+        matrices = vector_of(kind, (*outer, tiles * tile, LANES))
+        if columns == 1:
+            value = self.emit(vector.BroadcastOp(value, vector_of(kind, (*outer, tile, LANES))))
+            if tiles > 1:
+                joined = tpu.ConcatenateOp.create(
+                    operands=[value] * tiles,
+                    result_types=[matrices],
+                    properties={"dimension": IntegerAttr(len(outer), i32)},
+                )
+                value = self.emit(joined)
+        else:
+            apart = (*outer, tiles, 1, LANES)
+            value = self.emit(vector.ShapeCastOp(value, vector_of(kind, apart)))
+            spread = vector_of(kind, (*apart[:-2], tile, LANES))
+            value = self.emit(vector.BroadcastOp(value, spread))
+            value = self.emit(vector.ShapeCastOp(value, matrices))
+        self._replace(op, vector.BroadcastOp(value, op.vector.type))
 
     def _places(self, indices: Sequence[SSAValue]) -> list[SSAValue]:
-        """Where matrices begin among rows: each is taken whole."""
-        outer = indices[:-2] if self._island.of_matrices else ()
-        return [*outer, indices[-1], indices[-1]]
+        """Where matrices begin among rows: each is taken from a tile on."""
+        if not self._island.of_matrices:
+            return [indices[-1], indices[-1]]
+        row = (first_column(indices) or 0) // LANES * self._island.order[-1]
+        first, zero = (self.emit(arith.ConstantOp(IntegerAttr(n, IndexType()))) for n in (row, 0))
+        return [*indices[:-2], first, zero]
 
     def _rows_of(
         self, ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]
