@@ -55,6 +55,12 @@ class Kernel:
     """The text of a kernel and of its call, and its inputs; all follow from family and seed."""
 
     grid: Shape = ()
+    dynamic = False
+    """Whether the size of the first axis of the grid is known at run time only."""
+    tolerance = 0.0
+    """How far numbers may be from those of the interpreter, relative and absolute."""
+    compared = True
+    """Whether the interpreter has the same numbers: it has none of a chip's own random ones."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(f"{type(self).__name__}{seed}")
@@ -71,6 +77,8 @@ class Kernel:
         numbers = np.random.default_rng(seed)
         operands = [*self.prefetched, *(ref for ref, _ in self.inputs_of)]
         self.inputs = [self._array(numbers, ref) for ref in operands]
+        if self.dynamic:
+            self.inputs.insert(0, np.int32(self.grid[0]))
 
     def fill(self) -> None:
         """Writes the statements; of every family its own."""
@@ -148,9 +156,10 @@ class Kernel:
             f"jax.ShapeDtypeStruct({r.shape}, jnp.{r.kind if r.kind != 'bool' else 'bool_'})"
             for r, _ in self.outputs_of
         )
+        sizes = f"({', '.join(['size', *map(str, self.grid[1:])])},)" if self.dynamic else self.grid
         spec = "\n".join([
             "spec = pltpu.PrefetchScalarGridSpec(",
-            f"    num_scalar_prefetch={len(self.prefetched)}, grid={self.grid},",
+            f"    num_scalar_prefetch={len(self.prefetched)}, grid={sizes},",
             f"    in_specs=[{', '.join(s for _, s in self.inputs_of)}],",
             f"    out_specs=[{', '.join(s for _, s in self.outputs_of)}],",
             f"    scratch_shapes=[{', '.join(s for _, s in self.scratch)}],",
@@ -161,4 +170,8 @@ class Kernel:
             f"call = pl.pallas_call(body, grid_spec=spec, out_shape=[{results}], "
             f"interpret=INTERPRET{self.options})"
         )
-        return "\n".join([head, *self.lines, spec, call, ""])
+        if not self.dynamic:
+            return "\n".join([head, *self.lines, spec, call, ""])
+        inner = [*spec.splitlines(), call, "return call(*operands)"]
+        around = ["def call(size, *operands):", *(f"    {line}" for line in inner)]
+        return "\n".join([head, *self.lines, *around, ""])

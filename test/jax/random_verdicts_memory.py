@@ -225,7 +225,9 @@ class Blocks(Kernel):
         if BITS[kind] < 16 or way == "stored":
             return "value"
         axis = self.draw.randrange(len(self.block))
-        if way == "rolled" and BITS[kind] == 32 and self.block[axis] > 1:
+        # What lies behind the end of an array must not come round into it.
+        whole = self.whole[axis] % self.block[axis] == 0
+        if way == "rolled" and BITS[kind] == 32 and self.block[axis] > 1 and whole:
             return f"jnp.roll(value, 1, {axis})"
         return f"(value + jnp.asarray(1, jnp.{kind}))"
 

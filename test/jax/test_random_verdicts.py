@@ -15,6 +15,9 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+from jax._src.pallas.mosaic.error_handling import VerificationError  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.frontend import read  # noqa: E402
@@ -24,15 +27,25 @@ from pallasite.jax import simulate  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
 
 from .random_verdicts import Kernel  # noqa: E402
+from .random_verdicts_accesses import Gathers, Masked, Randoms, Rolls, Strides  # noqa: E402
+from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E402
+from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
 from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
+from .random_verdicts_products import Products  # noqa: E402
+from .random_verdicts_reductions import Arrangements, Reductions  # noqa: E402
 from .random_verdicts_values import Carried, Casts, Masks, Movements  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
 MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
-FAMILIES = (Views, Scalars, Blocks, Carried, Casts, Masks, Movements)
+FAMILIES = (
+    Views, Scalars, Blocks, Carried, Casts, Masks, Movements, Integers, Functions, Choices,
+    Reductions, Arrangements, Products, Gathers, Rolls, Strides, Masked, Randoms, Tables, Awaited,
+    Places,
+)  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
+REFUSALS = (pltpu.LoweringException, VerificationError)
 
 
 def written(kernel: Kernel, target: str) -> Any:
@@ -42,12 +55,12 @@ def written(kernel: Kernel, target: str) -> Any:
         with simulate(target=target):
             lowered = jax.jit(lambda *x: call(*x)).trace(*kernel.inputs)
             text = lowered.lower(lowering_platforms=("tpu",)).as_text(debug_info=True)
-    except (NotImplementedError, ValueError, TypeError, Unsupported):
+    except (NotImplementedError, ValueError, TypeError, Unsupported, *REFUSALS):
         return None
     return read(text, "random")
 
 
-@pytest.mark.parametrize("seed", range(2 * MORE))
+@pytest.mark.parametrize("seed", range(MORE))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numbers(family: type[Kernel], seed: int) -> None:
     """Every form gives what JAX interprets; what is undefined holds two patterns."""
@@ -61,18 +74,24 @@ def test_numbers(family: type[Kernel], seed: int) -> None:
     except Unsupported as error:
         assert error.location is not None, kernel.text
         return
-    expected = jax.jit(kernel.call(interpret=True))(*kernel.inputs)
+    if not kernel.compared:
+        return
+    try:
+        expected = jax.jit(kernel.call(interpret=True))(*kernel.inputs)
+    except (jax.errors.JaxRuntimeError, NotImplementedError):
+        return  # It has not all views, nor XLA on a CPU products of 4-bit numbers.
     for form in ("mosaic", "vreg"):
         lowered = pallasite.lower(module, form, target)
         run = execute(lowered, [kernel.inputs], target=model, poison=seed % 2).outputs[0]
         for actual, wanted in zip(run, expected, strict=True):
-            np.testing.assert_array_equal(
-                np.asarray(actual, np.float64), np.asarray(wanted, np.float64), kernel.text
-            )
+            np.testing.assert_allclose(
+                np.asarray(actual, np.float64), np.asarray(wanted, np.float64),
+                kernel.tolerance, kernel.tolerance, err_msg=kernel.text,
+            )  # fmt: skip
 
 
 @pytest.mark.aot
-@pytest.mark.parametrize("seed", range(1000, 1000 + 2 * MORE))
+@pytest.mark.parametrize("seed", range(1000, 1000 + MORE))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_verdicts(family: type[Kernel], seed: int, compiler: Any) -> None:
     """The compiler takes every form of what we take, and nothing of what we refuse."""
