@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import BFloat16Type, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
 from pallasite.passes.check_kernel.carried import through_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.vectors import Rule, refusal
@@ -177,7 +178,7 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
     shape = list(cast(Vector, first.type).get_shape())
     if shape[-1] <= LANES or not _in_few_rows(first, target):
         return
-    if _lies_along(mask) is _Along.LANES:
+    if _lies_along(mask, target) is _Along.LANES:
         raise refusal(
             op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
             f"{cast(Vector, first.type).element_type} of shape {shape}",
@@ -187,6 +188,71 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
             "(or, of one row, on data)",
             "the TPU compiler says: Not implemented: Sublane broadcast",
         )  # fmt: skip
+
+
+def _masks_of_rows(op: Operation, target: Target) -> None:
+    """Nor are such masks combined with one that a comparison of packed registers made of few wide
+    rows, if that one is the first: it decides where the others go."""
+    kind = op.results[0].type
+    if not isinstance(kind, VectorType) or bit_width(kind) != 1:
+        return
+    shape = list(cast(Vector, kind).get_shape())
+    if not shape or shape[-1] <= LANES or not _has_packed_compare(op, target):
+        return
+    first = _first_to_vary(op, target)
+    if first is None or not _compares_few_rows(first, target):
+        return
+    if any(_lies_along(v, target) is _Along.LANES for v in op.operands if v is not first):
+        raise refusal(
+            op, "mask-row", f"a mask of {shape} that compares packed elements is not combined with "
+            "one that is the same in all rows",
+            f"arrays of at most {_FEW_ROWS} rows have registers of other rows and columns, and "
+            "masks do not move there",
+            "combine them the other way round: rows & mask, not mask & rows; or compare values of "
+            "32 bits",
+            "the TPU compiler says: Not implemented: Sublane broadcast",
+        )  # fmt: skip
+
+
+def _has_packed_compare(op: Operation, target: Target, depth: int = 8) -> bool:
+    if not isinstance(op, _COMBINATIONS):
+        return _compares_packed(op, target)
+    made = (v.owner for v in op.operands if isinstance(v.owner, Operation))
+    return depth > 0 and any(_has_packed_compare(m, target, depth - 1) for m in made)
+
+
+def _first_to_vary(op: Operation, target: Target) -> SSAValue | None:
+    """The first vector among the operands that is not one element for all."""
+    vectors = (v for v in op.operands if isinstance(v.type, VectorType))
+    return next((v for v in vectors if _lies_along(v, target) is not _Along.NOTHING), None)
+
+
+def _compares_few_rows(mask: SSAValue, target: Target, depth: int = 8) -> bool:
+    """Whether `mask` lies as packed elements of few rows do in registers."""
+    op = mask.owner
+    if not isinstance(op, Operation) or not depth:
+        return False
+    if isinstance(op, _COMBINATIONS):
+        first = _first_to_vary(op, target)
+        return first is not None and _compares_few_rows(first, target, depth - 1)
+    if not _compares_packed(op, target):
+        return False
+    first = _first_to_vary(op, target)
+    return first is not None and _in_few_rows(first, target)
+
+
+def _compares_packed(op: Operation, target: Target) -> bool:
+    """Whether the compiler compares packed elements as they are, which gives masks of their width;
+    others it widens."""
+    if isinstance(op, arith.CmpfOp):
+        element = cast(Vector, op.lhs.type).element_type
+        return isinstance(element, BFloat16Type) and op.name in target.bf16_ops
+    if not isinstance(op, arith.CmpiOp):
+        return False
+    bits = bit_width(op.lhs.type)
+    if op.predicate.value.data in (EQ, NE):
+        return bits in target.equated_bits and target.narrowest_select_bits <= bits < 32
+    return bits == 16 and op.name in target.i16_ops
 
 
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
@@ -203,8 +269,7 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
         return _in_few_rows(op.operands[1], target, depth - 1)
     if op.dialect_name() in ("arith", "math"):
         # The first operand that is not one element for all decides; other widths lie elsewhere.
-        vectors = (v for v in op.operands if isinstance(v.type, VectorType))
-        first = next((v for v in vectors if _lies_along(v) is not _Along.NOTHING), None)
+        first = _first_to_vary(op, target)
         if first is None or first.type != value.type or through_words(op, target):
             return False
         return _in_few_rows(first, target, depth - 1)
@@ -230,6 +295,7 @@ def _along_rows(op: vector.BroadcastOp) -> bool:
 
 
 _CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
+_COMBINATIONS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 
 
 class _Along(Enum):
@@ -237,10 +303,12 @@ class _Along(Enum):
 
     NOTHING = auto()
     LANES = auto()
+    PACKED = auto()
+    """Along lanes too, but a mask of packed elements, which goes where those are."""
     OTHER = auto()
 
 
-def _lies_along(value: SSAValue, depth: int = 16) -> _Along:
+def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
     """How the TPU compiler lays out `value`, as far as masks of rows go."""
     op = value.owner
     if not isinstance(value.type, VectorType):
@@ -255,18 +323,26 @@ def _lies_along(value: SSAValue, depth: int = 16) -> _Along:
         return _Along.LANES if along_lanes else _Along.OTHER
     if isinstance(op, vector.BroadcastOp):
         same = op.operands[0].type == value.type
-        return _lies_along(op.operands[0], depth - 1) if same else _of_broadcast(op)
+        return _lies_along(op.operands[0], target, depth - 1) if same else _of_broadcast(op)
     if isinstance(op, vector.MultiReductionOp):
         last = len(cast(Vector, op.source.type).get_shape()) - 1
         dims = [int(d) for d in op.reduction_dims.get_values()]
         return _Along.LANES if last - 1 in dims and last not in dims else _Along.OTHER
     if isinstance(op, vector.ShapeCastOp):
         source = cast(Vector, op.operands[0].type).get_shape()
-        return _lies_along(op.operands[0], depth - 1) if source[-1] == shape[-1] else _Along.OTHER
+        return (
+            _lies_along(op.operands[0], target, depth - 1)
+            if source[-1] == shape[-1]
+            else _Along.OTHER
+        )
     if op.dialect_name() not in ("arith", "math") and not isinstance(op, _CONVERSIONS):
         return _Along.OTHER
-    found = {_lies_along(operand, depth - 1) for operand in op.operands}
-    return next(way for way in (_Along.OTHER, _Along.LANES, _Along.NOTHING) if way in found)
+    found = [_lies_along(operand, target, depth - 1) for operand in op.operands]
+    if _Along.OTHER in found:
+        return _Along.OTHER
+    # The first one that varies decides where the others go.
+    way = next((way for way in found if way is not _Along.NOTHING), _Along.NOTHING)
+    return _Along.PACKED if way is _Along.LANES and _compares_packed(op, target) else way
 
 
 def _of_broadcast(op: vector.BroadcastOp) -> _Along:
@@ -283,6 +359,7 @@ def _of_broadcast(op: vector.BroadcastOp) -> _Along:
 MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
+    **dict.fromkeys(_COMBINATIONS, (_masks_of_rows,)),
     arith.SelectOp: (_mask_choice, _mask_of_a_row),
     tpu.ConcatenateOp: (_mask_concatenation, _flat_concatenation),
     tpu.DynamicRotateOp: (_mask_rotation,),

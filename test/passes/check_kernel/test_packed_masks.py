@@ -1,0 +1,81 @@
+"""Masks of packed elements of few wide rows with masks of a row for all, as libtpu takes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..checking import beyond, check, kernel, memref
+
+NEWER, NEWEST = ("v5e", "v5p", "v6e", "v7x"), ("v6e", "v7x")
+ALL = ("v4", *NEWER)
+COMPARES = {
+    ("bf16", "arith.cmpf ogt"): NEWEST,
+    ("bf16", "arith.cmpf oeq"): NEWEST,
+    ("i16", "arith.cmpi sgt"): NEWEST,
+    ("i16", "arith.cmpi eq"): NEWER,
+    ("i8", "arith.cmpi ne"): NEWER,
+    ("i8", "arith.cmpi slt"): (),
+    ("i4", "arith.cmpi eq"): (),
+}
+"""The targets that compare the elements packed."""
+
+
+def text(combine: str, element: str, compare: str, shape: str = "4x256", data: str = "i32") -> str:
+    """A choice by `combine` of the mask `%m` of loaded elements and `%r`, the same in all rows."""
+    held, kind, masks = memref(f"{shape}x{element}"), f"vector<{shape}x{element}>", f"{shape}xi1"
+    one = "1.0" if element == "bf16" else "1"
+    chosen = f"vector<{shape}x{data}>"
+    return kernel(
+        f"%x: {held}, %y: {memref(f'{shape}x{data}')}",
+        f"""%v = vector.load %x[%c0, %c0] : {held}, {kind}
+        %w = vector.load %y[%c0, %c0] : {memref(f"{shape}x{data}")}, {chosen}
+        %one = arith.constant dense<{one}> : {kind}
+        %m = {compare}, %v, %one : {kind}
+        %lanes = tpu.iota {{dimensions = array<i32: 1>}} : vector<{shape}xi32>
+        %bound = arith.constant dense<37> : vector<{shape}xi32>
+        %r = arith.cmpi slt, %lanes, %bound : vector<{shape}xi32>
+        %yes = arith.constant dense<true> : vector<{masks}>
+        %no = arith.xori %m, %yes : vector<{masks}>
+        %both = {combine} : vector<{masks}>
+        %s = arith.select %both, %w, %w : vector<{masks}>, {chosen}""",
+    )
+
+
+@pytest.mark.parametrize(("element", "compare"), COMPARES)
+def test_the_first_mask_decides(element: str, compare: str) -> None:
+    for target in ALL:
+        refuses = target in COMPARES[element, compare]
+        for combine in ("arith.andi %m, %r", "arith.ori %m, %r", "arith.xori %no, %r"):
+            case = text(combine, element, compare)
+            if refuses:
+                beyond(case, "mask-row", target)
+            else:
+                check(case, target)
+        check(text("arith.andi %r, %m", element, compare), target)
+
+
+def test_other_masks_are_combined() -> None:
+    for target in NEWEST:
+        check(text("arith.andi %m, %r", "bf16", "arith.cmpf ogt", "8x256"), target)
+        check(text("arith.andi %m, %r", "bf16", "arith.cmpf ogt", "4x128"), target)
+        check(text("arith.andi %m, %no", "bf16", "arith.cmpf ogt"), target)
+
+
+@pytest.mark.parametrize(("element", "compare"), COMPARES)
+def test_masks_of_a_packed_row_choose_between_few_rows(element: str, compare: str) -> None:
+    row, held = memref(f"1x256x{element}"), memref(f"4x256x{element}")
+    kind, one = f"vector<4x256x{element}>", "1.0" if element == "bf16" else "1"
+    case = kernel(
+        f"%x: {row}, %y: {held}",
+        f"""%q = vector.load %x[%c0, %c0] : {row}, vector<1x256x{element}>
+        %v = vector.broadcast %q : vector<1x256x{element}> to {kind}
+        %w = vector.load %y[%c0, %c0] : {held}, {kind}
+        %one = arith.constant dense<{one}> : {kind}
+        %m = {compare}, %v, %one : {kind}
+        %s = arith.select %m, %w, %v : vector<4x256xi1>, {kind}""",
+    )
+    for target in NEWER:
+        if target in COMPARES[element, compare]:
+            check(case, target)
+        elif element != "i4":
+            beyond(case, "mask-row", target)
