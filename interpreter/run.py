@@ -154,6 +154,7 @@ def execute(
         outputs = _run(machine, program, described, split, call, checked)
     except Diagnostic as error:
         located(error, kernel.func)
+        error.log = _log(machine)
         raise
     return _outcome(machine, outputs, time.perf_counter() - began, clock)
 
@@ -182,8 +183,13 @@ def _outcome(
         {"count": machine.engine.started, "bytes": (machine.engine.bits + 7) // 8},
         clock.summary() if clock is not None else None,
         list(machine.findings),
-        [line for core in machine.cores for line in core.log],
+        _log(machine),
     )
+
+
+def _log(machine: Machine) -> list[str]:
+    """What the cores printed, one after the other."""
+    return [line for core in machine.cores for line in core.log]
 
 
 def _run(

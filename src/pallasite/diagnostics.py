@@ -78,6 +78,8 @@ class Diagnostic(Exception):
     location: SourceLocation | None = None
     notes: list[Note] = field(default_factory=list[Note])
     severity: str = "error"
+    log: list[str] = field(default_factory=list[str])
+    """What the kernel printed until it went wrong."""
 
     def __post_init__(self) -> None:
         if len(self.message) > MOST_CHARACTERS:

@@ -13,6 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import ExecutionError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -332,6 +333,20 @@ def test_printing_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     with simulate():
         pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), grid=(2,))()
     assert capsys.readouterr().err == "step 0\nstep 1\n"
+
+
+def test_what_is_printed_before_a_deadlock_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(o: Any, signals: Any) -> None:
+        pl.debug_print("waits {}", 7)
+        pl.semaphore_wait(signals, 1)
+        o[...] = jnp.zeros_like(o)
+
+    out = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    call = pl.pallas_call(body, out_shape=out, scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+    with simulate(), pytest.raises(ExecutionError, match="deadlock") as caught:
+        call()
+    assert capsys.readouterr().err == "waits 7\n"
+    assert caught.value.log == ["waits 7"]
 
 
 @pytest.mark.parametrize("form", ["mosaic", "dma", "tiles"])

@@ -10,7 +10,7 @@ import itertools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import Any
@@ -93,22 +93,25 @@ class KernelCall:
             prepared = kernel.prepared.pop()
         except IndexError:
             prepared = prepare(kernel.lowered, target=target, max_memory=settings.max_memory)
-        outcome = execute(
-            kernel.lowered,
-            inputs,
-            target=target,
-            seed=settings.seed,
-            checks=settings.checks,
-            devices=len(inputs),
-            prepared=prepared,
-            max_steps=settings.max_steps,
-            max_memory=settings.max_memory,
-            unordered=settings.unordered,
-            spare=settings.spare,
-        )
+        try:
+            outcome = execute(
+                kernel.lowered,
+                inputs,
+                target=target,
+                seed=settings.seed,
+                checks=settings.checks,
+                devices=len(inputs),
+                prepared=prepared,
+                max_steps=settings.max_steps,
+                max_memory=settings.max_memory,
+                unordered=settings.unordered,
+                spare=settings.spare,
+            )
+        except Diagnostic as error:
+            _print(error.log)
+            raise
         kernel.prepared.append(prepared)
-        for line in outcome.log:
-            print(line, file=sys.stderr, flush=True)
+        _print(outcome.log)
         if outcome.findings:
             raise outcome.findings[0]
         return outcome.outputs
@@ -116,6 +119,12 @@ class KernelCall:
     def nothing(self) -> list[Array]:
         """Results of a call that failed, so that the program around it can end."""
         return [np.zeros(shape, dtype) for shape, dtype in self.results]
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Prints what a kernel logged."""
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
 
 
 class Failures:
