@@ -141,6 +141,7 @@ class Session:
             if diagnostic.code == "out-of-bounds" and self.options.inputs is None:
                 diagnostic.notes.append(Note(_RANDOM))
             self.diagnostics.append(diagnostic)
+            self.log = diagnostic.log
             if isinstance(diagnostic, UsageError):
                 return "failed", WRONG_USAGE
             return ("failed" if isinstance(diagnostic, ExecutionError) else "rejected"), FAILED
