@@ -13,7 +13,7 @@ call's configuration.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -146,7 +146,18 @@ def _told_call(module: ModuleOp) -> Call | None:
     from pallasite.dialects.pallas.calls import call_for
     from pallasite.dialects.pallas.kernel import KernelOp
 
-    return next(call_for(op) for op in module.body.block.ops if isinstance(op, KernelOp))
+    first, *others = (op for op in module.body.block.ops if isinstance(op, KernelOp))
+    call = call_for(first)
+    for other in others:
+        told = call_for(other)
+        if replace(told, settings=told.settings | {NAME: call.settings[NAME]}) != call:
+            raise VerifyError(
+                "bad-call",
+                "the kernels of one call have the same operands, results, aliases and parameters, "
+                f"@{other.sym_name.data} has others than @{first.sym_name.data}",
+                source_location(other),
+            )
+    return call
 
 
 def set_call(module: ModuleOp, call: Call) -> None:

@@ -13,12 +13,16 @@ from xdsl.printer import Printer
 
 import pallasite
 from pallasite import api
+from pallasite.diagnostics import VerifyError
 from pallasite.dialects.kernel import FORMS
+from pallasite.dialects.kernel_call import call_of
+from pallasite.targets import DEFAULT_TARGET
 
 DATA = Path(__file__).parent / "data"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul.pallas.mlir"
 KERNELS = sorted(path.stem for path in DATA.glob("*.mlir"))
 DEVICES = {"ring": 4}
+TARGETS = {"subcores": "v7x"}
 
 
 def read(name: str) -> ModuleOp:
@@ -35,6 +39,9 @@ def inputs_for(name: str, module: ModuleOp) -> list[list[Any]]:
         case "dynamic_grid":
             _, x, m, z = inputs[0]
             inputs[0] = [np.array(3, np.int32), x, m > 0, z > 0]
+        case "subcores":
+            rows = np.random.default_rng(1).integers(0, 64, 256, np.int32)
+            inputs[0][1:] = [rows, rows % 8]
         case _:
             pass
     return inputs
@@ -42,9 +49,9 @@ def inputs_for(name: str, module: ModuleOp) -> list[list[Any]]:
 
 def outputs(name: str, module: ModuleOp, inputs: list[list[Any]], **options: Any) -> list[Any]:
     """The results of every device in a row."""
-    return api.simulate(
-        module, inputs if len(inputs) > 1 else inputs[0], devices=len(inputs), **options
-    ).all()
+    given = inputs if len(inputs) > 1 else inputs[0]
+    target = TARGETS.get(name, DEFAULT_TARGET)
+    return api.simulate(module, given, devices=len(inputs), target=target, **options).all()
 
 
 def text(module: ModuleOp, *, generic: bool) -> str:
@@ -133,6 +140,25 @@ def test_pipeline_kinds() -> None:
     parts = [y[8 * i : 8 * i + 8] for i in range(3)]
     expected = x[table[1]] + np.concatenate([p for part in parts for p in (part, part)])[:40] + 2
     np.testing.assert_array_equal(o, expected)
+
+
+def test_subcores() -> None:
+    module = read("subcores")
+    inputs = inputs_for("subcores", module)
+    rows, taken, given = inputs[0]
+    sums, totals = outputs("subcores", module, inputs, form="pallas", checks=("all",))
+    expected = np.tile(rows[:8], (2, 1, 1))
+    np.add.at(expected, (np.arange(256) // 128, given), rows[taken])
+    np.testing.assert_array_equal(sums, expected.reshape(16, 128))
+    last = rows[taken].reshape(32, 8, 128)[:, 3, :16]
+    np.testing.assert_array_equal(totals, np.cumsum(last, axis=1, dtype=np.int32))
+
+
+def test_kernels_of_one_call_agree() -> None:
+    source = (DATA / "subcores.mlir").read_text()
+    source = source.replace("needs_layout_passes = false", "needs_layout_passes = true")
+    with pytest.raises(VerifyError, match="@adding has others than @filling"):
+        call_of(pallasite.parse(source))
 
 
 def test_dynamic_grid() -> None:
