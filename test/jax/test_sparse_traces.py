@@ -69,6 +69,7 @@ def without_call(module: ModuleOp) -> ModuleOp:
     return bare
 
 
+@pytest.mark.feature("Y19")
 def test_it_reads_like_the_source() -> None:
     scratch = [pltpu.VMEM((8,), i32), pltpu.VMEM((8, 16), f32)]
     call = vector_kernel(sums, typed(32, 16), scratch, compiler_params=LINEAR)
@@ -85,6 +86,7 @@ def test_it_reads_like_the_source() -> None:
     np.testing.assert_array_equal(found, table[numbers].reshape(32, 8, 16).sum(1))
 
 
+@pytest.mark.feature("Y19")
 def test_every_kind_of_subcore_has_a_kernel() -> None:
     """The scalar subcore tells the vector subcores when its part is there."""
 

@@ -142,6 +142,7 @@ def test_pipeline_kinds() -> None:
     np.testing.assert_array_equal(o, expected)
 
 
+@pytest.mark.feature("Y19")
 def test_subcores() -> None:
     module = read("subcores")
     inputs = inputs_for("subcores", module)
