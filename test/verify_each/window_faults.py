@@ -8,7 +8,8 @@ from typing import Any
 from pytest import MonkeyPatch
 
 from pallasite.dialects import arith
-from pallasite.lowering.windows_to_dma import scalars, schedule, transfers
+from pallasite.lowering.windows_to_dma import extents, grid, scalars
+from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.passes.fill_registers import islands
 from pallasite.passes.infer_memref_layout import driver as infer_memref_layout
 
@@ -56,7 +57,6 @@ REUSED = kernel(
     """,
     grid=(2, 2),
 )
-Pipeline = schedule.Pipeline
 
 
 @fault("windows-to-dma", PIPELINED)
@@ -92,7 +92,7 @@ def rows_of_the_grid_do_not_wrap(patch: MonkeyPatch) -> None:
     def after(self: Any, build: Any, point: Any) -> Any:
         return (*point[:-1], build.add(point[-1], 1))
 
-    patch.setattr(schedule.Grid, "after", after)
+    patch.setattr(grid.Grid, "after", after)
 
 
 @fault("windows-to-dma", EDGE)
@@ -100,7 +100,7 @@ def edge_block_is_a_tile_short(patch: MonkeyPatch) -> None:
     def round_up(self: Any, size: int) -> int:
         return size // self.tile * self.tile or 1
 
-    patch.setattr(transfers._Extent, "_round_up", round_up)
+    patch.setattr(extents.Extent, "_round_up", round_up)
 
 
 @fault("windows-to-dma", PIPELINED)
