@@ -101,6 +101,7 @@ class Transfer:
         return 0 in self.source.shape and not self.source_amount and not self.target_amount
 
     def describe(self) -> str:
+        """What messages call it: its ends, its core and its line."""
         where = f" enqueued at {self.location}" if self.location else ""
         source, target = self.source.buffer.title, self.target.buffer.title
         there = f" of {self.receiver}" if self.remote else ""

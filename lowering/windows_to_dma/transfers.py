@@ -167,6 +167,7 @@ class Pipelined:
     # Transfers of one block.
 
     def fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        """Starts the copy of the block at `index` into slot `slot` of the buffer."""
         semaphore = self.semaphore(build, slot)
         started: list[Operation] = []
         self._copied(
@@ -178,12 +179,15 @@ class Pipelined:
             started[0].attributes[SLOTS] = IntegerAttr(self.buffers, i64)
 
     def wait_fetch(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        """Waits for what `fetch` has started with the same arguments."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: wait_copy(build, array, buffer, semaphore)
         )
 
     def store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        """Starts the copy of slot `slot` to the block at `index`; waits where it is the only one.
+        """
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: start_copy(build, buffer, array, semaphore)
@@ -192,6 +196,7 @@ class Pipelined:
             self.wait_store(build, index, slot)
 
     def wait_store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
+        """Waits for what `store` has started with the same arguments."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: wait_copy(build, buffer, array, semaphore)
