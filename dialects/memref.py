@@ -5,6 +5,7 @@ Every class is found here under its upstream name.
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -83,42 +84,34 @@ def _verify_same_array(source: SSAValue, target: SSAValue) -> None:
         raise VerifyException(f"{one} and {two} differ in shape or element type")
 
 
+class _Cast(IRDLOperation, ABC):
+    """The same memref under another type."""
+
+    source = operand_def(base(MemRefType) | base(UnrankedMemRefType))
+    dest = result_def(base(MemRefType) | base(UnrankedMemRefType))
+
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($dest)"
+
+    def __init__(self, source: SSAValue | Operation, dest: Attribute) -> None:
+        super().__init__(operands=[source], result_types=[dest])
+
+    def verify_(self) -> None:
+        _verify_same_array(self.source, self.dest)
+
+
 @irdl_op_definition
-class CastOp(IRDLOperation):
+class CastOp(_Cast):
     """The same memref under a type that knows more or less of its shape."""
 
     name = "memref.cast"
 
-    source = operand_def(base(MemRefType) | base(UnrankedMemRefType))
-    dest = result_def(base(MemRefType) | base(UnrankedMemRefType))
-
-    traits = traits_def(NoMemoryEffect())
-    assembly_format = "$source attr-dict `:` type($source) `to` type($dest)"
-
-    def __init__(self, source: SSAValue | Operation, dest: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[dest])
-
-    def verify_(self) -> None:
-        _verify_same_array(self.source, self.dest)
-
 
 @irdl_op_definition
-class MemorySpaceCastOp(IRDLOperation):
+class MemorySpaceCastOp(_Cast):
     """The same memref under a type with another memory space."""
 
     name = "memref.memory_space_cast"
-
-    source = operand_def(base(MemRefType) | base(UnrankedMemRefType))
-    dest = result_def(base(MemRefType) | base(UnrankedMemRefType))
-
-    traits = traits_def(NoMemoryEffect())
-    assembly_format = "$source attr-dict `:` type($source) `to` type($dest)"
-
-    def __init__(self, source: SSAValue | Operation, dest: Attribute) -> None:
-        super().__init__(operands=[source], result_types=[dest])
-
-    def verify_(self) -> None:
-        _verify_same_array(self.source, self.dest)
 
 
 @irdl_op_definition

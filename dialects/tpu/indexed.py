@@ -29,9 +29,9 @@ from pallasite.dialects.tpu.base import (
     optional_operand,
 )
 from pallasite.dialects.tpu.memory import (
-    broadcasts_to,
     check_element_types,
     check_indices,
+    check_load_mask,
     check_store_mask,
     check_vmem,
 )
@@ -61,10 +61,8 @@ class VectorLoadIdxOp(TpuOp):
         check_index_vectors(self.indices, base, result)
         check_vmem(base)
         check_element_types(base, result)
-        if (mask := self.mask) is not None and not broadcasts_to(
-            mask.type.get_shape(), result.get_shape()
-        ):
-            raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
+        if self.mask is not None:
+            check_load_mask(self.mask, result)
 
 
 @irdl_op_definition

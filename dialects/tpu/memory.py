@@ -68,11 +68,9 @@ class VectorLoadOp(TpuOp):
         check_vmem(base)
         check_rank(base, result)
         check_element_types(base, result)
-        if (mask := self.mask) is None:
-            return
-        check_maskable(result)
-        if not broadcasts_to(mask.type.get_shape(), result.get_shape()):
-            raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
+        if self.mask is not None:
+            check_maskable(result)
+            check_load_mask(self.mask, result)
 
 
 @irdl_op_definition
@@ -178,6 +176,12 @@ def check_maskable(vector: AnyVector) -> None:
     """Only 32-bit elements can be masked."""
     if bit_width(vector) != 32:
         raise VerifyException(f"masked access is for 32-bit elements, got {vector}")
+
+
+def check_load_mask(mask: SSAValue[AnyVector], result: AnyVector) -> None:
+    """The mask of a load has dimensions of the result's sizes, or of 1."""
+    if not broadcasts_to(mask.type.get_shape(), result.get_shape()):
+        raise VerifyException(f"mask {mask.type} cannot be broadcast to {result}")
 
 
 def check_store_mask(mask: SSAValue[AnyVector] | None, value: AnyVector) -> None:
