@@ -28,9 +28,10 @@ from xdsl.passes import ModulePass
 from pallasite.dialects import arith
 from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import element_of
+from pallasite.passes.admission import Admits
 from pallasite.passes.fold_kernel import fold_kernel
 from pallasite.passes.fold_kernel.comparisons import predicate
-from pallasite.passes.fold_kernel.driver import Admits, Folder, Rules, integer
+from pallasite.passes.fold_kernel.driver import Folder, Rules, integer
 from pallasite.passes.ranges import Range, Ranges
 from pallasite.targets import DEFAULT_TARGET
 

@@ -13,7 +13,7 @@ sublanes) of the two; this was found by asking the compiler, on every generation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -35,12 +35,11 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import splat
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.passes.admission import Admits
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.targets import DEFAULT_TARGET
 
 QUARTER = SUBLANES // 2
-
-Admits = Callable[[str, Operation], bool]
 
 
 def is_legal(pattern: Sequence[int]) -> bool:

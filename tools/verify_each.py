@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
@@ -27,6 +25,7 @@ from pallasite.dialects import make_context
 from pallasite.dialects.locations import source_location
 from pallasite.interpreter.run import Outcome
 from pallasite.interpreter.values import Array
+from pallasite.passes.admission import Stoppable
 from pallasite.tools.compare import difference
 
 
@@ -43,16 +42,6 @@ class Conditions:
 CONDITIONS = (Conditions(0, 0), Conditions(1, 1))
 
 Run = Callable[[ModuleOp, Conditions], Outcome]
-
-Admits = Callable[[str, Operation], bool]
-"""Whether the rewrite of that name may be applied to that operation."""
-
-
-@runtime_checkable
-class Stoppable(Protocol):
-    """A pass of independent rewrites, any number of which leave a module that runs."""
-
-    def apply_admitted(self, ctx: Context, op: ModuleOp, admits: Admits) -> None: ...
 
 
 def verify_each(

@@ -35,12 +35,11 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
+from pallasite.passes.admission import Admits
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
-Admits = Callable[[str, Operation], bool]
-"""Whether the rule of that name may look at that operation; for finding a wrong rule."""
 
 _RULES: dict[type[Operation], list[Rule]] = {}
 

@@ -39,13 +39,12 @@ from xdsl.passes import ModulePass
 from pallasite.dialects import arith, func, vector
 from pallasite.dialects.types import element_of, splat, splat_value
 from pallasite.dialects.walking import operations_of
+from pallasite.passes.admission import Admits
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import DEFAULT_TARGET
 
 Rule = Callable[..., "SSAValue | bool | None"]
-Admits = Callable[[str, Operation], bool]
-"""Whether the rule of that name may look at that operation; for finding a wrong rule."""
 
 _MOST_ROUNDS = 10
 """How often the kernel is walked at most; each walk meets what the one before has made."""
