@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import VectorType
@@ -74,7 +75,7 @@ def remove_common_subexpressions(thing: Operation) -> None:
 
 
 class _Kind(NamedTuple):
-    """What the traits of an operation say, whatever its operands: asking them takes long."""
+    """What the traits of a class of operations say: asking each operation takes long."""
 
     stays: bool
     """It ends a block, or does more than to read, or nobody knows what it does."""
@@ -82,15 +83,11 @@ class _Kind(NamedTuple):
     """It has no effects; others may still turn out to have none."""
 
 
-_KINDS: dict[type[Operation], _Kind] = {}
-"""Of all classes of operations that were met."""
-
-
-def _kind(op: Operation) -> _Kind:
-    traits = op.get_traits_of_type(MemoryEffect)
-    stays = not traits or op.has_trait(IsTerminator) or op.has_trait(MemoryWriteEffect)
-    known = _KINDS[type(op)] = _Kind(stays, is_pure(type(op)))
-    return known
+@lru_cache(maxsize=4096)
+def _kind(kind: type[Operation]) -> _Kind:
+    traits = kind.get_traits_of_type(MemoryEffect)
+    stays = not traits or kind.has_trait(IsTerminator) or kind.has_trait(MemoryWriteEffect)
+    return _Kind(stays, is_pure(kind))
 
 
 class _Line:
@@ -150,7 +147,7 @@ class _Remover:
             self._operation(op, known, line, place)
 
     def _operation(self, op: Operation, known: _Known, line: _Line, place: int) -> None:
-        kind = _KINDS.get(type(op)) or _kind(op)
+        kind = _kind(type(op))
         if kind.stays:
             return
         if all([r.first_use is None for r in op.results]) and is_trivially_dead(op):

@@ -27,16 +27,17 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.subcores import lowered_functions
-from pallasite.dialects.types import splat
+from pallasite.dialects.types import AnyVector, splat
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.passes.admission import Admits
 from pallasite.passes.common_subexpressions import remove_common_subexpressions
+from pallasite.passes.insertion import insert_before
 from pallasite.targets import DEFAULT_TARGET
 
 QUARTER = SUBLANES // 2
@@ -56,9 +57,7 @@ class _Masks:
     def __init__(self) -> None:
         self._known: dict[tuple[object, tuple[bool, ...]], SSAValue] = {}
 
-    def get(
-        self, rows: tuple[bool, ...], anchor: Operation, kind: VectorType[Attribute]
-    ) -> SSAValue:
+    def get(self, rows: tuple[bool, ...], anchor: Operation, kind: AnyVector) -> SSAValue:
         """A mask of the grid type `kind` set on the sublanes of `rows`."""
         key = (id(anchor.parent), rows)
         if key not in self._known:
@@ -68,15 +67,7 @@ class _Masks:
         wanted = VectorType(i1, shape)
         if mask.type == wanted:
             return mask
-        return _insert(grid.BroadcastOp(mask, wanted), anchor)
-
-
-def _insert(op: Operation, anchor: Operation) -> SSAValue:
-    block = anchor.parent
-    assert block is not None
-    op.location = anchor.location
-    block.insert_op_before(op, anchor)
-    return op.results[0]
+        return insert_before(grid.BroadcastOp(mask, wanted), anchor)
 
 
 def _sublane_mask(rows: tuple[bool, ...], anchor: Operation) -> SSAValue:
@@ -84,23 +75,23 @@ def _sublane_mask(rows: tuple[bool, ...], anchor: Operation) -> SSAValue:
     chosen = [r for r, wanted in enumerate(rows) if wanted]
     if chosen == list(range(chosen[0], chosen[-1] + 1)):
         bounds = [
-            _insert(arith.ConstantOp(IntegerAttr(n, IndexType())), anchor)
+            insert_before(arith.ConstantOp(IntegerAttr(n, IndexType())), anchor)
             for n in (chosen[0], 0, chosen[-1] + 1, LANES)
         ]
         made = tpu.CreateMaskOp.create(
             operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
         )
-        return _insert(made, anchor)
+        return insert_before(made, anchor)
     word = VectorType(i32, (SUBLANES, LANES))
     iota = tpu.IotaOp.create(
         result_types=[word], properties={"dimensions": DenseArrayBase.from_list(i32, [0])}
     )
-    row = _insert(iota, anchor)
-    bits = _insert(arith.ConstantOp(splat(word, sum(1 << r for r in chosen))), anchor)
-    one = _insert(arith.ConstantOp(splat(word, 1)), anchor)
-    zero = _insert(arith.ConstantOp(splat(word, 0)), anchor)
-    bit = _insert(arith.AndIOp(_insert(arith.ShRUIOp(bits, row), anchor), one), anchor)
-    return _insert(arith.CmpiOp(bit, zero, "ne"), anchor)
+    row = insert_before(iota, anchor)
+    bits = insert_before(arith.ConstantOp(splat(word, sum(1 << r for r in chosen))), anchor)
+    one = insert_before(arith.ConstantOp(splat(word, 1)), anchor)
+    zero = insert_before(arith.ConstantOp(splat(word, 0)), anchor)
+    bit = insert_before(arith.AndIOp(insert_before(arith.ShRUIOp(bits, row), anchor), one), anchor)
+    return insert_before(arith.CmpiOp(bit, zero, "ne"), anchor)
 
 
 def _one_source(op: tpu.SublaneShuffleOp, source: SSAValue, rows: list[int | None]) -> SSAValue:
@@ -120,7 +111,7 @@ def _one_source(op: tpu.SublaneShuffleOp, source: SSAValue, rows: list[int | Non
         result_types=[source.type],
         properties={"pattern": DenseArrayBase.from_list(i32, pattern)},
     )
-    return _insert(made, op)
+    return insert_before(made, op)
 
 
 def _expand(op: tpu.SublaneShuffleOp, masks: _Masks) -> None:
@@ -128,26 +119,24 @@ def _expand(op: tpu.SublaneShuffleOp, masks: _Masks) -> None:
     first = [p if p < SUBLANES else None for p in pattern]
     second = [p - SUBLANES if p >= SUBLANES else None for p in pattern]
     left, right = _one_source(op, op.lhs, first), _one_source(op, op.rhs, second)
-    kind = cast(VectorType[Attribute], op.results[0].type)
-    words = left
+    kind = cast(AnyVector, op.results[0].type)
     if len(register_shape(32)) != len(_register(kind)):
         shape = (*kind.get_shape()[:-3], SUBLANES, LANES)
         as_words = VectorType(i32, shape)
         left, right = (
-            _insert(tpu.BitcastVregOp.create(operands=[v], result_types=[as_words]), op)
+            insert_before(tpu.BitcastVregOp.create(operands=[v], result_types=[as_words]), op)
             for v in (left, right)
         )
-        words = left
-    mask = masks.get(tuple(p < SUBLANES for p in pattern), op, cast(Any, words.type))
-    chosen = _insert(arith.SelectOp(mask, left, right), op)
+    mask = masks.get(tuple(p < SUBLANES for p in pattern), op, cast(AnyVector, left.type))
+    chosen = insert_before(arith.SelectOp(mask, left, right), op)
     if chosen.type != kind:
-        chosen = _insert(tpu.BitcastVregOp.create(operands=[chosen], result_types=[kind]), op)
+        chosen = insert_before(tpu.BitcastVregOp.create(operands=[chosen], result_types=[kind]), op)
     op.results[0].replace_all_uses_with(chosen)
     op.detach()
     op.erase()
 
 
-def _register(kind: VectorType[Attribute]) -> tuple[int, ...]:
+def _register(kind: AnyVector) -> tuple[int, ...]:
     shape = kind.get_shape()
     return tuple(shape[-2:]) if shape[-1] == LANES else tuple(shape[-3:])
 
