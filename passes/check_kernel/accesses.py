@@ -15,19 +15,13 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.accesses import (
-    Along,
-    accessed_shape,
-    base_of,
-    spaced_out,
-    stores,
-    value_of,
-)
+from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, tile_rows
+from pallasite.passes.spaced_out import Along, spaced_out
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]

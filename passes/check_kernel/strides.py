@@ -6,8 +6,8 @@ from pallasite.dialects import vector
 from pallasite.dialects.types import shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES
-from pallasite.passes.accesses import Along, spaced_out
 from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.passes.spaced_out import Along, spaced_out
 from pallasite.targets import Target
 
 _STRIDED_LOADS = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pallasite.passes.accesses import Along, at_a_distance
+from pallasite.passes.spaced_out import Along, at_a_distance
 
 
 def whole(shape: Sequence[int], strides: Sequence[int]) -> list[Along]:
