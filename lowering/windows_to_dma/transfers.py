@@ -186,8 +186,7 @@ class Pipelined:
         )
 
     def store(self, build: ScalarBuilder, index: Index, slot: Scalar) -> None:
-        """Starts the copy of slot `slot` to the block at `index`; waits where it is the only one.
-        """
+        """Starts the copy of slot `slot` to the block at `index`; of the only slot, it waits."""
         semaphore = self.semaphore(build, slot)
         self._copied(
             build, index, slot, lambda array, buffer: start_copy(build, buffer, array, semaphore)

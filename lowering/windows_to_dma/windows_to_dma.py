@@ -320,39 +320,44 @@ class _Lowering:
         terminator = func.ReturnOp()
         terminator.location = self.location
         entry.add_op(terminator)
-        function, kernel = self.function, self.kernel
+        function = self.function
         new = func.FuncOp(function.sym_name.data, (entry.arg_types, ()), Region(entry))
         new.location = function.location
         new.properties = {**function.properties, "function_type": new.function_type}
-        new.attributes = {
+        new.attributes = self._attributes(bounds)
+        block = self.module.body.block
+        block.insert_op_before(new, function)
+        maps = {w.transform for w in self.kernel.windows}
+        for op in list(block.ops):
+            if op is function or (isinstance(op, func.FuncOp) and op.sym_name.data in maps):
+                op.detach()
+                op.erase(safe_erase=False)
+
+    def _attributes(self, bounds: int) -> dict[str, Attribute]:
+        """What the new function says of itself; `bounds` of its arguments are sizes of the grid."""
+        attributes = {
             key: value
-            for key, value in function.attributes.items()
+            for key, value in self.function.attributes.items()
             if key not in ("iteration_bounds", "window_params")
         }
-        new.attributes["dimension_semantics"] = ArrayAttr([])
+        attributes["dimension_semantics"] = ArrayAttr([])
         if self.split is not None:
             parallel = DimensionSemanticsAttr(DimensionSemantics.PARALLEL)
-            new.attributes["dimension_semantics"] = ArrayAttr([parallel])
+            attributes["dimension_semantics"] = ArrayAttr([parallel])
             cores = DenseArrayBase.from_list(i64, [self.split.cores])
-            new.attributes["iteration_bounds"] = cores
+            attributes["iteration_bounds"] = cores
             whole = ArrayAttr([DictionaryAttr({})] * len(self.operands))
-            new.attributes["window_params"] = whole
-        new.attributes["scalar_prefetch"] = IntegerAttr(bounds + len(kernel.prefetch), i64)
-        new.attributes["scratch_operands"] = IntegerAttr(0, i64)
+            attributes["window_params"] = whole
+        attributes["scalar_prefetch"] = IntegerAttr(bounds + len(self.kernel.prefetch), i64)
+        attributes["scratch_operands"] = IntegerAttr(0, i64)
         once = [
             position
             for position, operand in enumerate(self.operands)
             if operand.role is Role.PIPELINED and operand.output and not operand.window.revisits
         ]
         if once:
-            new.attributes[WRITTEN_ONCE] = DenseArrayBase.from_list(i64, once)
-        block = self.module.body.block
-        block.insert_op_before(new, function)
-        maps = {w.transform for w in kernel.windows}
-        for op in list(block.ops):
-            if op is function or (isinstance(op, func.FuncOp) and op.sym_name.data in maps):
-                op.detach()
-                op.erase(safe_erase=False)
+            attributes[WRITTEN_ONCE] = DenseArrayBase.from_list(i64, once)
+        return attributes
 
 
 def _alloca(type: Attribute) -> Operation:
