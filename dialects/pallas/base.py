@@ -9,6 +9,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType, VectorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict
+from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.sorted_properties import SortedProperties
@@ -35,6 +36,15 @@ def memref_in(space: str, shape: Sequence[int], element: Attribute) -> AnyMemRef
 def ref_type(value: SSAValue) -> AnyMemRef:
     """The type of a ref."""
     return cast(AnyMemRef, value.type)
+
+
+def parse_ref_type(parser: Parser) -> AnyMemRef:
+    """Reads the type of a ref."""
+    start = parser.pos
+    type = parser.parse_type()
+    if not isinstance(type, MemRefType):
+        parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
+    return cast(AnyMemRef, type)
 
 
 def value_type(shape: Sequence[int], element: Attribute) -> Attribute:

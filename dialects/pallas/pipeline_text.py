@@ -12,15 +12,15 @@ Dynamic sizes of the grid are values. `no_pipelining` and `trace_scopes` stand b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xdsl.dialects.builtin import MemRefType, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from pallasite.dialects.pallas.attrs import Role, WindowAttr
-from pallasite.dialects.pallas.base import integers_of, memref_in
+from pallasite.dialects.pallas.base import integers_of, memref_in, parse_ref_type
 from pallasite.dialects.pallas.scope import end_region, print_body
 from pallasite.dialects.pallas.syntax import (
     axis_variables,
@@ -30,7 +30,7 @@ from pallasite.dialects.pallas.syntax import (
     print_window,
 )
 from pallasite.dialects.tpu.keywords import MemorySpace
-from pallasite.dialects.types import AnyMemRef, memory_space
+from pallasite.dialects.types import memory_space
 
 if TYPE_CHECKING:
     from pallasite.dialects.pallas.pipeline import EmitPipelineOp
@@ -90,17 +90,14 @@ def _parse_operand(parser: Parser, axes: int, maps: list[Region]) -> _Operand:
     parser.parse_punctuation("=")
     name = parser.parse_unresolved_operand()
     parser.parse_punctuation(":")
-    start = parser.pos
-    type = parser.parse_type()
-    if not isinstance(type, MemRefType):
-        parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
-    element = cast(AnyMemRef, type).element_type
+    type = parse_ref_type(parser)
     ref = parser.resolve_operand(name, type)
     parser.parse_keyword("in")
     space = parser.parse_str_enum(MemorySpace)
     parser.parse_keyword("block")
     window = parse_window(parser, axis_variables([""] * axes), (), maps)
-    return _Operand(ref, window, block.resolve(memref_in(space, window.block_shape, element)))
+    seen = memref_in(space, window.block_shape, type.element_type)
+    return _Operand(ref, window, block.resolve(seen))
 
 
 def print_pipeline(printer: Printer, op: EmitPipelineOp) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import Self
 
 from xdsl.dialects.builtin import MemRefType, i1, i32
 from xdsl.ir import Attribute, SSAValue
@@ -23,7 +23,13 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.pallas.base import check_type, integers_of, ref_type, value_type
+from pallasite.dialects.pallas.base import (
+    check_type,
+    integers_of,
+    parse_ref_type,
+    ref_type,
+    value_type,
+)
 from pallasite.dialects.pallas.indexing import (
     Entry,
     Indexed,
@@ -252,11 +258,7 @@ def _parse_access(parser: Parser) -> Access:
     mask = parser.parse_unresolved_operand() if masked else None
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
-    start = parser.pos
-    type = parser.parse_type()
-    if not isinstance(type, MemRefType):
-        parser.raise_error(f"expected a memref, got {type}", start, parser.pos)
-    memref = cast(AnyMemRef, type)
+    memref = parse_ref_type(parser)
     entries = resolve_indexer(parser, indexer, memref)
     values = parser.resolve_operand(base, memref)
     if mask is None:
