@@ -1,6 +1,6 @@
 """Random and published kernels: our registers against those of Mosaic's passes in C++.
 
-    python benchmarks/old_passes.py --python PYTHON [--kernels 1000] [--print]
+    python benchmarks/old_passes.py --python PYTHON [--kernels 1000] [--written 1000] [--print]
 
 PYTHON has JAX 0.7.2 (`pip install jax==0.7.2 jaxlib==0.7.2` in an environment of its own), whose
 jaxlib holds the passes as they were shortly before they were closed. Their output must execute to
@@ -158,13 +158,18 @@ def random_rows(results: list[Found]) -> list[Row]:
     return rows
 
 
-def page(results: list[Found], kernels: list[Found]) -> str:
-    """The page from the random kernels and those that JAX ships."""
+def family_rows(results: list[Found]) -> list[Row]:
+    """Per family: how ours compares on each target."""
     both = [r for r in results if not r.refused]
-    families = [
+    return [
         (name, *(ratio(r for r in both if r.family == name and r.target == t) for t in TARGETS))
         for name in sorted({r.family for r in both})
     ]
+
+
+def page(results: list[Found], written: list[Found], kernels: list[Found]) -> str:
+    """The page from random kernels of one operation, written ones, and those that JAX ships."""
+    both = [r for r in (*results, *written) if not r.refused]
     worst = [
         (r.name, r.target, r.ours.total(), r.theirs.total(), r.ratio, kinds(r.ours - r.theirs))
         for r in sorted(both, key=lambda r: -r.ratio)[:WORST]
@@ -187,13 +192,17 @@ Flash, splash and paged attention, grouped and plain matrix products, forwards a
 
 {table(shipped_header, shipped_rows(kernels))}
 
-## Random kernels
+## Random kernels of one operation
 
 {table(random_header, random_rows(results))}
 
-## By operation
+{table(("operation", *TARGETS), family_rows(results))}
 
-{table(("operation", *TARGETS), families)}
+## Random kernels in the manner of what people write
+
+{table(random_header, random_rows(written))}
+
+{table(("about", *TARGETS), family_rows(written))}
 
 ## The worst
 
@@ -214,21 +223,25 @@ def main() -> None:
     """Draws and lowers kernels by both, and writes the page; 1 if ours gives other numbers."""
     p = argparse.ArgumentParser(description="Compares registers with those of the closed passes.")
     p.add_argument("--python", required=True, help="an interpreter that has JAX 0.7.2")
-    p.add_argument("--kernels", type=int, default=1000, help="how many are drawn")
+    p.add_argument("--kernels", type=int, default=1000, help="how many of one operation are drawn")
+    p.add_argument("--written", type=int, default=1000, help="how many others are drawn")
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
     options = p.parse_args()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        here, drawn, shipped = Path(__file__).parent, Path(folder, "0"), Path(folder, "1")
+        here = Path(__file__).parent
+        drawn, others, shipped = (Path(folder, str(n)) for n in range(3))
         for place, script, *count in (
             (drawn, "old_passes_child.py", str(options.kernels)),
+            (others, "old_passes_child.py", str(options.written), "written"),
             (shipped, "old_passes_published.py"),
         ):
             place.mkdir()
             subprocess.run([options.python, here / script, place, *count], check=True)
-        results, kernels = list(found(drawn)), list(published(shipped))
-    publish(options, "old_passes.md", page(results, kernels))
-    sys.exit(any("ours" in who for r in results for who in r.wrong))
+        results, written = list(found(drawn)), list(found(others))
+        kernels = list(published(shipped))
+    publish(options, "old_passes.md", page(results, written, kernels))
+    sys.exit(any("ours" in who for r in (*results, *written) for who in r.wrong))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Random kernels of one operation, and what Mosaic's passes in C++ made of them.
+"""Random kernels, and what Mosaic's passes in C++ made of them.
 
-    PYTHON benchmarks/old_passes_child.py FOLDER COUNT
+    PYTHON benchmarks/old_passes_child.py FOLDER COUNT [written]
 
-PYTHON has JAX 0.7.2, whose jaxlib holds those passes (spec/vreg_lowering.md section 0.2). Writes
-per kernel what JAX hands to the compiler, inputs, and the register form for generations 5 and 6,
-where the passes do not refuse it. See `old_passes.py`.
+They are of one operation, or in the manner of what people write. PYTHON has JAX 0.7.2, whose jaxlib
+holds those passes (spec/vreg_lowering.md section 0.2). Writes per kernel what JAX hands to the
+compiler, inputs, and the register form for generations 5 and 6, where the passes do not refuse it.
+See `old_passes.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from jax._src.lib import tpu
 from jax.experimental import pallas as pl
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from old_passes_written import WRITTEN
 
 Draw = random.Random
 Shape = tuple[int, ...]
@@ -35,6 +37,7 @@ Value = Callable[..., Any]
 """The result of a kernel, of its inputs."""
 GENERATIONS = (5, 6)
 MOST_ELEMENTS = 300_000
+FIRST_WRITTEN = 10_000
 f32, i32 = jnp.float32, jnp.int32
 TYPES = (f32, f32, f32, jnp.bfloat16, jnp.bfloat16, i32, jnp.int8, jnp.int16)
 
@@ -333,15 +336,29 @@ def apart(made: Path, body: bytes, generation: int) -> None:
         os._exit(0)
 
 
+def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
+    """The name of a kernel, a function of arrays that calls it, and the types of the arrays.
+
+    Seeds from `FIRST_WRITTEN` on are those of `old_passes_written.py`.
+    """
+    if seed >= FIRST_WRITTEN:
+        name = list(WRITTEN)[seed % len(WRITTEN)]
+        body, operands, result = WRITTEN[name](draw)
+        shape = jax.ShapeDtypeStruct(result.shape, result.dtype)
+        return name, lambda *arrays: pl.pallas_call(body, out_shape=shape)(*arrays), operands
+    names = [*FAMILIES, *REFS]
+    name, dtype = names[seed % len(names)], draw.choice(TYPES)
+    return name, *kernel(draw, name, shape_of(draw, dtype), dtype)
+
+
 def main() -> None:
     """Draws kernels, and writes what each is lowered to."""
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    names = [*FAMILIES, *REFS]
-    for seed in range(count):
+    first = FIRST_WRITTEN if "written" in sys.argv[3:] else 0
+    for seed in range(first, first + count):
         draw = random.Random(seed)
-        name, dtype = names[seed % len(names)], draw.choice(TYPES)
         try:
-            call, operands = kernel(draw, name, shape_of(draw, dtype), dtype)
+            name, call, operands = drawn(seed, draw)
             lowered = jax.jit(call).trace(*operands).lower(lowering_platforms=("tpu",))
         except Exception:
             # JAX refuses it.
