@@ -124,7 +124,8 @@ def _missing(tasks: Sequence[Task], stuck: dict[Core, Wait]) -> list[Note]:
         if isinstance(wait, Count):
             what = "DMA" if wait.transfers else "signal"
             notes.append(Note(f"missing: a {what} that {core} could still receive"))
-            notes.append(Note(wait.advice()))
+    advice = dict.fromkeys(w.advice() for w in stuck.values() if isinstance(w, Count))
+    notes += map(Note, advice)
     if finished:
         more = f" and {len(finished) - 8} more" if len(finished) > 8 else ""
         names = ", ".join(map(str, finished[:8]))

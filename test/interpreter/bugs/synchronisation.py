@@ -45,7 +45,8 @@ wait %s for %a1
         NEIGHBOURS + "signal %r by 1 device %two\n", devices=2),
     Bug("copy-to-nowhere", "no-such-device", 6, None, ("device id 2", "2 devices"),
         NEIGHBOURS + "dma %x -> %a on %s send %t device %two\n", devices=2),
-    Bug("each-waits-for-the-other", "deadlock", 6, 6, ("%r", "core 0 of device 1", "cycle"),
+    Bug("each-waits-for-the-other", "deadlock", 6, 6,
+        ("%r", "core 0 of device 1", "cycle", "pl.semaphore_signal(sem, n)"),
         NEIGHBOURS + "await %r by 1\nsignal %r by 1 device %peer\n", devices=2),
     Bug("three-in-a-ring", "deadlock", 12, 12, ("%r", "cycle", "device 2"), """
 %me = tpu.device_id : i32

@@ -187,6 +187,7 @@ def test_deadlock_names_every_stuck_core():
     assert [n.message for n in error.notes] == [
         "the cycle: core 0 of device 1 waits for core 0 of device 2, which waits for "
         "core 0 of device 1",
+        "signal as much as is waited for: pl.semaphore_signal(sem, n)",
         "core 0 of device 0 finished and will not signal any more",
     ] + [
         f"core 0 of device {d} waits at kernel.py:7 for 2 on %done #0 of core 0 of device {d}, "
