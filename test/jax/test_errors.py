@@ -168,6 +168,23 @@ def test_what_only_jax_lowers_wrong_is_taken_in_form_pallas() -> None:
         np.testing.assert_array_equal(call(x)[0], np.arange(128))
 
 
+@pytest.mark.parametrize("kind", [jnp.int32, int])
+def test_advice_about_a_start_that_is_an_array(kind: Any) -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[pl.ds(kind(1), 1)][0]
+
+    x = jnp.arange(2.0 * 1024).reshape(2, 8, 128)
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+    with simulate():
+        if kind is int:
+            np.testing.assert_array_equal(call(x), x[1])
+            return
+        with pytest.raises(ValueError, match="leaves for PyTreeDef") as caught:
+            call(x)
+    told = "\n".join(caught.value.__notes__)
+    assert f"{__file__}:" in told and "pl.ds(0, n), not pl.ds(jnp.int32(0), n)" in told
+
+
 def test_what_jax_does_not_lower_is_taken_in_form_pallas() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = jax.checkpoint(jnp.tanh)(x[...])

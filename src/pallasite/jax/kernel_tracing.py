@@ -89,11 +89,11 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
     lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
 
 
-_FAULTS: dict[type[Exception], str] = {
-    VerificationError: "what JAX lowers the kernel to breaks a rule",
-    NotImplementedError: "JAX does not lower the kernel",
-}
-"""What JAX's lowering lacks where our tracing takes the kernel, by the error that it raises."""
+def _fault(error: Exception) -> str:
+    """What JAX's lowering, which has raised `error`, lacks where our tracing takes the kernel."""
+    if isinstance(error, VerificationError):
+        return "what JAX lowers the kernel to breaks a rule"
+    return "JAX does not lower the kernel"
 
 
 @contextmanager
@@ -113,15 +113,14 @@ def _explaining(
                 assert traced.module is not None
                 _check_products(traced.module)
                 lower(traced.module, "mosaic", settings.target)
-                if (why := _FAULTS.get(type(error))) is not None:
-                    where = source_location(next(iter(traced.module.body.block.ops)))
-                    place = f"{where}: " if where is not None else ""
-                    error.add_note(
-                        f"{place}note: {why}; traced from its jaxpr "
-                        "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
-                    )
-                    for advice in _advice(str(error)):
-                        error.add_note(f"note: {advice}")
+                where = source_location(next(iter(traced.module.body.block.ops)))
+                place = f"{where}: " if where is not None else ""
+                error.add_note(
+                    f"{place}note: {_fault(error)}; traced from its jaxpr "
+                    "it is taken, by simulate(form='pallas') and pallasite.jax.trace"
+                )
+                for advice in _advice(str(error)):
+                    error.add_note(f"note: {advice}")
                 if jax_config.enable_x64.value:
                     error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
                 if "'tpu.iota'" in str(error):
@@ -168,7 +167,10 @@ def _explaining_subcores(jaxpr: Any) -> Generator[None]:
 
 
 def _advice(message: str) -> tuple[str, ...]:
-    """What to write instead of a primitive that JAX's lowering has no rule for."""
+    """What to write instead of a primitive that JAX's lowering has no rule for, or of an index."""
+    if "leaves for PyTreeDef" in message:
+        return ("write a number that is known now as one of Python's: pl.ds(0, n), not "
+                "pl.ds(jnp.int32(0), n)",)  # fmt: skip
     found = re.search(r"Unimplemented primitive in Pallas TPU lowering for \w+: (\w+)", message)
     return ADVICE.get(found[1], ()) if found is not None else ()
 
