@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from threading import Lock, get_ident
@@ -32,8 +32,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP_BYTES = 1 << 30
 
 
-_ENVIRONMENT_BYTES = 64
-"""More than the `fenv_t` of any C library has."""
+_Environment = ctypes.c_char * 64
+"""More bytes than the `fenv_t` of any C library has."""
 
 
 @cache
@@ -79,6 +79,8 @@ class _OneThread:
         """Threads, by number."""
         self._before: list[tuple[Any, int]] = []
         """The libraries, and how many threads each had."""
+        self._limited = False
+        """Whether any of them had several."""
 
     def __enter__(self) -> None:
         with self._lock:
@@ -87,14 +89,16 @@ class _OneThread:
                 found = _libraries().select(user_api="blas").lib_controllers
                 self._before = [(library, library.num_threads) for library in found]
             if any(library.num_threads != 1 for library, _ in self._before):
+                self._limited = True
                 self._set([(library, 1) for library, _ in self._before])
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside.discard(get_ident())
             if not self._inside:
-                self._set(self._before)
-                self._before = []
+                if self._limited:
+                    self._set(self._before)
+                self._before, self._limited = [], False
 
     @staticmethod
     def _set(numbers: list[tuple[Any, int]]) -> None:
@@ -136,19 +140,21 @@ def _environments() -> tuple[Callable[..., int], Callable[..., int], ctypes.c_vo
     return get, put, ctypes.c_void_p(-1)
 
 
-@contextmanager
-def default_floats() -> Generator[None]:
+class default_floats:
     """Floating-point arithmetic of this thread is that of IEEE 754 within, denormal numbers
     included, and what it was before afterwards."""
-    found = _environments()
-    if found is None:
-        yield
-        return
-    get, put, default = found
-    before = ctypes.create_string_buffer(_ENVIRONMENT_BYTES)
-    get(before)
-    put(default)
-    try:
-        yield
-    finally:
-        put(before)
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = _Environment()
+        found = _environments()
+        if found is not None:
+            get, put, default = found
+            get(self._before)
+            put(default)
+
+    def __exit__(self, *error: object) -> None:
+        found = _environments()
+        if found is not None:
+            found[1](self._before)

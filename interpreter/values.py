@@ -16,8 +16,7 @@ uint32, element 0 lowest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -65,11 +64,19 @@ _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-@contextmanager
-def quiet() -> Generator[None]:
+class quiet:
     """The context in which meanings run: IEEE results, no NumPy warnings."""
-    with default_floats(), np.errstate(all="ignore"):
-        yield
+
+    __slots__ = ("_errors", "_floats")
+
+    def __enter__(self) -> None:
+        self._floats, self._errors = default_floats(), np.errstate(all="ignore")
+        self._floats.__enter__()
+        self._errors.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._errors.__exit__(None, None, None)
+        self._floats.__exit__()
 
 
 def is_float(type: Attribute) -> bool:
