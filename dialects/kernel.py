@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -25,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Data, Operation
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import SourceLocation, VerifyError
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import integers_in, tiling_of
@@ -139,6 +140,11 @@ class Kernel:
     """Inputs, then outputs."""
     windows: tuple[Window, ...]
     scratch: tuple[BlockArgument, ...]
+
+    @cached_property
+    def location(self) -> SourceLocation | None:
+        """Where it begins; asked for once its function has come to its place."""
+        return source_location(self.func)
 
 
 def kernel_function(module: ModuleOp) -> FuncOp | None:

@@ -200,7 +200,7 @@ def memory_space(type: Attribute) -> str | None:
     """The memory space of a memref as text (`vmem`, `smem`, `any`, ...), None without one."""
     if type.__class__ is not MemRefType:
         return None
-    space = cast(MemRefType[Attribute], type).memory_space
+    space = cast("MemRefType[Attribute]", type).memory_space
     value = getattr(space, "data", None)
     return str(value) if value is not None else None
 
@@ -209,7 +209,7 @@ def tiling_of(type: Attribute) -> Tiling | None:
     """The tiling of a memref with a `#tpu.tiled` layout, else None."""
     if type.__class__ is not MemRefType:
         return None
-    layout = cast(MemRefType[Attribute], type).layout
+    layout = cast("MemRefType[Attribute]", type).layout
     return cast("Tiling | None", getattr(layout, "tiling", None))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, cast
 
@@ -231,7 +232,7 @@ def _allocate(
         type: Attribute = memref
     else:
         shape = _shape_for(shape, memref, in_place)
-        type = MemRefType(memref.element_type, shape, memory_space=MemorySpaceAttr("hbm"))
+        type = _in_hbm(memref.element_type, shape)
     buffer: Ref = core.allocate(type, name, argument=True)
     ordered = None if use is Use.LAYOUT or buffer.shape != shape else in_order(buffer)
     if ordered is not None:
@@ -249,6 +250,12 @@ def _allocate(
             )
         ref = buffer.slice((0,) * len(shape), shape)
     return Operand(name, ref, buffer, output)
+
+
+@lru_cache(maxsize=1 << 10)
+def _in_hbm(element: Attribute, shape: tuple[int, ...]) -> Attribute:
+    """The type of an array in HBM."""
+    return MemRefType(element, shape, memory_space=MemorySpaceAttr("hbm"))
 
 
 def _shape_for(

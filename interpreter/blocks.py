@@ -31,7 +31,7 @@ Box = list[tuple[int, int, int]]
 DEFAULT_BUFFERS = 2
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Operand:
     """One array of the call: where it lies in HBM, and its part in the kernel.
 

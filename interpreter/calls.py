@@ -113,15 +113,24 @@ def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
 def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Operation) -> None:
     """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
     devices."""
-    limit = default_memory() if max_memory is None else max_memory
-    size = sum(
+    check_size(array_bytes(call) * devices, max_memory, kernel)
+
+
+def array_bytes(call: Call) -> int:
+    """Bytes of the arrays of a call."""
+    return sum(
         prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
         for type in (*call.operands, *call.results)
     )
-    if size * devices > limit:
+
+
+def check_size(size: int, max_memory: int | None, kernel: Operation) -> None:
+    """Raises if the arrays of a call take `size` bytes and may take less."""
+    limit = default_memory() if max_memory is None else max_memory
+    if size > limit:
         raise ExecutionError(
             "memory-limit",
-            f"the arrays of the call take {size * devices} bytes, more than the limit of {limit}",
+            f"the arrays of the call take {size} bytes, more than the limit of {limit}",
             source_location(kernel),
             [MEMORY_NOTE],
         )

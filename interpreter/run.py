@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
@@ -21,7 +22,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.interpreter import compiled, values
 from pallasite.interpreter.binding import bind, dynamic_bounds
-from pallasite.interpreter.calls import call_and_inputs, check_arrays
+from pallasite.interpreter.calls import array_bytes, call_and_inputs, check_size
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
@@ -30,6 +31,7 @@ from pallasite.interpreter.machine.clock import Clock, Profile
 from pallasite.interpreter.machine.grid_walk import GridWalk
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.memory import default_memory
+from pallasite.interpreter.machine.renewal import Allocations
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.odd_results import undefined, unwritten
@@ -75,6 +77,11 @@ class Described:
     uses: Sequence[Use] = ()
     """What `kernel` does with its operands."""
 
+    @cached_property
+    def array_bytes(self) -> int:
+        """Bytes of the arrays of the call that the module records."""
+        return 0 if self.call is None else array_bytes(self.call)
+
     @staticmethod
     def of(module: ModuleOp) -> Described:
         """Of the kernel of `module`, which may be in any form."""
@@ -89,6 +96,8 @@ class Prepared:
 
     described: Described
     program: Program
+    left: list[Allocations] = field(default_factory=list["Allocations"])
+    """What the last run has left to the next one, by core."""
 
 
 def execute(
@@ -126,7 +135,8 @@ def execute(
     call, checked = call_and_inputs(
         kernel, described.call, inputs, results=results, aliases=aliases, devices=devices
     )
-    check_arrays(call, devices, max_memory, kernel.func)
+    size = described.array_bytes if call is described.call else array_bytes(call)
+    check_size(size * devices, max_memory, kernel.func)
     subcores = described.subcores
     split = None if subcores else _split(described.module, kernel, call, target)
     machine = Machine(
@@ -141,6 +151,7 @@ def execute(
         unordered=unordered,
         spare=spare,
         mesh=mesh_of(subcores, call, target),
+        earlier=[] if prepared is None else prepared.left,
     )
     machine.grid_walk = _checked_walk(grid_walk, described.module)
     machine.reads_outside = call.unchecked and "bounds" not in machine.checks
@@ -148,6 +159,8 @@ def execute(
         prepared = _prepare(described, target, driver, max_memory, poison, profile)
     program = prepared.program
     clock = (SubcoreTally if subcores else Clock).start(machine) if profile else None
+    # Whatever this run does, nobody gets it twice.
+    prepared.left.clear()
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
@@ -156,7 +169,10 @@ def execute(
         located(error, kernel.func)
         error.log = _log(machine)
         raise
-    return _outcome(machine, outputs, time.perf_counter() - began, clock)
+    outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
+    if not subcores and not machine.observers:
+        prepared.left.extend([core.allocations.retire() for core in machine.cores])
+    return outcome
 
 
 def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | None:
@@ -223,6 +239,8 @@ def _run(
 
 def _split(module: ModuleOp, kernel: Kernel, call: Call, target: Target) -> CoreSplit | None:
     """How the cores of a device share the grid of `kernel`."""
+    if target.cores == 1 and "core_parallel" not in kernel.semantics:
+        return None
     inputs = len(call.operands) - dynamic_bounds(kernel) - len(kernel.prefetch)
     outputs = range(max(inputs, 0), len(kernel.operands))
     return core_split(kernel, functions_of(module), outputs, target.cores)

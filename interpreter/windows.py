@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import SourceLocation, VerifyError
 from pallasite.dialects.core_split import CoreSplit
 from pallasite.dialects.kernel import IN_PLACE, Kernel
-from pallasite.dialects.locations import kernel_line, source_location
+from pallasite.dialects.locations import kernel_line
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter.blocks import Block, Index, Operand, copy_whole, titled
 from pallasite.interpreter.driver import Program, Run
@@ -64,7 +64,7 @@ class Invocation:
         self._budget = program.budget
         self._func = kernel.func
         self._body = program.function(kernel.func.sym_name.data)
-        location = source_location(kernel.func)
+        location = kernel.location
         self._prefetch: list[Ref] = []
         for operand, argument in zip(prefetch, kernel.prefetch, strict=True):
             buffer = core.allocate(argument.type, operand.name, kernel_line(location))

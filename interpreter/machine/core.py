@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import ExecutionError, Note, SourceLocation, Unsupported
+from pallasite.diagnostics import ExecutionError, SourceLocation, Unsupported
 from pallasite.dialects.tpu import DMASemaphoreType
 from pallasite.dialects.types import memory_space, tiling_of
 from pallasite.interpreter.machine.codec import codec, is_semaphore, memory_bits
 from pallasite.interpreter.machine.dma import Transfer
+from pallasite.interpreter.machine.faults import no_such_core, several_semaphores
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.mxu import MatrixUnits
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.prng import Prng
+from pallasite.interpreter.machine.renewal import Allocations, Wanted
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait, amount_of, negative
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
-from pallasite.targets import TARGETS
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Profile
@@ -39,6 +41,7 @@ class Core:
 
     def __init__(self, machine: Machine, device: Device, index: int) -> None:
         self.machine = machine
+        self.allocations = Allocations(next(machine.earlier, None))
         self.device = device
         self.index = index
         self.number = 0  # Of a subcore among those of its SparseCore.
@@ -54,13 +57,11 @@ class Core:
         """Whether its program has come to its first wait, and so has allocated what others use."""
         self.finished = False
         """Whether its program has ended while others of the same run go on."""
-        self.prng = Prng(machine.seed, device.index, index)
         self.semaphores: dict[int, Semaphore] = {}
         sizes = self._sizes()
-        self.vmem = machine.new_memory("vmem", sizes["vmem"], str(self))
-        self.smem = machine.new_memory("smem", sizes["smem"], str(self))
-        words = sizes["semaphore_mem"]
-        self.semaphore_memory = machine.new_memory("semaphore_mem", words, str(self))
+        kinds = ("vmem", "smem", "semaphore_mem")
+        own = [machine.new_memory(kind, sizes[kind], str(self)) for kind in kinds]
+        self.vmem, self.smem, self.semaphore_memory = own
         # The barrier semaphore exists before any kernel starts, at one address everywhere.
         self._barrier = self.semaphore_memory.allocate(BARRIER_BYTES, "barrier", pinned=True)
         self._memories = {
@@ -72,6 +73,11 @@ class Core:
         self.mxus = MatrixUnits()
         self._scoped: list[Buffer] = []
         self._scratch: dict[Attribute, Ref] = {}
+
+    @cached_property
+    def prng(self) -> Prng:
+        """Its random number generator."""
+        return Prng(self.machine.seed, self.device.index, self.index)
 
     def _sizes(self) -> dict[str, int]:
         """Bytes of its memories by kind."""
@@ -114,21 +120,25 @@ class Core:
         The layout is the type's, else the compiler's (spec/vreg_lowering.md section 3), by the
         rule for kernel arguments if `argument` is set. It lives until `release` unless `pinned`.
         """
-        memref = cast(MemRefType[Attribute], type)
+        memref = cast("MemRefType[Attribute]", type)
         sizes = tuple(memref.get_shape() if shape is None else shape)
         if any(size < 0 for size in sizes):
             raise ExecutionError(
                 "negative-size", f"expected sizes of at least 0, got {list(sizes)}", location
             )
-        element = memref.element_type
-        tiling = tiling_of(type) or self.tiling(sizes, element, argument=argument)
-        size = -(-tiling.elements(sizes) * codec(element).bits // 8)
-        memory = self.memory(memory_space(type))
-        buffer = memory.allocate(size, name, location, zero=zero, pinned=pinned)
+        wanted = Wanted(type, sizes, zero, pinned, argument)
+        ref = self.allocations.again(wanted, self._memories, name, location)
+        if ref is None:
+            element = memref.element_type
+            tiling = tiling_of(type) or self.tiling(sizes, element, argument=argument)
+            size = -(-tiling.elements(sizes) * codec(element).bits // 8)
+            memory = self.memory(memory_space(type))
+            buffer = memory.allocate(size, name, location, zero=zero, pinned=pinned)
+            ref = Ref.of(buffer, element, sizes, tiling)
+        self.allocations.add(wanted, ref)
         if not pinned:
-            self._scoped.append(buffer)
-        ref = Ref.of(buffer, element, sizes, tiling)
-        if memory is self.semaphore_memory:
+            self._scoped.append(ref.buffer)
+        if ref.buffer.memory is self.semaphore_memory:
             self._new_semaphores(ref, name, location)
         return ref
 
@@ -178,11 +188,7 @@ class Core:
     def semaphore(self, ref: Ref, at: SourceLocation | None = None) -> Semaphore:
         """The counter that a rank-0 semaphore ref of any core names on this one."""
         if ref.shape:
-            raise ExecutionError(
-                "semaphore-rank",
-                f"expected a single semaphore, got an array of shape {list(ref.shape)}",
-                at,
-            )
+            raise several_semaphores(ref, at)
         return self._semaphore(ref.address // 4)
 
     def passed_semaphores(self, ref: Ref) -> list[Semaphore]:
@@ -227,13 +233,7 @@ class Core:
         home = self.device if device is None else machine.device(device, at)
         index = self.index if core is None else core
         if not 0 <= index < len(home.cores):
-            several = [t.name for t in TARGETS.values() if t.cores > 1]
-            raise ExecutionError(
-                "no-such-core",
-                f"core id {index} on device {home.index}, which has {len(home.cores)} cores",
-                at,
-                [Note(f"a kernel may have two cores on {' and '.join(several)}")],
-            )
+            raise no_such_core(index, home.index, len(home.cores), at)
         return home.cores[index]
 
     def enqueue(

@@ -130,8 +130,13 @@ class Engine:
     """All DMA engines of a machine."""
 
     def __init__(
-        self, policy: Policy, order: random.Random, cores: int = 1, unordered: bool = False
+        self,
+        policy: Policy,
+        order: random.Random | None = None,
+        cores: int = 1,
+        unordered: bool = False,
     ) -> None:
+        """`order` decides if the policy is `random`."""
         self.unordered = unordered
         self.limit = cores * MOST_IN_FLIGHT
         self.policy: Policy = policy
@@ -184,8 +189,8 @@ class Engine:
                 observer.dma_start(part)
         if self.policy == "eager":
             self.finish(transfer)
-        elif self.policy == "random":
-            self.stir()
+        elif self.order is not None:
+            self.stir(self.order)
         else:
             self._serve_waiters(transfer)
 
@@ -208,8 +213,8 @@ class Engine:
 
     def hurry(self, semaphore: Semaphore, amount: int) -> None:
         """A core is about to wait until `semaphore` holds `amount`: lets what it needs land."""
-        if self.policy == "random":
-            self.stir()
+        if self.order is not None:
+            self.stir(self.order)
             return
         while semaphore.value < amount:
             # The newest first; what cannot land yet stays in flight.
@@ -227,13 +232,13 @@ class Engine:
         self.finish(transfer)
         return transfer.done
 
-    def stir(self) -> None:
+    def stir(self, order: random.Random) -> None:
         """Moves a random choice of the transfers in flight on by a random number of halves."""
         flying = list(self.flying)
         if len(flying) > STIRRED:
-            flying = self.order.sample(flying, STIRRED)
+            flying = order.sample(flying, STIRRED)
         for transfer in flying:
-            choice = self.order.random()
+            choice = order.random()
             if choice < 0.25:
                 self.finish(transfer)
             elif choice < 0.5:
@@ -246,7 +251,7 @@ class Engine:
         """
         if not self.flying:
             return False
-        if self.policy == "random":
+        if self.order is not None:
             self.finish(self.order.choice(list(self.flying)))
         else:
             self.finish(next(reversed(self.flying)))

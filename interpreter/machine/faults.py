@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.targets import TARGETS
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.elements import Elements
+    from pallasite.interpreter.machine.memory import Memory
+    from pallasite.interpreter.machine.views import Ref
 
 
 BLOCK_INSIDE = Note("at least one element of every block must lie inside the array")
@@ -47,6 +50,43 @@ def no_such_device(index: int, count: int, at: SourceLocation | None) -> Executi
                 "as lax.rem keeps the sign"
             )
         ],
+    )
+
+
+def no_such_core(index: int, device: int, count: int, at: SourceLocation | None) -> ExecutionError:
+    """The refusal of core `index` of a device that has `count`."""
+    several = [t.name for t in TARGETS.values() if t.cores > 1]
+    return ExecutionError(
+        "no-such-core",
+        f"core id {index} on device {device}, which has {count} cores",
+        at,
+        [Note(f"a kernel may have two cores on {' and '.join(several)}")],
+    )
+
+
+def not_allocated(ref: Ref, memory: Memory, at: SourceLocation | None) -> ExecutionError:
+    """The refusal of a ref in the `memory` of another core, which has allocated others."""
+    return ExecutionError(
+        "remote-not-allocated",
+        f"{memory.owner} has no buffer like {ref.buffer.name or 'this one'} at address "
+        f"{ref.buffer.address} of its {memory.kind}",
+        at,
+        [
+            Note(
+                "both sides must allocate the same refs in the same order, and synchronise before "
+                "the first access",
+                ref.buffer.location,
+            )
+        ],
+    )
+
+
+def several_semaphores(ref: Ref, at: SourceLocation | None) -> ExecutionError:
+    """The refusal of a ref to an array where one semaphore is meant."""
+    return ExecutionError(
+        "semaphore-rank",
+        f"expected a single semaphore, got an array of shape {list(ref.shape)}",
+        at,
     )
 
 

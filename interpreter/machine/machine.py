@@ -17,6 +17,7 @@ from pallasite.interpreter.machine.dma import Engine, Policy
 from pallasite.interpreter.machine.faults import no_such_device
 from pallasite.interpreter.machine.memory import HostMemory, Memory
 from pallasite.interpreter.machine.observers import Observer, Observers
+from pallasite.interpreter.machine.renewal import Allocations
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.targets import Target
 
@@ -54,14 +55,17 @@ class Machine:
         unordered: bool = False,
         spare: Spare | None = None,
         mesh: SubcoreMesh | None = None,
+        earlier: Iterable[Allocations] = (),
     ) -> None:
         """`sizes` overrides the bytes of memories by kind (`vmem`, `smem`, `hbm`, ...).
 
         `mesh` puts subcores of SparseCores in the place of TensorCores;
         `max_memory` limits the bytes of this computer that simulated memories may take;
         `unordered` lets transfers between the same two cores overtake each other; `spare` has
-        memory of this computer for it to use, and gets it back by `close`.
+        memory of this computer for it to use, and gets it back by `close`; `earlier` is what
+        the cores of a machine allocated that ran the same programs, and is no more.
         """
+        self.earlier = iter(earlier)
         self.host = HostMemory(max_memory, spare)
         self.grid_walk: GridWalk | None = None
         """Set by who runs a kernel: how the points of its grid are taken."""
@@ -83,9 +87,10 @@ class Machine:
             "semaphore_mem": target.semaphores * 4,
             **(sizes or {}),
         }
-        self.random = random.Random(seed)
         self.policy: Policy = policy
         count = devices * (cores if mesh is None else mesh.size)
+        # It takes long to seed, and only random orders ask for it.
+        self.random = random.Random(seed) if policy == "random" else None
         self.engine = Engine(policy, self.random, count, unordered)
         self.device_count = devices
         self.devices: list[Device] = []
@@ -121,8 +126,7 @@ class Machine:
 
     def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:
         """Runs the programs of several cores to their ends; returns what they returned."""
-        order = self.random if self.policy == "random" else None
-        results = scheduler.run(programs, self.engine.land_one, order)
+        results = scheduler.run(programs, self.engine.land_one, self.random)
         for observer in self.observers:
             observer.finish()
         while self.engine.flying:

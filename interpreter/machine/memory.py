@@ -8,8 +8,8 @@ scopes (`pinned`) comes from the high end.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine.boxes import Digits
-from pallasite.interpreter.machine.spare import Block, Spare
+from pallasite.interpreter.machine.spare import LEAST, Block, Spare
 from pallasite.interpreter.values import POISON_WORDS
 
 MEMORY_NOTE = Note("a larger run needs a larger limit (--max-memory)")
@@ -27,6 +27,7 @@ ALIGNMENT = 512
 """Bytes: one sublane of 128 words, the unit in which registers address memory."""
 
 
+@cache
 def default_memory() -> int:
     """8 GiB, or half of this computer's memory if that is less."""
     try:
@@ -97,6 +98,8 @@ class Buffer:
     """Bytes of this computer that it counts for."""
     block: Block | None = None
     """What the run may leave to the next one."""
+    kept: Block | None = None
+    """What an earlier run of the same program has left to this buffer alone."""
     shadow: NDArray[np.uint8] | None = None
     """All-ones where a byte was written; None when nobody asks."""
     complete: bool = False
@@ -134,6 +137,24 @@ class Buffer:
             found = self._integers = self.bytes.data.cast(cast("Any", dtype.char))
         return found
 
+    def renew(self, memory: Memory, name: str, location: SourceLocation | None) -> None:
+        """Begins another life at the same address, in the memory of the next run."""
+        self.memory, self.name, self.location = memory, name, location
+        self.freed = self.complete = self.aliased = False
+        self.taken = 0
+        self.shadow = self.boxes = self.landed = None
+
+    def retire(self, room: int) -> int:
+        """Ends its part in a run, which has ended: nothing is left of its contents but memory for
+        its next life, of at most `room` bytes. Gives how many these are."""
+        block, self.block = self.block, None
+        self.__dict__.pop("bytes", None)
+        self._integers = None
+        # Larger blocks are for every run to take.
+        left = block is not None and len(block) < min(LEAST, room + 1)
+        self.kept = block if left else None
+        return 0 if self.kept is None else len(self.kept)
+
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""
         self.bytes = self._new_block()
@@ -148,12 +169,15 @@ class Buffer:
         """Its contents, for the caller to keep: at the end of its life, and only once."""
         contents = self.bytes
         mine, self.block = self.block, None
+        self.kept = None
         return None if mine is None else contents
 
     def _new_block(self) -> Block:
         count, host = self._whole_words, self.memory.host
         self._take(count)
-        self.block = np.empty(count, np.uint8) if host is None else host.block(count)
+        self.block = self.kept
+        if self.block is None:
+            self.block = np.empty(count, np.uint8) if host is None else host.block(count)
         return self.block
 
     def track(self) -> None:
@@ -215,11 +239,13 @@ class Memory:
     """Whether buffers remember which of their bytes were written."""
     host: HostMemory | None = None
     peak_bytes: int = 0
-    _stack: list[Buffer] = field(default_factory=list[Buffer])
-    _pinned: list[Buffer] = field(default_factory=list[Buffer])
-    _live: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
     _low: int = 0
     _high: int = 0
+
+    def __post_init__(self) -> None:
+        self._stack: list[Buffer] = []
+        self._pinned: list[Buffer] = []
+        self._live: dict[int, Buffer] = {}
 
     @property
     def used_bytes(self) -> int:
@@ -233,8 +259,12 @@ class Memory:
         *,
         zero: bool = False,
         pinned: bool = False,
+        again: Buffer | None = None,
     ) -> Buffer:
-        """Reserves `size` bytes; raises `<kind>-exhausted` with a list of who holds the memory."""
+        """Reserves `size` bytes; raises `<kind>-exhausted` with a list of who holds the memory.
+
+        The buffer is `again`, of an earlier run, if that was at the same place.
+        """
         unit = 4 if self.kind in ("smem", "semaphore_mem") else ALIGNMENT
         span = max(1, -(-size // unit)) * unit
         if self.used_bytes + span > self.capacity:
@@ -245,7 +275,11 @@ class Memory:
         else:
             address = self._low
             self._low += span
-        buffer = Buffer(self, address, span, name, location, zero, pinned)
+        if again is not None and (again.address, again.size) == (address, span):
+            buffer = again
+            buffer.renew(self, name, location)
+        else:
+            buffer = Buffer(self, address, span, name, location, zero, pinned)
         (self._pinned if pinned else self._stack).append(buffer)
         self._live[address] = buffer
         self.peak_bytes = max(self.peak_bytes, self.used_bytes)

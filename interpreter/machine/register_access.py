@@ -62,26 +62,35 @@ class Access:
     """
 
     __slots__ = (
-        "_load", "_look", "_marks", "_region", "_simple", "_store", "_target", "pattern", "plan",
+        "_load", "_look", "_marks", "_memory", "_region", "_simple", "_store", "_target", "pattern",
+        "plan",
     )  # fmt: skip
 
     def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
         self.plan = plan
         self.pattern = pattern
+        self._region: Region | None = None
+        self._over(None)
+        pieces = plan.pieces
+        simple = plan.complete and len(pieces) == 1 and pieces[0].part is None
+        self._simple: Piece | None = pieces[0] if simple else None
+        """All of the access, if that is one view."""
+
+    def _over(self, memory: Array | None) -> None:
+        """Makes it an access to `memory`: a ref that is used in run after run gets another one, or
+        the same, which is filled anew when it is asked for."""
+        self._memory = memory
         self._load: Callable[[], Array] | None = None
         self._look: Array | None = None
         self._store: Callable[[Array], None] | None = None
         self._target: Array | None = None
         """What takes a stored grid by assignment."""
         self._marks: Array | None = None
-        self._region: Region | None = None
-        pieces = plan.pieces
-        simple = plan.complete and len(pieces) == 1 and pieces[0].part is None
-        self._simple: Piece | None = pieces[0] if simple else None
-        """All of the access, if that is one view."""
 
     def load(self, ref: Ref) -> Array:
         """The grid of registers."""
+        if ref.buffer.bytes is not self._memory:
+            self._over(ref.buffer.bytes)
         if self._load is not None:
             return self._load()
         if self._simple is not None:
@@ -96,6 +105,8 @@ class Access:
 
     def look(self, ref: Ref) -> Array:
         """The grid of registers, as a view of memory where that is possible."""
+        if ref.buffer.bytes is not self._memory:
+            self._over(ref.buffer.bytes)
         if self._look is None:
             found = None
             if self._simple is not None:
@@ -111,6 +122,8 @@ class Access:
         if self._simple is None or mask is not None or add:
             rows.write(ref, self.plan, array, mask, add)
             return
+        if ref.buffer.bytes is not self._memory:
+            self._over(ref.buffer.bytes)
         if self._target is None and self._store is None:
             where = ref.buffer.bytes, ref.base, self._simple
             target = ref.codec.target(*where)

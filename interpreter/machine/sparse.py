@@ -262,6 +262,7 @@ class Share(Memory):
         *,
         zero: bool = False,
         pinned: bool = False,
+        again: Buffer | None = None,
     ) -> Buffer:
         """The buffer that the subcore shares with the others."""
         return self._whole.join(self._core, size, name, location, zero=zero)

@@ -14,12 +14,12 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import ExecutionError, Note, SourceLocation
+from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import Digits, blocks_of, digits_of
 from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.elements import Elements
-from pallasite.interpreter.machine.faults import outside
+from pallasite.interpreter.machine.faults import not_allocated, outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.layouts.tiling import Tiling
 
@@ -104,16 +104,13 @@ class Ref(Elements):
         """The same ref in another core's memory: the allocation at the same address there."""
         twin = memory.at(self.buffer.address)
         if twin is None or twin.size != self.buffer.size:
-            raise ExecutionError(
-                "remote-not-allocated",
-                f"{memory.owner} has no buffer like {self.buffer.name or 'this one'} at address "
-                f"{self.buffer.address} of its {memory.kind}",
-                at,
-                [Note("both sides must allocate the same refs in the same order, and "
-                      "synchronise before the first access", self.buffer.location)],
-            )  # fmt: skip
+            raise not_allocated(self, memory, at)
+        return self.over(twin)
+
+    def over(self, buffer: Buffer) -> Ref:
+        """The same ref to another buffer of the same size."""
         return self._view(
-            self.shape, self.digits, self.starts, self.base, self.blocks, self.ends, twin
+            self.shape, self.digits, self.starts, self.base, self.blocks, self.ends, buffer
         )
 
     def slice(

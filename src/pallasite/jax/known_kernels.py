@@ -22,7 +22,8 @@ from pallasite.kept import Kept
 
 KEPT_OPERATIONS = 1 << 16
 """Operations of all kernels that are kept, before and after lowering. With the code made of them
-they take 1.1 to 2 KB each, so that all take 130 MB at most."""
+they take 1.1 to 2 KB each, so that all take 130 MB at most; what a kernel's last run leaves to the
+next one (`machine.renewal`) takes some tens of KB more for each."""
 
 
 @dataclass(frozen=True)

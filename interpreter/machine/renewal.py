@@ -1,0 +1,89 @@
+"""What one run of a program leaves to the next: refs, and how they are accessed.
+
+Whoever calls a kernel again and again lets it allocate the same buffers in the same order each
+time. A ref knows the views that were taken of it and the register accesses that were made, so the
+next run gets the same refs again, over buffers that begin anew: with the same address, not written
+yet, and in another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter.machine.memory import Memory
+from pallasite.interpreter.machine.views import Ref
+
+MOST_REFS = 1 << 9
+"""Refs, views of them included, that are left of one core."""
+MOST_BYTES = 1 << 17
+"""Bytes of memory that stay with their buffers on one core."""
+
+
+class Wanted(NamedTuple):
+    """What a ref is allocated for, and with: two of the same are laid out alike."""
+
+    type: Attribute
+    sizes: tuple[int, ...]
+    zero: bool
+    pinned: bool
+    argument: bool
+
+
+class Allocations:
+    """The refs that one core allocates, in order."""
+
+    def __init__(self, earlier: Allocations | None = None) -> None:
+        """`earlier` are those of the run before, which has ended; nobody else continues it."""
+        self._made: list[tuple[Wanted, Ref]] = []
+        self._earlier = iter(()) if earlier is None else iter(earlier._made)
+
+    def again(
+        self,
+        wanted: Wanted,
+        memories: Mapping[str, Memory],
+        name: str,
+        location: SourceLocation | None,
+    ) -> Ref | None:
+        """The ref that was allocated at this place of the run before, allocated again, if it is
+        like the one that is wanted. `memories` are those of the core, by kind."""
+        found = next(self._earlier, None)
+        if found is None:
+            return None
+        if found[0] != wanted:
+            # From here on the runs have nothing in common.
+            self._earlier = iter(())
+            return None
+        ref = found[1]
+        old = ref.buffer
+        buffer = memories[old.memory.kind].allocate(
+            old.size, name, location, zero=wanted.zero, pinned=wanted.pinned, again=old
+        )
+        return ref if buffer is old else ref.over(buffer)
+
+    def add(self, wanted: Wanted, ref: Ref) -> None:
+        """Remembers a new allocation."""
+        if len(self._made) < MOST_REFS:
+            self._made.append((wanted, ref))
+
+    def retire(self) -> Allocations:
+        """Leaves the contents of memory behind, and what is too much to be kept."""
+        refs, room = MOST_REFS, MOST_BYTES
+        for _, ref in self._made:
+            views = [ref]
+            # What is appended meanwhile has its turn, too.
+            for view in views:
+                views += view.views.values()
+            if len(views) > refs:
+                ref.views, views = {}, [ref]
+            refs = max(refs - len(views), 0)
+            kept = ref.buffer.retire(room)
+            room -= kept
+            if not kept:
+                # Accesses have views of memory that is not to be held.
+                for view in views:
+                    view.registers = None
+        return self
