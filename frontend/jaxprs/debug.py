@@ -16,8 +16,8 @@ from pallasite.dialects.types import shape_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import (
     checkify,
+    debug_checks_enabled,
     debugging,
-    pallas_core,
     tpu_primitives,
 )
 from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
@@ -112,7 +112,7 @@ def _check(e: Equation) -> Result:
             "pl.enable_debug_checks()",
             "or store the condition to a result in SMEM, and check that outside",
         )
-    if not pallas_core.debug_checks_enabled():
+    if not debug_checks_enabled():
         return []
     error = jax.tree.unflatten(e.params["err_tree"], e.arguments)
     (failed,) = error._pred.values()

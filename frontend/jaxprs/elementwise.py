@@ -26,6 +26,7 @@ from pallasite.frontend.jaxprs.internals import (
     pallas_primitives,
     pallas_utils,
     pjit,
+    primitives,
 )
 from pallasite.frontend.jaxprs.tracer import Equation, Known, Result, rule
 from pallasite.frontend.jaxprs.types import is_bool, is_float, is_integer, is_signed, is_unsigned
@@ -73,7 +74,7 @@ IDENTITIES = (
     lax_internal.copy_p,
     lax_internal.optimization_barrier_p,
     pjit.reshard_p,
-    jax_core.stage_p,
+    *primitives(jax_core, "stage_p"),
     ad_checkpoint.name_p,
 )
 

@@ -16,7 +16,7 @@ from pallasite.dialects.pallas.kernel import LAYOUT_PASSES
 from pallasite.dialects.pallas.kernel_rules import MAPPED
 from pallasite.dialects.tpu.keywords import DimensionSemantics
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import pallas_utils
+from pallasite.frontend.jaxprs.internals import core_type, pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
@@ -111,11 +111,11 @@ def trace_mesh(
         axes=len(names),
         names=frozenset(names),
         mesh=_mesh_info(device_mesh),
-        core=mesh.core_type,
+        core=core_type(mesh),
         layouts=layouts,
     )
     body, tracer = _start(jaxpr, surroundings)
-    core = str(mesh.core_type) if surroundings.on_subcores else None
+    core = str(core_type(mesh)) if surroundings.on_subcores else None
     if core is not None:
         params = {**params, LAYOUT_PASSES: IntegerAttr.from_bool(layouts)}
     elif len(names) > 1:

@@ -10,13 +10,13 @@ from xdsl.ir import Block, Region, SSAValue
 
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import EmitPipelineOp, WindowAttr, YieldOp
-from pallasite.frontend.jaxprs.internals import pallas_core, state_types, tpu_pipeline
+from pallasite.frontend.jaxprs.internals import pallas_core, primitives, state_types, tpu_pipeline
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Surroundings, Tracer, Value, rule
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
 
 
-@rule(tpu_pipeline.emit_pipeline_p)
+@rule(*primitives(tpu_pipeline, "emit_pipeline_p"))
 def _emit_pipeline(e: Equation) -> Result:
     params, tracer = e.params, e.tracer
     grid_mapping = params["grid_mapping"]

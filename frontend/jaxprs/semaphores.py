@@ -17,7 +17,7 @@ from pallasite.dialects.tpu import (
 )
 from pallasite.frontend.jaxprs.devices import device_number
 from pallasite.frontend.jaxprs.internals import (
-    pallas_core,
+    core_of_memory,
     pallas_primitives,
     tpu_primitives,
 )
@@ -32,7 +32,7 @@ COUNT_KEPT = (
 
 
 def _semaphore(e: Equation, ref: Value, transforms: Sequence[Any], aval: Any) -> SSAValue:
-    if isinstance(aval.memory_space, pallas_core.CoreMemorySpace):
+    if core_of_memory(aval.memory_space) is not None:
         raise e.unsupported(
             "a semaphore of other cores than the TensorCore", "use a semaphore of the TensorCore"
         )

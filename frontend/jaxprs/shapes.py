@@ -22,7 +22,12 @@ from pallasite.dialects.tpu.base import si32
 from pallasite.dialects.types import element_type as element_of
 from pallasite.dialects.types import shape_of
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.internals import lax_internal, pallas_einshape, tpu_primitives
+from pallasite.frontend.jaxprs.internals import (
+    lax_internal,
+    pallas_einshape,
+    primitives,
+    tpu_primitives,
+)
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
 
 
@@ -77,7 +82,7 @@ def _concatenate(e: Equation) -> Result:
     return concatenated(e, e.operands(), int(e.params["dimension"]))
 
 
-@rule(lax_internal.stack_p)
+@rule(*primitives(lax_internal, "stack_p"))
 def _stack(e: Equation) -> Result:
     axis = int(e.params["axis"])
     shape = list(e.inputs[0].shape)
@@ -85,7 +90,7 @@ def _stack(e: Equation) -> Result:
     return concatenated(e, [reshaped(e, value, shape) for value in e.operands()], axis)
 
 
-@rule(lax_internal.unstack_p)
+@rule(*primitives(lax_internal, "unstack_p"))
 def _unstack(e: Equation) -> Result:
     axis, shape = int(e.params["axis"]), e.inputs[0].shape
     results: list[Value] = []

@@ -21,8 +21,9 @@ from pallasite.dialects.tpu import (
 from pallasite.dialects.types import dense_integers
 from pallasite.frontend.jaxprs.devices import axis_index, device_and_cores
 from pallasite.frontend.jaxprs.internals import (
+    core_type,
     debugging,
-    pallas_core,
+    mesh_of_memory,
     pallas_primitives,
     state_types,
     subcore_primitives,
@@ -65,14 +66,13 @@ class Place:
 
 def mesh_of(aval: Any) -> Any:
     """The mesh of the cores that have a ref; None if these are the cores that run."""
-    space = aval.memory_space
-    return space.mesh if isinstance(space, pallas_core.CoreMemorySpace) else None
+    return mesh_of_memory(aval.memory_space)
 
 
 def place(tracer: Tracer, device_id: Any, avals: Any, kind: Any, mesh: Any) -> Place:
     """The place that `device_id` names, of the cores of `mesh` (`mesh_of`)."""
     own = tracer.surroundings
-    target = own.core if mesh is None else mesh.core_type
+    target = own.core if mesh is None else core_type(mesh)
     axes = tuple(own.names if mesh is None else mesh.shape)
     device, named = None, dict[Hashable, SSAValue]()
     if device_id is not None:

@@ -25,6 +25,7 @@ from pallasite.frontend.jaxprs.internals import (
     state_types,
     subcore_core,
     tpu_primitives,
+    transfer,
 )
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.subcore_sync import Place, mesh_of, place
@@ -38,8 +39,8 @@ _ONE_SIDE = "index the side in HBM or VMEM_SHARED, and copy whole rows of a ref 
 @subcore_rule(tpu_primitives.dma_start_p)
 def _start(e: Equation) -> Result:
     tree = e.params["tree"]
-    source, target, semaphore, source_semaphore, device_id = tree.unflatten(e.arguments)
-    *avals, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    source, target, semaphore, source_semaphore, device_id = transfer(tree, e.arguments)
+    *avals, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     found = _indirect(e, (source, target), avals)
     add = bool(e.params["add"])
     if found is None and add:
@@ -73,8 +74,8 @@ def _start(e: Equation) -> Result:
 @subcore_rule(tpu_primitives.dma_wait_p)
 def _wait(e: Equation) -> Result:
     tree = e.params["tree"]
-    source, target, semaphore, _, device_id = tree.unflatten(e.arguments)
-    *avals, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    source, target, semaphore, _, device_id = transfer(tree, e.arguments)
+    *avals, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     found = _indirect(e, (source, target), avals)
     where = Place()
     if e.params["insert_dummy_device"]:

@@ -12,10 +12,12 @@ from pallasite.dialects import arith, scf
 from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
 from pallasite.frontend.jaxprs.devices import device_number
 from pallasite.frontend.jaxprs.internals import (
-    pallas_core,
+    core_of_memory,
+    kind,
     state_types,
     tpu_core,
     tpu_primitives,
+    transfer,
 )
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, rule
@@ -27,8 +29,8 @@ Finish = Callable[[list["SSAValue | None"]], None]
 @rule(tpu_primitives.dma_start_p)
 def _start(e: Equation) -> Result:
     tree = e.params["tree"]
-    source, target, semaphore, source_semaphore, device_id = tree.unflatten(e.arguments)
-    source_aval, _, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    source, target, semaphore, source_semaphore, device_id = transfer(tree, e.arguments)
+    source_aval, _, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     if e.params["add"]:
         raise e.unsupported(
             "a copy that adds", "copy to a buffer of its own and add when it has arrived"
@@ -62,11 +64,11 @@ def _start(e: Equation) -> Result:
 @rule(tpu_primitives.dma_wait_p)
 def _wait(e: Equation) -> Result:
     tree = e.params["tree"]
-    source, target, semaphore, _, device_id = tree.unflatten(e.arguments)
-    _, _, semaphore_aval, _, id_avals = tree.unflatten(e.inputs)
+    source, target, semaphore, _, device_id = transfer(tree, e.arguments)
+    _, _, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     _check_core(e, semaphore_aval)
     device, core = None, None
-    if e.params["insert_dummy_device"]:
+    if e.params.get("insert_dummy_device"):
         device = core = e.tracer.scalar(0, i32)
     elif device_id is not None:
         device, core = device_number(e.tracer, device_id, id_avals, e.params["device_id_type"])
@@ -98,10 +100,7 @@ def _check_alike(e: Equation, refs: Sequence[SSAValue | None]) -> None:
 
 
 def _check_core(e: Equation, semaphore: Any) -> None:
-    space = semaphore.memory_space
-    if isinstance(space, pallas_core.CoreMemorySpace) and (
-        space.mesh.core_type is not tpu_core.CoreType.TC
-    ):
+    if core_of_memory(semaphore.memory_space) not in (None, tpu_core.CoreType.TC):
         raise e.unsupported(
             "a copy to other cores than the TensorCore", "use semaphores of the TensorCore"
         )
@@ -119,7 +118,7 @@ def with_views(
         return
     first, *rest = refs
     if isinstance(first, state_types.TransformedRef):
-        if first.multiref:
+        if getattr(first, "multiref", False):
             _select(tracer, first, rest, finish, done)
             return
         inner, transforms = first.ref, first.transforms
@@ -145,7 +144,7 @@ def _select(
     done: Sequence[SSAValue | None],
 ) -> None:
     (select,) = selected.transforms
-    if not isinstance(select, state_types.SelectTransform):
+    if not isinstance(select, kind(state_types, "SelectTransform")):
         raise tracer.unsupported("a view of several refs", "select one with pl.select_ref")
     index: Any = select.idx
 

@@ -30,8 +30,10 @@ from xdsl.ir import Attribute
 from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.tpu import DMASemaphoreType, MemorySpaceAttr, SemaphoreType
 from pallasite.frontend.jaxprs.internals import (
+    core_of_memory,
     dtypes,
     jax_core,
+    memory_space_to_tpu,
     pallas_core,
     state_types,
     tpu_core,
@@ -152,20 +154,21 @@ def space_name(space: Any, core: Any = tpu_core.CoreType.TC) -> str:
 def space_attribute(space: Any, core: Any) -> MemorySpaceAttr:
     """A memory space of JAX on a kind of core of JAX's; subcores see those of other subcores."""
     try:
-        found = tpu_core.memory_space_to_tpu_memory_space(space, core)
+        found = memory_space_to_tpu(space, core)
     except ValueError:
         raise UnsupportedType(
             f"{space!r} is no memory of a TPU",
             "write pl.BlockSpec(memory_space=pltpu.VMEM), pltpu.SMEM or pltpu.HBM",
         ) from None
-    if not isinstance(found, pallas_core.CoreMemorySpace):
+    own = core_of_memory(found)
+    if own is None:
         return MemorySpaceAttr(str(found))
     if core is tpu_core.CoreType.TC:
         raise UnsupportedType(
             f"memory {found} belongs to other cores than the TensorCore",
             "use memory of the TensorCore",
         )
-    return MemorySpaceAttr(str(found.memory_space), str(found.mesh.core_type))
+    return MemorySpaceAttr(str(found.memory_space), str(own))
 
 
 def is_signed(dtype: Any) -> bool:

@@ -331,7 +331,10 @@ def test_a_map_that_returns_floats_has_its_own_line() -> None:
     assert f"{Path(__file__).name}:{line}:" in "\n".join(caught.value.__notes__)
 
 
-@pytest.mark.parametrize("form", ["pallas", "tiles"])
+PIPELINES = pytest.mark.since_jax("0.10.2", "pipelines as one operation")
+
+
+@pytest.mark.parametrize("form", [pytest.param("pallas", marks=PIPELINES), "tiles"])
 def test_what_a_pipeline_repeats_returns_nothing(form: str) -> None:
     """JAX takes it where it expands the pipeline; what nobody wrote is then a warning."""
     told = r"must return None|never written"
@@ -340,6 +343,7 @@ def test_what_a_pipeline_repeats_returns_nothing(form: str) -> None:
     assert form == "tiles" or "out[...] = value" in "\n".join(caught.value.__notes__)
 
 
+@pytest.mark.since_jax("0.10.1", "pipelines as whole kernels")
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
 def test_kernels_that_jax_makes_are_at_the_users_line(form: str) -> None:
     block = pl.BlockSpec((8, 128), lambda i: (i, 0))

@@ -74,6 +74,7 @@ def test_text_reads_back(name: str) -> None:
     assert str(pallasite.parse(text)) == text
 
 
+@pytest.mark.since_jax("0.10.2", "the version of Mosaic that we write")
 @pytest.mark.parametrize("name", CHOSEN)
 def test_what_jax_serialises(name: str, jaxlib: Any) -> None:
     """jaxlib verifies the module, and it is JAX's own but for the order of pure operations.

@@ -172,6 +172,7 @@ def core_mesh(x: Any) -> Any:
     return pl.kernel(body, out_type=S((8, 256), f32), mesh=mesh, scratch_types=scratch)(x)
 
 
+@pytest.mark.since_jax("0.10.2", "the version of Mosaic that we write")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_same_module(name: str, jaxlib: Any) -> None:
     function, arguments = PROGRAMS[name]

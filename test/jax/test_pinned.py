@@ -54,6 +54,7 @@ def test_kernels_work_on_a_pinned_buffer(form: str, to: str | None) -> None:
         np.testing.assert_array_equal(f(X), X * 4)
 
 
+@pytest.mark.since_jax("0.10.1", "effects of a kernel on refs that it captures")
 def test_references_as_pinned_buffers() -> None:
     @jax.jit
     def f(x: Any) -> Any:

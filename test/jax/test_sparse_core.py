@@ -305,6 +305,7 @@ def test_cores_of_both_kinds_in_one_program() -> None:
 
 
 @pytest.mark.feature("Y10")
+@pytest.mark.since_jax("0.10.2", "addresses of subcores")
 def test_two_meshes_in_one_kernel() -> None:
     """The scalar subcore tells the vector subcores when its part is there."""
 

@@ -10,6 +10,10 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+from .since import require_jax  # noqa: E402
+
+require_jax("0.10.1", "needs_layout_passes=")
+
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 

@@ -201,6 +201,7 @@ def test_core_map_over_refs() -> None:
     assert roles[-1] == "output" and kernel.alias_pairs
 
 
+@pytest.mark.since_jax("0.10.2", "pipelines as one operation")
 def test_pipelines_stay_whole() -> None:
     def inner(x: Any, o: Any) -> None:
         o[...] = x[...] + pl.program_id(0).astype(f32)

@@ -120,7 +120,8 @@ FAULTS_OF_CALLS = (
     ),
     Fault(
         ValueError,
-        "pytree structure error: different lengths|Pytree for `(in|out)_specs` and",
+        "pytree structure error: different lengths|Tuple arity mismatch"
+        "|Pytree for `(in|out)_specs` and",
         "a pipeline has one BlockSpec per ref that it is called with, inputs first",
         ("give as many in in_specs and out_specs together",),
         "mosaic/pipeline.py",

@@ -23,6 +23,7 @@ from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import func
 
 from pallasite.diagnostics import Note, Unsupported
+from pallasite.jax.ir_types import ir_type
 
 Rule = Callable[..., Sequence[Any]]
 
@@ -54,7 +55,7 @@ def run_exported_programs(
             program,
             dst_symtab=ctx.module_context.symbol_table,
         )
-        types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in ctx.avals_out]
+        types = [ir_type(ctx, aval) for aval in ctx.avals_out]
         return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), list(operands)).results)
 
     mlir.register_lowering(_export.call_exported_p, rule, platform="cpu")

@@ -12,89 +12,59 @@ the caller catches. Outside of simulations every hook does what JAX did before.
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
+from jax._src import callback as jax_callback
+from jax._src import core
+from jax._src.interpreters import mlir, pxla
+from jax._src.lib.mlir import ir
+from jax._src.pallas import core as pallas_core
+from jax._src.pallas import mpmd, pallas_call
+from jax._src.pallas.mosaic import core as tpu_core
+from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
+from jax._src.sharding_impls import SPMDAxisContext
+from jax.core import ShapedArray
 
-from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.verification import verify
 from pallasite.frontend.calls import TARGET
+from pallasite.jax import tracing
 from pallasite.jax.calls import KernelCall, lowered_by_jax
-from pallasite.jax.settings import Settings, Simulated
-
-JAX_VERSION = "0.10.2"
-
-
-try:
-    import jax
-except ImportError as missing:
-    raise Unsupported(
-        "jax-version",
-        f"pallasite.jax needs JAX {JAX_VERSION}, which is not installed",
-        notes=[Note("pip install 'pallasite[jax]'")],
-    ) from missing
-
-
-def check_version(version: str = jax.__version__) -> None:
-    """Raises `Unsupported` for a JAX whose internals we have not seen."""
-    if version != JAX_VERSION:
-        raise Unsupported(
-            "jax-version",
-            f"expected JAX {JAX_VERSION}, got {version}",
-            notes=[
-                Note(f"pip install jax=={JAX_VERSION} jaxlib=={JAX_VERSION}"),
-                Note(
-                    "programs of other versions, from 0.4.31 on, run as text: write "
-                    "jax.jit(f).trace(x).lower(lowering_platforms=('tpu',)).as_text() to a file, "
-                    "which tpu-run and tpu-opt read"
-                ),
-            ],
-        )
-
-
-check_version()
-
-from jax._src import callback as jax_callback  # noqa: E402
-from jax._src import core  # noqa: E402
-from jax._src.interpreters import mlir, pxla  # noqa: E402
-from jax._src.lib.mlir import ir  # noqa: E402
-from jax._src.pallas import core as pallas_core  # noqa: E402
-from jax._src.pallas import mpmd, pallas_call  # noqa: E402
-from jax._src.pallas.mosaic import core as tpu_core  # noqa: E402
-from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules  # noqa: E402
-from jax._src.sharding_impls import SPMDAxisContext  # noqa: E402
-from jax.core import ShapedArray  # noqa: E402
-
-from pallasite.jax import tracing  # noqa: E402
-from pallasite.jax.costs import counting_kernels  # noqa: E402
-from pallasite.jax.devices import answer_for_target  # noqa: E402
-from pallasite.jax.exported import check_not_exported, run_exported_programs  # noqa: E402
-from pallasite.jax.failures import (  # noqa: E402
+from pallasite.jax.costs import counting_kernels
+from pallasite.jax.devices import answer_for_target
+from pallasite.jax.exported import check_not_exported, run_exported_programs
+from pallasite.jax.failures import (
     as_jax_raises,
     call_back,
     surfacing_diagnostics,
     without_tpu_options,
 )
-from pallasite.jax.kept_counts import check_counts  # noqa: E402
-from pallasite.jax.kernel_tracing import (  # noqa: E402
+from pallasite.jax.kept_counts import check_counts
+from pallasite.jax.kernel_lowering import over_meshes
+from pallasite.jax.kernel_tracing import (
     keep_pipelines,
     trace_kernels,
     tracing_into,
 )
-from pallasite.jax.meshes import check_results  # noqa: E402
-from pallasite.jax.pinned import pin_to_arrays  # noqa: E402
-from pallasite.jax.source_lines import keep_source_lines  # noqa: E402
-from pallasite.jax.spellings import accept_old_spellings  # noqa: E402
-from pallasite.jax.tracing_errors import (  # noqa: E402
+from pallasite.jax.meshes import check_results
+from pallasite.jax.pinned import pin_to_arrays
+from pallasite.jax.settings import Settings, Simulated
+from pallasite.jax.source_lines import keep_source_lines
+from pallasite.jax.spellings import accept_old_spellings
+from pallasite.jax.subcore_addresses import check_addresses
+from pallasite.jax.tracing_errors import (
     explain_tracing,
     explaining_derivatives,
     explaining_lowering,
 )
-from pallasite.jax.xla_products import round_products  # noqa: E402
+from pallasite.jax.xla_products import round_products
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
@@ -109,7 +79,8 @@ def scope(settings: Settings) -> AbstractContextManager[None]:
 
 def set_default(settings: Settings) -> None:
     """Threads outside of every scope simulate with `settings`."""
-    _context.set_global(settings)
+    # Not all versions of JAX have `set_global` on the context itself.
+    _context._obj.set_global(settings)
 
 
 def current() -> Settings | None:
@@ -206,7 +177,9 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
 def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     check_results(params["meshes"], params["jaxprs"], params["out_avals"])
     check_counts(params["jaxprs"])
-    return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
+    check_addresses(params["meshes"], params["jaxprs"])
+    with over_meshes(params["jaxprs"], params["meshes"]):
+        return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
 def _only_jaxpr(params: dict[str, Any]) -> Any:
@@ -258,8 +231,9 @@ def _replace_calls_in(
             op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue
         old = list(op.operation.results)
-        with ir.InsertionPoint(op), op.operation.location:
+        with _emitting_before(op):
             devices, position = _position(ctx)
+        with ir.InsertionPoint(op), op.operation.location:
             call = KernelCall(text, name, settings, devices, module, jaxpr)
             new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
@@ -267,6 +241,24 @@ def _replace_calls_in(
             replaced.append((before, after))
         op.operation.erase()
     return replaced
+
+
+@contextmanager
+def _emitting_before(op: Any) -> Generator[None]:
+    """Within, operations are emitted before `op`, also those that JAX 0.10.0 adds to the end of
+    the block: what it takes out of functions that it lowered before."""
+    block = op.operation.block
+    behind = sum(1 for _ in _from(block, op))
+    with ir.InsertionPoint(op), op.operation.location:
+        yield
+    for other in list(_from(block, op))[behind:]:
+        other.move_before(op.operation)
+
+
+def _from(block: Any, op: Any) -> Iterable[Any]:
+    """The operations of `block` from `op` on."""
+    operations = (other.operation for other in block.operations)
+    return itertools.dropwhile(lambda other: other != op.operation, operations)
 
 
 def _replace_exported_calls(ctx: Any, block: Any, mesh: Any = None) -> None:

@@ -7,17 +7,15 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import jax
 from jax._src import config as jax_config
-from jax._src.lib.mlir import ir
 from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
 from jax._src.pallas.mosaic import core as tpu_core
-from jax._src.pallas.mosaic import pallas_call_registration as tpu_rules
 from jax._src.pallas.mosaic import pipeline as tpu_pipeline
 from jax._src.pallas.mosaic.error_handling import VerificationError
 from jax.experimental import pallas as pl
@@ -33,8 +31,10 @@ from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import bit_width, element_type
 from pallasite.frontend.jaxprs.advice import ADVICE
+from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.jax import tracing
+from pallasite.jax.kernel_lowering import Kernel, replace_lowering
 from pallasite.jax.settings import Settings
 
 
@@ -44,49 +44,17 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
     What JAX's own lowering raises in a simulation gets a note with our diagnostic of the kernel;
     `current` gives the settings of the thread.
     """
-    lowering: Any = tpu_rules.lowering
-    pipelined = lowering.lower_jaxpr_to_pipelined_module
-    unpipelined = lowering.lower_jaxpr_into_unpipelined_module
 
-    @functools.wraps(pipelined)
-    def lower_pipelined(ctx: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> Any:
-        def take(traced: tracing.Traced) -> str:
-            return traced.take_call(
-                jaxpr,
-                grid_mapping,
-                semantics=options["dimension_semantics"],
-                mesh=options["mesh"],
-                fused=options["fuse_transposed_lhs_in_matmul"],
-            )
-
+    def instead(kernel: Kernel) -> str | None:
         traced = _traced.get()
-        if traced is not None:
-            return ir.Module.parse(take(traced))
-        with _explaining(current, take):
-            return pipelined(ctx, grid_mapping, jaxpr, **options)
+        return None if traced is None else kernel.take(traced)
 
-    @functools.wraps(unpipelined)
-    def lower_unpipelined(ctx: Any, module: Any, jaxpr: Any, **options: Any) -> Any:
-        def take(traced: tracing.Traced) -> str:
-            return traced.take_mesh(
-                jaxpr,
-                options["pallas_mesh"],
-                device_mesh=options["jax_mesh"],
-                scratch=options["num_scratch"],
-                layouts=options.get("needs_layout_passes", False),
-                fused=options.get("fuse_transposed_lhs_in_matmul", False),
-            )
+    def around(kernel: Kernel) -> AbstractContextManager[None]:
+        if kernel.on_subcores:
+            return _explaining_subcores(kernel.jaxpr)
+        return _explaining(current, kernel.take)
 
-        traced = _traced.get()
-        if traced is None:
-            on_subcores = options["pallas_mesh"].core_type is not tpu_core.CoreType.TC
-            with _explaining_subcores(jaxpr) if on_subcores else _explaining(current, take):
-                return unpipelined(ctx, module, jaxpr, **options)
-        for op in ir.Module.parse(take(traced)).body.operations:
-            module.body.append(op.operation.clone())
-
-    lowering.lower_jaxpr_to_pipelined_module = lower_pipelined
-    lowering.lower_jaxpr_into_unpipelined_module = lower_unpipelined
+    replace_lowering(instead, around)
 
 
 def _fault(error: Exception) -> str:
@@ -233,8 +201,10 @@ def tracing_into(traced: tracing.Traced | None) -> Generator[None]:
 
 
 def keep_pipelines(current: Callable[[], Settings | None]) -> None:
-    """Kernels in `pallas` form keep each `emit_pipeline` whole where the form can say it; `current`
-    gives the settings of the thread."""
+    """Kernels in `pallas` form keep each `emit_pipeline` whole where the form can say it, and JAX
+    has an operation for it; `current` gives the settings of the thread."""
+    if not primitives(tpu_pipeline, "emit_pipeline_p"):
+        return
     expanding: Any = tpu_pipeline.emit_pipeline
 
     @functools.wraps(expanding)
@@ -331,7 +301,7 @@ def _noted(
 ) -> Callable[..., Any]:
     """`body`, noting that its pipelines are expanded: if it is interpreted, as its `options` or
     JAX's configuration say, or `mesh` is one of subcores."""
-    on_subcores = getattr(mesh, "core_type", tpu_core.CoreType.TC) is not tpu_core.CoreType.TC
+    on_subcores = mesh is not None and core_type(mesh) is not tpu_core.CoreType.TC
     if not (options.get("interpret") or _interpret_mode.value or on_subcores):
         return body
 
@@ -355,7 +325,7 @@ def _can_be_kept(options: dict[str, Any]) -> bool:
         return False
     dims = [dim for spec in (*inputs, *outputs) for dim in spec.block_shape or ()]
     return not any(
-        isinstance(dim, pallas_core.Indirect)
+        isinstance(dim, kind(pallas_core, "Indirect"))
         or (isinstance(dim, pallas_core.Element) and any(dim.padding))
         for dim in dims
     )

@@ -14,9 +14,14 @@ from xdsl.passes import ModulePass
 
 from pallasite import arguments
 from pallasite.diagnostics import Note, Unsupported, UsageError
-from pallasite.jax import hooks
-from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of
+from pallasite.jax.versions import check_version
 from pallasite.targets import DEFAULT_TARGET, get_target
+
+# Before anything is imported that imports what this JAX may not have.
+check_version()
+
+from pallasite.jax import hooks  # noqa: E402
+from pallasite.jax.settings import PRODUCTS, Collector, Settings, settings_of  # noqa: E402
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -88,20 +89,26 @@ def accept_old_spellings(simulating: Callable[[], bool]) -> None:
     """Makes the old names known where `simulating` says so."""
     _extend(pltpu, "pltpu", _TPU, simulating)
     _extend(pl, "pl", _PALLAS, simulating)
-    kernel: Any = pl.kernel
+    pl.kernel = with_names(pl.kernel, simulating)
+    pl.pallas_call = _with_parameters(pl.pallas_call, simulating)
+    _accept_old_blocks(simulating)
+
+
+def with_names(kernel: Any, simulating: Callable[[], bool]) -> Any:
+    """`pl.kernel` that takes the old names of those parameters that this JAX calls by new ones."""
+    known = inspect.signature(kernel).parameters
+    names = {old: new for old, new in _KERNEL.items() if new in known and old not in known}
 
     @functools.wraps(kernel)
     def renamed(*args: Any, **options: Any) -> Any:
         if simulating():
-            for old, new in _KERNEL.items():
+            for old, new in names.items():
                 if old in options:
                     _warn(f"{old}= of pl.kernel", f"{new}=")
                     options[new] = options.pop(old)
         return kernel(*args, **options)
 
-    pl.kernel = renamed
-    pl.pallas_call = _with_parameters(pl.pallas_call, simulating)
-    _accept_old_blocks(simulating)
+    return renamed
 
 
 def _with_parameters(call: Any, simulating: Callable[[], bool]) -> Any:
@@ -146,14 +153,16 @@ def _accept_old_blocks(simulating: Callable[[], bool]) -> None:
 def _extend(
     module: ModuleType, title: str, spellings: Spellings, simulating: Callable[[], bool]
 ) -> None:
-    original: Callable[[str], Any] = module.__dict__["__getattr__"]
+    original: Callable[[str], Any] | None = module.__dict__.get("__getattr__")
 
     def lookup(name: str) -> Any:
         if name in spellings and simulating():
             new, value = spellings[name]
             _warn(f"{title}.{name}", new)
             return value()
-        return original(name)
+        if original is not None:
+            return original(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
 
     module.__dict__["__getattr__"] = lookup
 

@@ -233,7 +233,7 @@ FAULTS = (
     ),
     Fault(
         ValueError,
-        "does not have a corresponding jaxpr input",
+        "does not have (a )?corresponding jaxpr input",
         "what pl.run_scoped allocates is gone when its function returns",
         ("use the ref in that function, and return values",),
     ),

@@ -24,6 +24,8 @@ from jax._src.lax import convolution, lax
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import hlo
 
+from pallasite.jax.ir_types import ir_type
+
 _EXPONENT, _MANTISSA = 8, 7
 """Bits of a bfloat16 beside its sign."""
 _DEFAULTS = (jax.lax.Precision.DEFAULT, jax.lax.DotAlgorithmPreset.DEFAULT)
@@ -73,7 +75,7 @@ def _widened(avals: Sequence[Any]) -> list[Any]:
 
 
 def _converted(ctx: Any, value: Any, aval: Any) -> Any:
-    return hlo.convert(mlir.aval_to_ir_type(ctx.module_context, aval), value)
+    return hlo.convert(ir_type(ctx, aval), value)
 
 
 def _rounded(value: Any) -> Any:
