@@ -7,6 +7,7 @@ where the mask is wanted for data of their width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
@@ -16,6 +17,7 @@ from pallasite.dialects import arith
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
 from pallasite.passes.canonicalize_mosaic.selects import governed_bits
+from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
 EQ, NE = 0, 1
@@ -72,11 +74,11 @@ def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
     equality = op.predicate.value.data in (EQ, NE)
     if bits not in (target.equated_bits if equality else target.ordered_bits):
         return False
-    ordered = set[SSAValue]() if equality else {op.lhs, op.rhs}
+    ordered = () if equality else (op.lhs, op.rhs)
     return bits >= target.narrowest_select_bits and _governs(op.result, bits, ordered)
 
 
-def _governs(mask: SSAValue, bits: int, ordered: set[SSAValue]) -> bool:
+def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
     """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
     not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
     narrow integers do not have."""
@@ -85,7 +87,7 @@ def _governs(mask: SSAValue, bits: int, ordered: set[SSAValue]) -> bool:
         if isinstance(op, arith.SelectOp):
             if use.index or bit_width(element_of(op.result)) != bits:
                 return False
-            if {op.lhs, op.rhs} == ordered:
+            if ordered and _are_equal(ordered, (op.lhs, op.rhs), (op.rhs, op.lhs)):
                 return False
         elif isinstance(op, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
             if {governed_bits(v) for v in op.operands} - {None, bits}:
@@ -95,3 +97,11 @@ def _governs(mask: SSAValue, bits: int, ordered: set[SSAValue]) -> bool:
         else:
             return False
     return True
+
+
+def _are_equal(values: Sequence[SSAValue], *others: Sequence[SSAValue]) -> bool:
+    """Whether `values` are those of one of `others`, as they are once equal ones are one."""
+    return any(
+        all(a is b or equal_values(a, b) for a, b in zip(values, pair, strict=True))
+        for pair in others
+    )

@@ -52,11 +52,30 @@ def numbers(element: Any) -> list[Any]:
             for n in near]  # fmt: skip
 
 
-def lowered(function: Choice, inputs: list[Any], target: str, compiler: Any) -> Counter[str]:
+class Loaded:
+    """A ref that is loaded anew wherever a function of arrays takes its value."""
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+
+    def __jax_array__(self) -> Any:
+        return self.ref[...]
+
+    def __gt__(self, other: Any) -> Any:
+        return self.ref[...] > jnp.asarray(other)
+
+
+def lowered(
+    function: Choice,
+    inputs: list[Any],
+    target: str,
+    compiler: Any,
+    load: Callable[[Any], Any] = lambda ref: ref[...],
+) -> Counter[str]:
     """The operations of the registers, by name and element type, whose numbers are right."""
 
     def body(x: Any, y: Any, z: Any, o: Any) -> None:
-        o[...] = function(x[...], y[...], z[...])
+        o[...] = function(load(x), load(y), load(z))
 
     call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(SHAPE, inputs[0].dtype))
     module = trace(call, *inputs, target=target)
@@ -118,3 +137,14 @@ def test_sum_of_products(compiler: Any) -> None:
     # 40 rows are 5 x 2 tiles of words, two to a register of half words.
     assert found["tpu.pack_subelements vector<8x128xi32>"] == 5
     assert found["tpu.unpack_subelements vector<8x128x2xi16>"] == 5 * 2 * len("xyz")
+
+
+@pytest.mark.parametrize("element", [np.int8, np.int16])
+def test_the_larger_of_what_is_loaded_twice(element: Any, compiler: Any) -> None:
+    """The TPU compiler makes a maximum of a choice between what is compared, also once equal
+    values are one; words have it."""
+
+    def function(x: Any, y: Any, z: Any) -> Any:
+        return jnp.where(x > y, jnp.asarray(x), jnp.asarray(y))
+
+    lowered(function, numbers(element), "v5e", compiler, Loaded)
