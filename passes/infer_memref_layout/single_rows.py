@@ -7,10 +7,11 @@ a view cuts anew, or of which a transfer takes a part of a tile.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import UnionType
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import memref, tpu, vector
 from pallasite.dialects.types import bit_width
@@ -21,6 +22,9 @@ LAYOUT_VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
     tpu.EraseMemrefLayoutOp, memref.CastOp,
 )  # fmt: skip
+
+
+TRANSFERS = tpu.EnqueueDmaOp | tpu.WaitDma2Op | tpu.WaitDmaOp
 
 
 def ref_type(value: SSAValue) -> MemRefType[Attribute] | None:
@@ -47,12 +51,11 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
     tile = register_rows(kind.get_shape()[-2], packing(bits))
     if refolded_tiles(buffer, tile):
         return True
-    parts = list(_transferred_parts(buffer))
-    if any(_unknown_rows(part, tile) for part in parts):
+    if any(_unknown_rows(*part) for part in _transferred_parts(buffer, tile)):
         return True
     if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
         return True
-    if bits < 32 and any(_cuts_known_rows(part, tile) for part in parts):
+    if bits < 32 and any(_cuts_known_rows(*part) for part in _copied_parts(buffer, tile)):
         return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
@@ -65,16 +68,32 @@ def _begins_words(row: SSAValue | None, p: int) -> bool:
     return remainder(row, SUBLANES * p) is None and remainder(row, p) == 0
 
 
-def _transferred_parts(value: SSAValue) -> Iterator[tpu.MemrefSliceOp]:
-    """The slices of `value`, and of its views of the same type, that transfers read or write."""
+def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
+    """The slices of `value`, tiled by `tile` rows, and of its views that transfers read or write,
+    or waits count, each with the rows of its tiles."""
     for use in value.uses:
         op = use.operation
-        if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
+        if type(op) not in LAYOUT_VIEWS or (kind := ref_type(op.results[0])) is None:
             continue
-        if isinstance(op, tpu.MemrefSliceOp) and _is_transferred(op.result):
-            yield op
-        if not isinstance(op, tpu.MemrefBitcastOp):
-            yield from _transferred_parts(op.results[0])
+        if isinstance(op, tpu.MemrefSliceOp) and _has_user(op.result, TRANSFERS):
+            yield op, tile
+        rows = tile
+        if isinstance(op, tpu.MemrefBitcastOp):
+            source = op.operands[0].type
+            rows = tile * _bits(source) // _bits(kind)
+        yield from _transferred_parts(op.results[0], rows)
+
+
+def _bits(kind: Attribute) -> int:
+    return bit_width(cast(MemRefType[Attribute], kind).element_type)
+
+
+def _copied_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefSliceOp, int]]:
+    """Those of them that transfers read or write, and that are not of another type."""
+    kind = cast(MemRefType[Attribute], value.type).element_type
+    for op, rows in _transferred_parts(value, tile):
+        if op.mem_ref.type.element_type == kind and _has_user(op.result, tpu.EnqueueDmaOp):
+            yield op, rows
 
 
 def _cuts_known_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
@@ -98,11 +117,11 @@ def _unknown_rows(op: tpu.MemrefSliceOp, tile: int) -> bool:
     return remainder(op.dynamic_sizes[sizes[:-2].count(DYNAMIC_INDEX)], tile) != 0
 
 
-def _is_transferred(view: SSAValue) -> bool:
-    """Whether a transfer reads or writes `view` or a view of it."""
+def _has_user(view: SSAValue, kinds: type[Operation] | UnionType) -> bool:
+    """Whether an operation of one of `kinds` uses `view` or a view of it."""
     return any(
-        isinstance(use.operation, tpu.EnqueueDmaOp)
-        or (isinstance(use.operation, LAYOUT_VIEWS) and _is_transferred(use.operation.results[0]))
+        isinstance(use.operation, kinds)
+        or (isinstance(use.operation, LAYOUT_VIEWS) and _has_user(use.operation.results[0], kinds))
         for use in view.uses
     )
 

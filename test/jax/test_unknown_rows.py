@@ -99,3 +99,28 @@ def test_loaded_rows_of_one_of_two_buffers(element: Any, compiler: Any) -> None:
     )
     expected = np.where(np.arange(16)[:, None] < 11, x[:16], 0)
     agrees(call, [np.array([11], np.int32), x], expected, "v5e", compiler)
+
+
+@pytest.mark.parametrize("shape", [(32, 128), (2, 3, 16, 128)])
+@pytest.mark.parametrize("element", [np.float32, ml_dtypes.bfloat16])
+def test_waits_for_rows_that_are_counted_as_words(
+    shape: tuple[int, ...], element: Any, compiler: Any
+) -> None:
+    """The copy is one of known size; how many rows of words are waited for is not known."""
+
+    def body(count: Any, x: Any, o: Any, buffer: Any, done: Any) -> None:
+        pltpu.make_async_copy(x, buffer, done).start()
+        words = buffer.bitcast(np.uint32).reshape(-1, 128)
+        rows = words.at[pl.ds(0, count[0])]
+        pltpu.make_async_copy(rows, rows, done).wait()
+        o[...] = buffer[...]
+
+    x = np.arange(np.prod(shape)).reshape(shape).astype(element)
+    call = pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct(shape, element),
+        in_specs=[NUMBER, ANY],
+        scratch_shapes=[pltpu.VMEM(shape, element), pltpu.SemaphoreType.DMA],
+    )
+    count = np.array([x.nbytes // 512], np.int32)
+    agrees(call, [count, x], x, "v5e", compiler)
