@@ -124,6 +124,7 @@ def compile_ahead_of_time(
         "aliases": list(call.aliases),
         "side_effect": call.effects or not call.results,
         "topology": topology,
+        "everywhere": _names_devices(module),
     }
     return (compiler.ask if compiler is not None else _ask)(request, timeout)
 
@@ -160,6 +161,12 @@ def _memories(call: Call, spaces: list[str | None]) -> list[str | None]:
     bounds = len(call.operands) + len(call.results) - len(spaces)
     kinds = ["pinned_host" if space == "host" else None for space in spaces]
     return [*[None] * bounds, *kinds][: len(call.operands)]
+
+
+def _names_devices(module: ModuleOp) -> bool:
+    """Whether the kernel copies to devices, or signals some, by number: then it is compiled for all
+    of the topology, since the compiler refuses the number of a device that there is not."""
+    return any(getattr(op, "device_id", None) is not None for op in module.walk())
 
 
 def _has_windows(module: ModuleOp) -> bool:

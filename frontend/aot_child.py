@@ -26,8 +26,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         import jax
         import libtpu  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
+        import numpy as np
         from jax.experimental import topologies
-        from jax.sharding import SingleDeviceSharding
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
     except ImportError as error:
         return {
             "error": "missing-extra",
@@ -42,11 +43,16 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             "error": "unknown-topology",
             "message": f"the TPU compiler does not know topology {topology!r} ({_short(error)})",
         }
-    return _compile(request, SingleDeviceSharding(description.devices[0]))
+    if not request["everywhere"]:
+        return _compile(request, SingleDeviceSharding(description.devices[0]))
+    mesh = Mesh(np.array(description.devices), ("device",))
+    return _compile(request, NamedSharding(mesh, PartitionSpec()))
 
 
 def _compile(request: dict[str, Any], sharding: Any) -> dict[str, Any]:
+    """The verdict for one device, or for each of those that `sharding` has a mesh of."""
     import jax
+    from jax.sharding import NamedSharding
 
     results = [jax.ShapeDtypeStruct(shape, _dtype(name)) for shape, name in request["results"]]
     call = jax.ffi.ffi_call(
@@ -61,6 +67,11 @@ def _compile(request: dict[str, Any], sharding: Any) -> dict[str, Any]:
         jax.ShapeDtypeStruct(shape, _dtype(name), sharding=_in_memory(sharding, kind))
         for (shape, name), kind in zip(request["operands"], request["memories"], strict=True)
     ]
+    if isinstance(sharding, NamedSharding):
+        whole = sharding.spec
+        call = jax.shard_map(
+            call, mesh=sharding.mesh, in_specs=whole, out_specs=whole, check_vma=False
+        )
     began = time.perf_counter()
     try:
         # Arguments that the kernel only writes to must stay, so none are pruned; a kernel without

@@ -17,8 +17,10 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 from jax.sharding import PartitionSpec as P  # noqa: E402
 
+from pallasite import lower  # noqa: E402
 from pallasite.diagnostics import ExecutionError  # noqa: E402
-from pallasite.jax import simulate  # noqa: E402
+from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.jax import simulate, trace  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -73,3 +75,30 @@ def test_a_kernel_that_names_no_axis_knows_no_mesh() -> None:
     assert "device_id={'x': i}" in note and f"{__file__}:" in note
     named = sends(lambda me: {"x": lax.rem(me + 1, N)}, told=True)
     np.testing.assert_array_equal(named, np.roll(X, 8, 0))
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize(("device", "topology"), [(3, "v5e:2x2"), (6, "v5e:2x4")])
+def test_numbers_of_devices_that_the_topology_has(
+    device: int, topology: str, compiler: Any
+) -> None:
+    """The compiler refuses the number of a device that is not there."""
+
+    def body(x: Any, o: Any, send: Any, receive: Any) -> None:
+        pltpu.make_async_remote_copy(x, o, send, receive, (device,)).start()
+        pltpu.make_async_remote_copy(x, o, send, receive, (device,)).wait()
+
+    def shard(x: Any) -> Any:
+        return pl.pallas_call(
+            body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.DMA] * 2
+        )(x)  # fmt: skip
+
+    mesh = Mesh(np.array(jax.devices()[:N]), ("x",))
+    program = jax.shard_map(shard, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    module = trace(program, jnp.asarray(X))
+    for form in ("mosaic", "vreg"):
+        lowered = lower(module, form)
+        verdict = compile_ahead_of_time(
+            lowered, topology=topology, layout_passes=form == "mosaic", compiler=compiler
+        )
+        assert verdict.accepted, verdict.message
