@@ -24,11 +24,14 @@ from jax.experimental.pallas import tpu as pltpu
 from pallasite import api
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.run import execute, prepare
+from pallasite.jax import simulate
 from pallasite.targets import get_target
 
 ROUNDS, REPEATS, MOST_SECONDS = 6, 12, 3.0
 """A run is repeated so often in each round, but not once all rounds have taken so many seconds."""
 FORMS = ("mosaic", "dma", "tiles", "vreg")
+SIMULATED = "simulate()"
+WAYS = (*FORMS, SIMULATED)
 f32 = jnp.float32
 
 
@@ -41,16 +44,19 @@ class Case:
     shapes: tuple[tuple[int, ...], ...]
     table: int = 0
     """The length of a first operand: a permutation of the numbers below."""
+    dtype: Any = f32
 
     def arrays(self) -> list[Any]:
         """Floats that bfloat16 holds, since the TPU's products round to it and JAX's do not."""
         generator = np.random.default_rng(0)
-        floats = [
-            generator.standard_normal(s).astype(jnp.bfloat16).astype(np.float32)
+        numbers = [
+            generator.integers(-128, 128, s).astype(np.int8)
+            if self.dtype is jnp.int8
+            else generator.standard_normal(s).astype(jnp.bfloat16).astype(self.dtype)
             for s in self.shapes
         ]
         table = [generator.permutation(self.table).astype(np.int32)] if self.table else []
-        return [*table, *floats]
+        return [*table, *numbers]
 
 
 def add(x: Any, y: Any, interpret: Any = False) -> Any:
@@ -64,6 +70,16 @@ def add(x: Any, y: Any, interpret: Any = False) -> Any:
         body, out_shape=jax.ShapeDtypeStruct(x.shape, f32), grid=(x.shape[0] // 128, 2),
         in_specs=[block, block], out_specs=block, interpret=interpret,
     )(x, y)  # fmt: skip
+
+
+def small(x: Any, y: Any, interpret: Any = False) -> Any:
+    """The sum of two arrays at once."""
+
+    def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + y_ref[...]
+
+    shape = jax.ShapeDtypeStruct(x.shape, f32)
+    return pl.pallas_call(body, out_shape=shape, interpret=interpret)(x, y)
 
 
 def softmax(x: Any, interpret: Any = False) -> Any:
@@ -83,17 +99,18 @@ def softmax(x: Any, interpret: Any = False) -> Any:
 
 def matmul(x: Any, y: Any, interpret: Any = False) -> Any:
     """A product in blocks of 128, accumulated in the output block."""
+    wide = jnp.int32 if x.dtype == jnp.int8 else f32
 
     def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
         @pl.when(pl.program_id(2) == 0)
         def _() -> None:
             o_ref[...] = jnp.zeros_like(o_ref)
 
-        o_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=f32)
+        o_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=wide)
 
     side = 128
     return pl.pallas_call(
-        body, out_shape=jax.ShapeDtypeStruct((x.shape[0], y.shape[1]), f32),
+        body, out_shape=jax.ShapeDtypeStruct((x.shape[0], y.shape[1]), wide),
         grid=(x.shape[0] // side, y.shape[1] // side, x.shape[1] // side),
         in_specs=[
             pl.BlockSpec((side, side), lambda i, j, k: (i, k)),
@@ -188,6 +205,20 @@ def gates(x: Any, interpret: Any = False) -> Any:
     )(x)  # fmt: skip
 
 
+def chain(x: Any, y: Any, interpret: Any = False) -> Any:
+    """Element-wise arithmetic of bfloat16."""
+
+    def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
+        x, y = x_ref[...], y_ref[...]
+        o_ref[...] = jnp.maximum(x * y + x, y - x) * x
+
+    block = pl.BlockSpec((128, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(x.shape[0] // 128,),
+        in_specs=[block, block], out_specs=block, interpret=interpret,
+    )(x, y)  # fmt: skip
+
+
 def copies(x: Any, interpret: Any = False) -> Any:
     """Rows copied by the kernel's own DMAs, two in flight."""
 
@@ -219,12 +250,15 @@ def copies(x: Any, interpret: Any = False) -> Any:
 
 
 CASES = (
+    Case("small, 1 step", small, ((8, 128), (8, 128))),
     Case("add, 16 steps", add, ((1024, 512), (1024, 512))),
     Case("softmax, 8 steps", softmax, ((512, 512),)),
     Case("matmul, 64 steps", matmul, ((512, 512), (512, 512))),
+    Case("matmul of int8", matmul, ((512, 512), (512, 512)), dtype=jnp.int8),
     Case("layer norm, 16 steps", layer_norm, ((2048, 1024),)),
     Case("attention, 32 steps", attention, ((2, 1024, 128),) * 3),
     Case("gates, 8 steps", gates, ((2048, 1024),)),
+    Case("bfloat16, 8 steps", chain, ((1024, 512), (1024, 512)), dtype=jnp.bfloat16),
     Case("table, 1024 steps", rows_of_table, ((8192, 256),), table=1024),
     Case("copies, 32 DMAs", copies, ((256, 256),)),
 )
@@ -286,7 +320,11 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
         runs[form] = partial(call, arrays)
         runs[form]()
         first[form] = time.perf_counter() - began
-    answers = [np.asarray(run()) for run in runs.values()]
+    with simulate():
+        function = jax.jit(case.call)
+        first[SIMULATED] = timed(partial(_ended, function, arrays))
+    runs[SIMULATED] = simulate()(partial(_ended, function, arrays))
+    answers = [np.asarray(run()).astype(np.float64) for run in runs.values()]
     later = seconds(runs)
     times = {name: (first[name], later[name]) for name in runs}
     return times, max(float(np.max(np.abs(a - answers[0]))) for a in answers)
@@ -294,19 +332,19 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
 
 def page(found: dict[str, tuple[dict[str, tuple[float, float]], float]]) -> str:
     """The page from all measurements."""
-    ways = ("interpret=True", "InterpretParams()", *FORMS)
+    ways = ("interpret=True", "InterpretParams()", *WAYS)
     times = {name: result[0] for name, result in found.items()}
 
     def milliseconds(which: int) -> str:
         rows = [
-            (name, *(round(way[w][which] * 1e3, 1) for w in ways)) for name, way in times.items()
+            (name, *(round(way[w][which] * 1e3, 2) for w in ways)) for name, way in times.items()
         ]
         return table(("kernel", *ways), rows)
 
     def ratios(base: str) -> str:
-        rows = [(name, *(way[base][1] / way[f][1] for f in FORMS)) for name, way in times.items()]
-        means = [geometric_mean(way[base][1] / way[f][1] for way in times.values()) for f in FORMS]
-        return table((f"{base} /", *FORMS), [*rows, ("geometric mean", *means)])
+        rows = [(name, *(way[base][1] / way[f][1] for f in WAYS)) for name, way in times.items()]
+        means = [geometric_mean(way[base][1] / way[f][1] for way in times.values()) for f in WAYS]
+        return table((f"{base} /", *WAYS), [*rows, ("geometric mean", *means)])
 
     largest = max(difference for _, difference in found.values())
     return f"""# Time to execute kernels
@@ -316,8 +354,9 @@ Written by `benchmarks/run_time.py` on one computer ({machine()}, JAX {jax.__ver
 grid as a loop: it is compiled code, but knows no memories, DMAs in flight or semaphores.
 `InterpretParams()` is JAX's simulation of the TPU's memories and semaphores, by callbacks into
 Python. Ours (the compiled driver) simulates those too; the forms are those of the lowering, from
-the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`). All answers agree within
-{largest:.1g}.
+the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`), called with NumPy's arrays. In
+a program of JAX's, under `pallasite.jax.simulate()`, form `tiles` runs, and JAX adds what it takes
+to call back into Python. XLA uses all cores, ours one. All answers agree within {largest:.1g}.
 
 ## How many times faster ours is, without the first run
 
