@@ -87,6 +87,10 @@ class Access:
         """What takes a stored grid by assignment."""
         self._marks: Array | None = None
 
+    def forget(self) -> None:
+        """Holds no memory any more, until it is made again."""
+        self._over(None)
+
     def load(self, ref: Ref) -> Array:
         """The grid of registers."""
         if ref.buffer.bytes is not self._memory:

@@ -19,6 +19,8 @@ from pallasite.interpreter.machine.views import Ref
 
 MOST_REFS = 1 << 9
 """Refs, views of them included, that are left of one core."""
+MOST_ACCESSES = 1 << 10
+"""Register accesses to these refs that are left."""
 MOST_BYTES = 1 << 17
 """Bytes of memory that stay with their buffers on one core."""
 
@@ -71,7 +73,7 @@ class Allocations:
 
     def retire(self) -> Allocations:
         """Leaves the contents of memory behind, and what is too much to be kept."""
-        refs, room = MOST_REFS, MOST_BYTES
+        refs, accesses, room = MOST_REFS, MOST_ACCESSES, MOST_BYTES
         for _, ref in self._made:
             views = [ref]
             # What is appended meanwhile has its turn, too.
@@ -82,8 +84,14 @@ class Allocations:
             refs = max(refs - len(views), 0)
             kept = ref.buffer.retire(room)
             room -= kept
-            if not kept:
-                # Accesses have views of memory that is not to be held.
-                for view in views:
+            for view in views:
+                if view.registers is None:
+                    continue
+                accesses -= len(view.registers)
+                if accesses < 0:
                     view.registers = None
+                elif not kept:
+                    # They have views of memory that is not to be held.
+                    for access in view.registers.values():
+                        access.forget()
         return self

@@ -14,7 +14,8 @@ from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import make_context
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.machine.machine import Machine
-from pallasite.interpreter.machine.renewal import MOST_REFS
+from pallasite.interpreter.machine.register_access import access, pattern
+from pallasite.interpreter.machine.renewal import MOST_ACCESSES, MOST_REFS
 from pallasite.interpreter.run import Prepared, execute, prepare
 from pallasite.targets import get_target
 
@@ -170,3 +171,33 @@ def test_too_many_views_are_forgotten() -> None:
     machine(first)
     assert 1 + 32 + 2 * 32 * 32 > MOST_REFS
     assert not ref.views
+
+
+LARGE = MemRefType(Float32Type(), (4096, 128), memory_space=MemorySpaceAttr("vmem"))
+
+
+@pytest.mark.parametrize("type", [VECTORS, LARGE])
+def test_accesses_find_the_memory_of_each_run(type: MemRefType) -> None:
+    one = pattern((8, 128))
+    first = machine()
+    ref = first.cores[0].allocate(type)
+    found = access(ref, "store", (8, 0), one, None)
+    found.store(ref, np.ones((8, 128), np.float32))
+    assert (found.load(ref) == 1).all() and (found.look(ref) == 1).all()
+    second = machine(first)
+    again = second.cores[0].allocate(type)
+    assert access(again, "load", (8, 0), one, None) is found
+    assert np.isnan(found.look(again)).all() and np.isnan(found.load(again)).all()
+    found.store(again, np.full((8, 128), 2, np.float32))
+    assert (again.load((8, 0), (8, 128)) == 2).all() and np.isnan(again.load((16, 0), (8, 8))).all()
+
+
+def test_too_many_accesses_are_forgotten() -> None:
+    first = machine()
+    refs = [first.cores[0].allocate(LARGE) for _ in range(3)]
+    for ref in refs:
+        for row in range(0, 4096, 8):
+            access(ref, "load", (row, 0), pattern((8, 128)), None)
+    machine(first)
+    kept = [len(ref.registers or ()) for ref in refs]
+    assert kept == [512, 512, 0] and sum(kept) <= MOST_ACCESSES
