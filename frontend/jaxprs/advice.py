@@ -31,6 +31,14 @@ _SPECIAL_FUNCTIONS = (
     "random_gamma_grad", "regularized_incomplete_beta", "bessel_i0e", "bessel_i1e",
 )  # fmt: skip
 
+ON_SUBCORES: dict[str, str] = {
+    "custom_jvp_call": "write what it computes: jnp.maximum(x, 0) for jax.nn.relu(x)",
+    "dynamic_slice": _REFS,
+    "integer_pow": "write the product: x * x",
+    "square": "write the product: x * x",
+}
+"""What to write instead of what JAX does not lower for subcores of SparseCores."""
+
 ADVICE: dict[str, tuple[str, ...]] = {
     "dynamic_slice": (_REFS,),
     "dynamic_update_slice": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),

@@ -29,7 +29,7 @@ from pallasite.diagnostics import DEFECT, Diagnostic, Note, Unsupported
 from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS
+from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS, ON_SUBCORES
 from pallasite.frontend.jaxprs.internals import tpu_core, tpu_lowering
 from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
@@ -256,7 +256,7 @@ class Tracer:
         if found is None and self.surroundings.on_subcores:
             raise self.unsupported(
                 f"JAX primitive '{equation.name}' is not lowered for subcores of SparseCores",
-                "compute it in a pallas_call on a TensorCore",
+                ON_SUBCORES.get(equation.name, "compute it in a pallas_call on a TensorCore"),
             )
         if found is None:
             message = f"JAX primitive '{equation.name}' has no meaning in a TPU kernel"

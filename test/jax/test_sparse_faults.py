@@ -232,7 +232,7 @@ def test_what_jax_does_not_lower_for_a_subcore() -> None:
     with simulate(target=TARGET), pytest.raises(NotImplementedError, match="sqrt") as raised:
         jax.jit(call)(jnp.ones(LANES))
     (note,) = [note for note in raised.value.__notes__ if "SparseCore" in note]
-    assert "test_sparse_faults.py" in note
+    assert f"test_sparse_faults.py:{body.__code__.co_firstlineno + 2}:" in note
     assert "pallas_call on a TensorCore" in note
 
 

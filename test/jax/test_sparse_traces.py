@@ -171,6 +171,7 @@ def _of_hbm(x: Any, o: Any, row: Any) -> None:
 
 REFUSED: dict[str, tuple[Body, str, str]] = {
     "root": (_of_register(jnp.sqrt), "'sqrt' is not lowered for subcores", "TensorCore"),
+    "square": (_of_register(lambda x: x**2), "'integer_pow' is not lowered", "x * x"),
     "iota": (
         _of_register(lambda x: x + jnp.arange(8, dtype=f32)[0]), "counts the 16 lanes", "in a loop",
     ),

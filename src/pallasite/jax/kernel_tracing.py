@@ -24,12 +24,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pallasite.api import lower
-from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, Unsupported
+from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, SourceLocation, Unsupported
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.tpu.base import is_float
 from pallasite.dialects.types import bit_width, element_type
+from pallasite.dialects.verification import verify
 from pallasite.frontend.jaxprs.advice import ADVICE
 from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
 from pallasite.frontend.jaxprs.locations import location_of_kernel
@@ -51,7 +52,8 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
 
     def around(kernel: Kernel) -> AbstractContextManager[None]:
         if kernel.on_subcores:
-            return _explaining_subcores(kernel.jaxpr)
+            begins = position_of(location_of_kernel(kernel.jaxpr))
+            return _explaining_subcores(current, kernel.take, begins)
         return _explaining(current, kernel.take)
 
     replace_lowering(instead, around)
@@ -120,18 +122,39 @@ adds nothing to a message that says it."""
 
 
 @contextmanager
-def _explaining_subcores(jaxpr: Any) -> Generator[None]:
-    """Notes on what JAX does not lower for subcores where the kernel begins."""
+def _explaining_subcores(
+    current: Callable[[], Settings | None],
+    take: Callable[[tracing.Traced], str],
+    begins: SourceLocation | None,
+) -> Generator[None]:
+    """Notes on what JAX does not lower for subcores, at the line that `take`, our tracing of the
+    kernel, refuses, else where the kernel `begins`."""
     try:
         yield
     except (NotImplementedError, VerificationError) as error:
-        where = position_of(location_of_kernel(jaxpr))
+        refused = _refused_at(take) if current() is not None else None
+        where = refused or begins
         place = f"{where}: " if where is not None else ""
         told = str(error)
         advice = next(advice for pattern, advice in _ON_SUBCORES if re.search(pattern, told))
         rest = f"; {advice}" if advice else ""
         error.add_note(f"{place}note: JAX does not lower the kernel for a SparseCore{rest}")
         raise
+
+
+def _refused_at(take: Callable[[tracing.Traced], str]) -> SourceLocation | None:
+    """The line of the first operation that form `pallas` refuses, None if it takes all."""
+    traced = tracing.Traced()
+    try:
+        take(traced)
+        assert traced.module is not None
+        verify(traced.module)
+    except Diagnostic as refusal:
+        return refusal.location
+    except Exception:
+        # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
+        return None
+    return None
 
 
 def _advice(message: str) -> tuple[str, ...]:
