@@ -12,7 +12,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free, is_one_value
+from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free, is_splat
 
 USES = 2
 """How often a value is counted in the layout that is chosen for it: it is made and used."""
@@ -101,7 +101,7 @@ def _led(leader: VectorLayout, operands: Sequence[Tiled], bits: int) -> VectorLa
     shape = operands[0].shape
     rows, columns = leader.extents(shape)
     placed = [o for o in operands if _axes(o.layout) == _axes(leader)]
-    alike = [o.layout for o in placed if not is_one_value(o)] or [o.layout for o in placed]
+    alike = [o.layout for o in placed if not is_splat(o)] or [o.layout for o in placed]
     row = _common([layout.row for layout in alike], rows)
     column = _common([layout.column for layout in alike], columns)
     layout = VectorLayout(bits, leader.sublane_dim, leader.lane_dim, row, column, leader.tile_rows)

@@ -9,7 +9,8 @@ from typing import cast
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects.types import vector_of
+from pallasite.dialects import arith, grid, vector
+from pallasite.dialects.types import is_vector, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 
@@ -43,6 +44,15 @@ def is_one_value(held: Tiled) -> bool:
     layout = held.layout
     replicated = layout.row is None and layout.column is None
     return replicated and layout.register_count(held.shape) == 1
+
+
+def is_splat(held: Tiled) -> bool:
+    """True if all registers are known to hold one number everywhere."""
+    owner = held.grid.owner
+    if isinstance(owner, grid.BroadcastOp):
+        owner = owner.value.owner
+    scalar = isinstance(owner, vector.BroadcastOp) and not is_vector(owner.source)
+    return is_one_value(held) or scalar or isinstance(owner, arith.ConstantOp)
 
 
 def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:

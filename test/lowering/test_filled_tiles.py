@@ -107,12 +107,15 @@ def test_the_compiler_takes_them(
 
 
 def test_what_is_the_same_everywhere_repeats_no_row() -> None:
-    kind = "vector<1x128xi32>"
-    text = f"""%v = vector.load %a[%z, %z] : A, {kind}
+    kind = "vector<2x1x96xi32>"
+    text = f"""%v = vector.load %a[%z, %z, %z] : A, vector<3x1x96xi32>
+    %s = vector.extract_strided_slice %v {{offsets = [1], sizes = [2], strides = [1]}}
+        : vector<3x1x96xi32> to {kind}
     %c = arith.constant dense<7> : {kind}
-    %w = arith.maxsi %v, %c : {kind}
-    %x = arith.minsi %w, %v : {kind}
-    tpu.vector_store %b[%z, %z], %x {{strides = array<i32>}} : B, {kind},"""
-    lowered = pallasite.lower(kernel(["1x128xi32"] * 2, text), form="vreg", target="v5e")
-    names = [op.name for op in lowered.walk()]
-    assert names.count("tpu.load") == 1 and "tpu.sublane_shuffle" not in names
+    %w = arith.maxsi %s, %c : {kind}
+    %x = arith.minsi %w, %s : {kind}
+    tpu.vector_store %b[%z, %z, %z], %x {{strides = array<i32>}} : B, {kind},"""
+    module = kernel(["3x1x96xi32", "2x1x96xi32"], text)
+    names = [op.name for op in pallasite.lower(module, form="vreg", target="v5e").walk()]
+    assert names.count("tpu.load") == names.count("tpu.store") == 2
+    assert "tpu.sublane_shuffle" not in names
