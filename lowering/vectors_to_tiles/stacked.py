@@ -20,6 +20,7 @@ from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import bit_width, memref_of, shape_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.tiling import Tiling
+from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
@@ -28,10 +29,11 @@ from pallasite.passes.divisibility import constant_of
 
 def stack(held: Tiled, element: Attribute, c: Converter) -> SSAValue | None:
     """The elements of `held`, at most one register of rows, narrowed to `element`: as many
-    neighbours in a register as fit; None if they do not come out even."""
+    neighbours in a register as fit; None if they do not come out even, or lie elsewhere."""
     layout, bits = held.layout, bit_width(element)
     count = layout.bits // bits
-    if not layout.is_native or layout.bits != 32 or layout.row != 0 or len(held.shape) < 3:
+    rank = len(held.shape)
+    if rank < 3 or layout.column or layout != VectorLayout.native(rank, 32, 0, layout.column):
         return None
     if held.shape[-2] > SUBLANES or held.shape[-3] % count:
         return None
