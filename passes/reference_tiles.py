@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
+from pallasite.dialects.kernel import describe_kernel
+from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling, packed_tiling
@@ -58,6 +60,41 @@ def retiled_rows(array: Sequence[int], block: Sequence[int], bits: int) -> tuple
         return None
     rows = tile_rows(array[-2], bits), tile_rows(block[-2], bits)
     return None if rows[0] == rows[1] else rows
+
+
+def rows_of_tiles(array: SSAValue, target: Target) -> int:
+    """Rows of a tile of the array that `array` is, or is a view of, as it was before it was seen as
+    another type.
+
+    XLA lays out what a kernel gets and gives: in larger tiles only arrays of at least 16 columns
+    whose rows these divide, whatever the blocks (asked of libtpu 0.0.51 for v5e).
+    """
+    while isinstance(owner := array.owner, VIEWS):
+        array = owner.operands[0]
+    kind = cast("MemRefType[Attribute]", array.type)
+    shape, bits = kind.get_shape(), bit_width(kind)
+    rows = tile_rows(shape[-2], bits, large_halves=has_large_halves(array, target))
+    if bits > 8 or rows <= SUBLANES or _buffer(array) is not None:
+        return rows
+    whole = _array_of_call(array)
+    if whole is None or len(whole) < 2:
+        return rows
+    return SUBLANES if whole[-1] < _FEW_COLUMNS else min(rows, tile_rows(whole[-2], bits))
+
+
+def _array_of_call(argument: SSAValue) -> Sequence[int] | None:
+    """The shape of the array that a kernel's argument is, or has blocks of, if the call says it."""
+    if not isinstance(argument, BlockArgument):
+        return None
+    function = argument.owner.parent_op()
+    module = function.parent_op() if isinstance(function, FuncOp) else None
+    call = call_of(module) if isinstance(module, ModuleOp) else None
+    if call is None or not isinstance(function, FuncOp):
+        return None
+    operands, types = describe_kernel(function).operands, (*call.operands, *call.results)
+    number = next((n for n, operand in enumerate(operands) if operand is argument), None)
+    place = len(types) - len(operands) + (number or 0)
+    return None if number is None or place < 0 else types[place].get_shape()
 
 
 def has_large_halves(array: SSAValue, target: Target) -> bool:

@@ -1,7 +1,8 @@
 """Tiles of the buffers that hold what the TPU compiler would hold in its own.
 
 The newer compilers tile 16-bit rows that a kernel allocates by whole registers of 16 rows, those of
-its blocks by 8 (`reference_tiles.has_large_halves`). A body that takes 8 rows of a block at a place
+its blocks by 8 (`reference_tiles.has_large_halves`); all of them tile bytes by 32 rows, but blocks
+of some arrays by 8 (`reference_tiles.rows_of_tiles`). A body that takes 8 rows of one at a place
 known at run time would be refused in the buffer that the block becomes, so this says its tiles:
 
     %w = memref.alloca() : memref<2x32x256xbf16, vmem>
@@ -29,23 +30,23 @@ from pallasite.passes.reference_tiles import tile_rows
 from pallasite.targets import Target
 
 
-def keep_tiles(buffers: Iterable[Operation], target: Target) -> None:
-    """Gives `buffers`, which hold blocks, the tiles of blocks where the body cuts larger ones."""
-    if "scoped" in target.large_half_tiles:
-        for buffer in buffers:
-            _keep_tiles(buffer)
+def keep_tiles(buffers: Iterable[tuple[Operation, int]], target: Target) -> None:
+    """Gives buffers the tiles of what they hold, which have so many rows, where the body cuts those
+    that they have otherwise."""
+    for buffer, rows in buffers:
+        _keep_tiles(buffer, rows, target)
 
 
-def _keep_tiles(buffer: Operation) -> None:
+def _keep_tiles(buffer: Operation, rows: int, target: Target) -> None:
     value = buffer.results[0]
     if not isinstance(value.type, MemRefType):
         return
     kind = cast("MemRefType[Attribute]", value.type)
     shape, bits = kind.get_shape(), bit_width(kind)
-    if len(shape) < 2 or bits != 16 or memory_space(kind) not in ("vmem", None):
+    if len(shape) < 2 or bits > 16 or memory_space(kind) not in ("vmem", None):
         return
-    large = tile_rows(shape[-2], bits, large_halves=True)
-    if large == tile_rows(shape[-2], bits) or not _cuts(value, large):
+    large = tile_rows(shape[-2], bits, large_halves="scoped" in target.large_half_tiles)
+    if large <= rows or not _cuts(value, large):
         return
     layout = TiledLayoutAttr.of(infer_tiling(shape, bits))
     held = memref_of(kind.element_type, shape, kind.memory_space, layout)
@@ -71,8 +72,13 @@ def _cuts_at(op: Operation, rows: int) -> bool:
         # Without its rows, a view is of tiles of which each has one.
         old, new = op.input.type.get_shape(), op.result.type.get_shape()
         return old[-2:] != new[-2:] or _cuts(op.result, rows)
-    if isinstance(op, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp):
-        return True
+    if isinstance(op, tpu.MemrefBitcastOp):
+        seen = rows * bit_width(op.input.type) // bit_width(op.result.type)
+        return _cuts(op.result, max(seen, 1))
+    if isinstance(op, tpu.MemrefReshapeOp):
+        held = (kind.get_shape() for kind in (op.input.type, op.result.type))
+        cut = any(len(shape) < 2 or shape[-2] % rows for shape in held)
+        return cut or _cuts(op.result, rows)
     if not isinstance(op, ACCESSES):
         return False
     index = cast(Any, op).indices[-2]

@@ -97,6 +97,7 @@ from pallasite.lowering.windows_to_dma.transfers import Pipelined
 from pallasite.passes.check_kernel.memory import vmem_with_copies
 from pallasite.passes.check_kernel.refs import check_scratch
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.reference_tiles import rows_of_tiles
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 _SMEM = MemorySpaceAttr("smem")
@@ -152,7 +153,8 @@ class _Lowering:
         self.split = core_split(self.kernel, maps, outputs, target.cores)
         self.location: LocationAttr = first_location(function)
         self.target = target
-        self.buffers: list[Operation] = []
+        self.buffers: list[tuple[Operation, int]] = []
+        """What holds the arguments of the body, each with the rows of a tile of its own."""
 
     def run(self) -> None:
         kernel, old = self.kernel, self.function.body.block
@@ -217,7 +219,7 @@ class _Lowering:
             )
             op = SemAllocOp(result_types=[type]) if semaphore else _alloca(type)
             name = argument.name_hint or f"scratch{number}"
-            value = self._allocated(op, name, "scratch").results[0]
+            value = self._allocated(op, name, argument).results[0]
             argument.replace_all_uses_with(value)
 
     def _write(self, old: Block, prefetch: Sequence[SSAValue], arrays: Sequence[SSAValue]) -> None:
@@ -259,12 +261,13 @@ class _Lowering:
         if operand.shares is not None:
             return held[operand.shares]
         alloca = _alloca(operand.buffer_type(1))
-        return self._allocated(alloca, operand.hint("window")).results[0]
+        return self._allocated(alloca, operand.hint("window"), operand.argument).results[0]
 
-    def _allocated(self, op: Operation, hint: str, what: str = "block") -> Operation:
-        """`op`, the memory of an argument of the kernel, inserted with the name `hint`."""
-        if what not in self.target.large_half_tiles:
-            self.buffers.append(op)
+    def _allocated(self, op: Operation, hint: str, argument: SSAValue) -> Operation:
+        """`op`, the memory of `argument` of the kernel, inserted with the name `hint`."""
+        kind = argument.type
+        if isinstance(kind, MemRefType) and kind.get_num_dims() > 1 and type(op) is not SemAllocOp:
+            self.buffers.append((op, rows_of_tiles(argument, self.target)))
         with self.build.at(argument_location(self.location)):
             return self.build.emit(op, hint)
 
@@ -287,7 +290,7 @@ class _Lowering:
 
     def _window(self, operand: Operand, array: SSAValue) -> Pipelined:
         alloca = _alloca(operand.buffer_type(operand.buffers))
-        buffer = self._allocated(alloca, operand.hint("window"))
+        buffer = self._allocated(alloca, operand.hint("window"), operand.argument)
         return Pipelined.of(self.build, operand, array, buffer, in_parts=True)
 
     def _body(self, old: Block, point: Point) -> None:

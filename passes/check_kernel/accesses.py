@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import bit_width, memory_space, tiling_of
-from pallasite.layouts.registers import LANES, packing
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.slices import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
-from pallasite.passes.reference_tiles import has_large_halves, tile_rows
+from pallasite.passes.reference_tiles import has_large_halves, rows_of_tiles, tile_rows
 from pallasite.passes.spaced_out import Along, spaced_out
 from pallasite.targets import Target
 
@@ -165,7 +165,7 @@ def _byte_masks(op: Operation, target: Target) -> None:
 
 def _alignment(op: Operation, target: Target) -> None:
     """A dynamic index along lanes or rows needs a proof of where in a tile it starts."""
-    for dim, index, divisor in _dynamic_indices(op, large_halves=False):
+    for dim, index, divisor in _dynamic_indices(op, target, large_halves=False):
         if remainder(index, divisor) is None:
             raise _unproven(op, dim, divisor)
 
@@ -177,12 +177,14 @@ def _whole_alignment(op: Operation, target: Target) -> None:
     """
     base = base_of(op)
     large_halves = bit_width(base.type) == 16 and has_large_halves(base, target)
-    for dim, index, divisor in _dynamic_indices(op, large_halves=large_halves):
+    for dim, index, divisor in _dynamic_indices(op, target, large_halves=large_halves):
         if constant_of(index) is None and remainder(index, divisor) != 0:
             raise _unproven(op, dim, divisor)
 
 
-def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int, SSAValue, int]]:
+def _dynamic_indices(
+    op: Operation, target: Target, *, large_halves: bool
+) -> Iterator[tuple[int, SSAValue, int]]:
     """The dimensions in which `op` must start a tile, with its index and the tile's extent."""
     memref = cast(_MEMREF, base_of(op).type)
     indices = cast(Any, op).indices
@@ -192,6 +194,9 @@ def _dynamic_indices(op: Operation, *, large_halves: bool) -> Iterator[tuple[int
     loaded = accessed_shape(op)
     for dim, index in enumerate(indices):
         divisor = _divisor(memref, dim, loaded, large_halves)
+        if len(shape) - dim == 2 and divisor > SUBLANES and isinstance(base_of(op), BlockArgument):
+            # XLA may have laid out what the kernel gets in smaller tiles.
+            divisor = min(divisor, rows_of_tiles(base_of(op), target))
         if shape[dim] > 1 and divisor > 1:
             yield dim, index, divisor
 

@@ -19,7 +19,7 @@ from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded, squeezed
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
-from pallasite.passes.reference_tiles import VIEWS, has_large_halves, tile_rows
+from pallasite.passes.reference_tiles import VIEWS, rows_of_tiles
 from pallasite.targets import Target
 
 
@@ -31,8 +31,7 @@ def tiles_of_part(view: SSAValue, target: Target) -> Tiling | None:
     if len(shape) < 2 or DYNAMIC_INDEX in shape or tiling_of(kind) is not None:
         return None
     if not isinstance(op, VIEWS):
-        large = has_large_halves(view, target)
-        tile = (tile_rows(shape[-2], bit_width(kind), large_halves=large), LANES)
+        tile = (rows_of_tiles(view, target), LANES)
         strides = contiguous_strides(shape, tile)
         if bit_width(kind) == 32 and shape[-1] <= LANES:
             # Rows of one column of tiles follow each other, whatever the size of a tile.

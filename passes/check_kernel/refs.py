@@ -25,7 +25,7 @@ from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.slices import array_of
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.reference_tiles import VIEWS, has_large_halves, tile_rows
+from pallasite.passes.reference_tiles import VIEWS, rows_of_tiles
 from pallasite.targets import Target
 
 _MEMREF = MemRefType[Attribute]
@@ -215,7 +215,7 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     if min(len(old), len(new)) < 2 or -1 in (*old, *new):
         return
     bits, rows = bit_width(kinds[0]), block.type.get_shape()[-2]
-    own = tile_rows(rows, bit_width(block.type), large_halves=has_large_halves(block, target))
+    own = rows_of_tiles(block, target)
     by_rows = bit_width(block.type) == 32 and old[-1] <= LANES
     tile = packing(bits) if by_rows else own * bit_width(block.type) // bits
     if part:

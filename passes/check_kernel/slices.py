@@ -26,7 +26,7 @@ from pallasite.passes.accesses import accessed_shape
 from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
-from pallasite.passes.reference_tiles import has_large_halves, tile_rows
+from pallasite.passes.reference_tiles import rows_of_tiles
 from pallasite.targets import Target
 
 MemRef = MemRefType[Attribute]
@@ -255,8 +255,7 @@ def array_of(view: SSAValue, target: Target) -> Array | None:
     if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
         return None
     shape = kind.get_shape()
-    large = has_large_halves(view, target)
-    tile = tile_rows(shape[-2], bit_width(kind), large_halves=large) if len(shape) > 1 else 1
+    tile = rows_of_tiles(view, target) if len(shape) > 1 else 1
     return Array(kind, tuple(range(len(shape))), tile)
 
 
