@@ -38,7 +38,7 @@ def _carried_masks(op: Operation, target: Target) -> None:
 
 
 def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
-    """The compiler reshapes masks where lanes stay lanes, or a unit dimension behind goes.
+    """The compiler reshapes masks where lanes stay lanes, and those of one lane.
 
     It also adds one behind a mask that lies along sublanes because a reduction has taken its lanes.
     """
@@ -47,10 +47,10 @@ def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
         return
     source, result = (cast(Vector, v.type) for v in (value, op.results[0]))
     old, new = source.get_shape(), result.get_shape()
-    if bit_width(source) != 1 or not old or not new or old[-1] == new[-1]:
+    if bit_width(source) != 1 or not old or not new or old[-1] in (1, new[-1]):
         return
     if [n for n in old if n != 1] == [n for n in new if n != 1]:
-        if old[-1] == 1 or (new[-1] == 1 and _without_lanes(value)):
+        if new[-1] == 1 and _without_lanes(value):
             return
     raise refusal(
         op, "mask-reshape", f"cannot reshape booleans of shape {list(old)} to {list(new)}",

@@ -23,6 +23,9 @@ def test_masks_are_reshaped_where_lanes_stay() -> None:
 
     check(cast("3x5x7", "15x7"))
     check(cast("16x128x1", "16x128"))
+    for new in ("16x2x2", "8x8", "2x32", "64"):
+        check(cast("64x1", new))
+    beyond(cast("32x2", "64x1"), "mask-reshape")
     beyond(cast("16x256", "32x128"), "mask-reshape")
     beyond(cast("128", "128x1"), "mask-reshape")
 
