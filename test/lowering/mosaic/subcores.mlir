@@ -1,9 +1,8 @@
-// RUN: tpu-opt %s -p lower-to-mosaic | filecheck %s
-
-!row = memref<8x16xf32, #tpu.memory_space<vmem>>
+// RUN: tpu-opt %s --split-input-file -p lower-to-mosaic | filecheck %s
 
 // Without layout passes a vector is a register, and has no dimension of its own for a row.
 
+!row = memref<8x16xf32, #tpu.memory_space<vmem>>
 // CHECK-LABEL: func.func @registers
 // CHECK-SAME: tpu.core_type = #tpu.core_type<sc_vector_subcore>
 // CHECK-SAME: iteration_bounds = array<i64: 2, 16>
@@ -20,6 +19,9 @@ pallas.kernel @registers mesh (c = 2 core_parallel, s = 16 subcore_parallel) on 
   pallas.store %v, %rows[0, :] : !row
 }
 
+// -----
+
+!row = memref<8x16xf32, #tpu.memory_space<vmem>>
 // CHECK-LABEL: func.func @layouts
 pallas.kernel @layouts mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vector_subcore
   output %o: tensor<8x16xf32> in hbm
