@@ -7,11 +7,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, f32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import DenseArrayBase, f32
 
 from pallasite.dialects import arith, grid
-from pallasite.dialects.types import element_type, grid_shape, register_rank, shape_of
+from pallasite.dialects.types import AnyVector, element_type, grid_shape, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.kinds import unsupported
@@ -21,14 +20,12 @@ from pallasite.interpreter.ops.reduce import folds_itself
 from pallasite.interpreter.ops.shape import stretch
 from pallasite.interpreter.values import Array, poison
 
-_Vector = VectorType[Attribute]
-
 
 def _integers(attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
     return tuple(int(v) for v in attribute.get_values())
 
 
-def _register(type: _Vector) -> tuple[int, ...]:
+def _register(type: AnyVector) -> tuple[int, ...]:
     return type.get_shape()[len(grid_shape(type)) :]
 
 
@@ -149,7 +146,7 @@ def first_extremum(op: grid.FirstExtremumOp, facts: Facts) -> Function:
 @meaning(grid.MatmulOp)
 def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
     """The product of the matrices that the native tiles hold, in the groups of `product`."""
-    left_type, right_type, kind = (cast(_Vector, v.type) for v in op.operands)
+    left_type, right_type, kind = (cast(AnyVector, v.type) for v in op.operands)
     ranks = [register_rank(t) for t in (left_type, right_type, kind)]
     multiply = product(left_type, right_type, kind, op.precision)
     transposed = op.transpose_rhs is not None and bool(op.transpose_rhs.value.data)
@@ -165,7 +162,7 @@ def matmul(op: grid.MatmulOp, facts: Facts) -> Function:
 @meaning(grid.TransposeBlocksOp)
 def transpose_blocks(op: grid.TransposeBlocksOp, facts: Facts) -> Function:
     """Rows that the source's last block does not reach are undefined lanes of the result."""
-    source, result = cast(_Vector, op.value.type), op.result.type
+    source, result = cast(AnyVector, op.value.type), op.result.type
     rank, register = register_rank(source), _register(result)
     packing = register[2] if rank == 3 else 1
     *lead, high, wide = grid_shape(result)

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType, bf16
+from xdsl.dialects.builtin import bf16
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
@@ -23,13 +23,11 @@ from xdsl.ir.affine import AffineDimExpr
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.products import check_product
 from pallasite.dialects.tpu.keywords import ContractPrecision, ContractPrecisionAttr
-from pallasite.dialects.types import shape_of
+from pallasite.dialects.types import AnyVector, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
 from pallasite.interpreter.ops.shape import as_scalar
 from pallasite.interpreter.values import Array, carrier, is_float, rounder, width
-
-_Vector = VectorType[Attribute]
 
 GROUP = 128
 """Columns, and contracted positions, of one call."""
@@ -169,8 +167,8 @@ class Contraction:
 
     def __init__(
         self,
-        left: _Vector,
-        right: _Vector,
+        left: AnyVector,
+        right: AnyVector,
         contracting: tuple[Sequence[int], Sequence[int]],
         free: tuple[Sequence[int], Sequence[int]],
         batch: tuple[Sequence[int], Sequence[int]],
@@ -257,7 +255,7 @@ def contract(op: vector.ContractOp, facts: Facts) -> Function:
     natural = [*shared, *(left[d] for d in free[0]), *(right[d] for d in free[1])]
     to_natural = [out.index(x) for x in natural]
     from_natural = [natural.index(x) for x in out]
-    types = cast(_Vector, op.lhs.type), cast(_Vector, op.rhs.type)
+    types = cast(AnyVector, op.lhs.type), cast(AnyVector, op.rhs.type)
     multiply = product(*types, op.acc.type, None)
     run = Contraction(*types, contracting, free, batch).function(multiply)
     if is_vector(op.acc.type):

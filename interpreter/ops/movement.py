@@ -13,17 +13,13 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
 from pallasite.dialects.registers import check_mask, check_registers_of
-from pallasite.dialects.types import grid_shape, register_rank, shape_of
+from pallasite.dialects.types import AnyVector, grid_shape, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.shape import box_mask
 from pallasite.interpreter.values import Array, carrier, poison
-
-_Vector = VectorType[Attribute]
 
 
 def _rolled(x: Array, amount: int, dim: int) -> Array:
@@ -215,7 +211,7 @@ def iota(op: tpu.IotaOp, facts: Facts) -> Function:
     return lambda: value
 
 
-def _register_bounds(type: _Vector, bounds: int) -> int:
+def _register_bounds(type: AnyVector, bounds: int) -> int:
     """The first dimension that `bounds` pairs of bounds speak of: all of the type, or, when there
     are fewer, those of the register."""
     rank = len(type.get_shape())
@@ -240,7 +236,7 @@ def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
 @meaning(tpu.CreateSubelementMaskOp)
 def create_subelement_mask(op: tpu.CreateSubelementMaskOp, facts: Facts) -> Function:
     """Rows count in elements; a range that ends before it begins is cleared, not set."""
-    type = cast(_Vector, op.result.type)
+    type = cast(AnyVector, op.result.type)
     first, last = op.from_.value.data, op.to.value.data
     register = type.get_shape()[-register_rank(type) :]
     packing = register[2] if len(register) == 3 else 1

@@ -35,8 +35,6 @@ from pallasite.interpreter.values import (
     width,
 )
 
-_Vector = VectorType[Attribute]
-
 
 def _explicit(x: Array, packing: int) -> Array:
     """A register with its trailing dimension of elements, even when that is 1."""

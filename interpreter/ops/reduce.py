@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.tpu.keywords import ReductionKind
-from pallasite.dialects.types import element_type, register_rank, shape_of
+from pallasite.dialects.types import AnyVector, element_type, register_rank, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
 from pallasite.interpreter.ops.shape import as_scalar, stretch
@@ -34,8 +34,6 @@ from pallasite.interpreter.values import (
     width,
 )
 from pallasite.layouts.registers import LANES, SUBLANES
-
-_Vector = VectorType[Attribute]
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def reduce_axis(x: Array, axis: int, fold: Fold, block: int | None) -> Array:
     return reduce_lanes(x, axis, fold) if block == LANES else fold_dimension(x, axis, fold)
 
 
-def reduction(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
+def reduction(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
     """Reduces `dims` of vectors of `type`, which are kept with extent 1."""
     reduce = _unrounded(type, dims, fold)
     if not fold.ordered:
@@ -150,7 +148,7 @@ def reduction(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
     return lambda x: finish(reduce(x))
 
 
-def _unrounded(type: _Vector, dims: Sequence[int], fold: Fold) -> Function:
+def _unrounded(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
     """`reduction`, but sums of narrow floats are those of their carriers."""
     rank = len(type.get_shape())
     blocks = {rank - 1: LANES, rank - 2: SUBLANES}
@@ -184,7 +182,7 @@ def _combiner(fold: Fold, type: Attribute) -> Function:
 
 @meaning(vector.MultiReductionOp)
 def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
-    source = cast(_Vector, op.source.type)
+    source = cast(AnyVector, op.source.type)
     dims = tuple(int(d) for d in op.reduction_dims.get_values())
     fold = fold_of(op, op.kind.data.value, source)
     return reduced_onto(op.dest.type, source, dims, fold)
@@ -192,13 +190,15 @@ def multi_reduction(op: vector.MultiReductionOp, facts: Facts) -> Function:
 
 @meaning(vector.ReductionOp)
 def vector_reduction(op: vector.ReductionOp, facts: Facts) -> Function:
-    source = cast(_Vector, op.vector.type)
+    source = cast(AnyVector, op.vector.type)
     fold = fold_of(op, op.kind.data.value, source)
     reduce = reduced_onto(op.dest.type, source, (0,), fold)
     return reduce if op.acc is not None else lambda x: reduce(x, None)
 
 
-def reduced_onto(result: Attribute, source: _Vector, dims: tuple[int, ...], fold: Fold) -> Function:
+def reduced_onto(
+    result: Attribute, source: AnyVector, dims: tuple[int, ...], fold: Fold
+) -> Function:
     """`fn(x, acc)`: the dimensions `dims` folded away, and onto `acc` unless that is None.
 
     Of narrow floats the sum rounds once, as registers compute it in float32.
@@ -289,7 +289,7 @@ def reduce_index(op: tpu.ReduceIndexOp, facts: Facts) -> Function:
 def scan(op: vector.ScanOp, facts: Facts) -> Function:
     """Running values along one dimension, and the last of them; exclusive ones begin with the
     initial value."""
-    source = cast(_Vector, op.source.type)
+    source = cast(AnyVector, op.source.type)
     fold = fold_of(op, op.kind.data.value, source)
     combine = _combiner(fold, source)
     dim, inclusive = op.reduction_dim.value.data, bool(op.inclusive.value.data)

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import i1
 
 from pallasite.dialects import tpu
 from pallasite.dialects.tpu.keywords import ReductionKind
-from pallasite.dialects.types import element_type, shape_of
+from pallasite.dialects.types import AnyVector, element_type, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.values import (
@@ -28,7 +27,6 @@ from pallasite.interpreter.values import (
     width,
 )
 
-_Vector = VectorType[Attribute]
 _SCANS = {
     ReductionKind.SUM: np.add,
     ReductionKind.MAX: np.maximum,
@@ -70,7 +68,7 @@ def _running(op: tpu.ScanOp, kind: ReductionKind) -> Function:
     return lambda x: ufunc.accumulate(x.view(unsigned), axis=-1).view(dtype)
 
 
-def _neutral(kind: ReductionKind, type: _Vector) -> Any:
+def _neutral(kind: ReductionKind, type: AnyVector) -> Any:
     """What a masked-off lane contributes; the greatest unsigned integer is -1."""
     dtype = carrier(type).type
     if kind is ReductionKind.SUM:

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
-    VectorType,
     i1,
     i32,
 )
@@ -24,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.tpu.base import si32
 from pallasite.dialects.tpu.keywords import PackFormat
-from pallasite.dialects.types import splat, vector_of
+from pallasite.dialects.types import AnyVector, splat, vector_of
 from pallasite.layouts.plan import (
     RENAMING,
     Elements,
@@ -56,7 +55,6 @@ from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.passes.scalar_folds import wrap
 
 Insert = Callable[[Operation], SSAValue]
-Vector = VectorType[Attribute]
 
 
 def emit(plan: Plan, operands: Sequence[SSAValue], insert: Insert) -> SSAValue:
@@ -65,14 +63,14 @@ def emit(plan: Plan, operands: Sequence[SSAValue], insert: Insert) -> SSAValue:
     `insert` places one operation and returns its first result. Masks are moved as integers of
     their data's width, unless registers are merely renamed.
     """
-    element = cast(Vector, operands[0].type).element_type
+    element = cast(AnyVector, operands[0].type).element_type
     renamed = all(isinstance(step, RENAMING) for step in plan.steps)
     if element != i1 or renamed:
         return _Emitter(plan, element, insert).run(operands)
     integer = IntegerType(plan.bits)
     emitter = _Emitter(plan, integer, insert)
     moved = emitter.run([emitter.integers(mask) for mask in operands])
-    zero = emitter.constant(0, cast(Vector, moved.type))
+    zero = emitter.constant(0, cast(AnyVector, moved.type))
     return insert(arith.CmpiOp(moved, zero, "ne"))
 
 
@@ -95,7 +93,7 @@ class _Emitter:
             values.append(self._step(step, given, plan.values[number]))
         return values[plan.result]
 
-    def type(self, value: Value) -> Vector:
+    def type(self, value: Value) -> AnyVector:
         """The vector type of a value: registers of the moved element, or i32 words."""
         if value.kind == "word":
             return vector_of(i32, (*value.grid, SUBLANES, LANES))
@@ -110,7 +108,7 @@ class _Emitter:
             self._made[key] = self._insert(make())
         return self._made[key]
 
-    def constant(self, value: int, kind: Vector) -> SSAValue:
+    def constant(self, value: int, kind: AnyVector) -> SSAValue:
         return self.once(
             ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, wrap(value)))
         )
@@ -122,13 +120,13 @@ class _Emitter:
 
     def spread(self, register: SSAValue, shape: Sequence[int]) -> SSAValue:
         """A single register on every place of a grid."""
-        source = cast(Vector, register.type)
+        source = cast(AnyVector, register.type)
         target = vector_of(source.element_type, (*shape, *source.get_shape()[-2:]))
         return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
 
     def integers(self, mask: SSAValue) -> SSAValue:
         """A mask as 0 and 1."""
-        source = cast(Vector, mask.type)
+        source = cast(AnyVector, mask.type)
         kind = vector_of(self._element, source.get_shape())
         one, zero = self.constant(1, kind), self.constant(0, kind)
         return self._insert(arith.SelectOp(mask, one, zero))
@@ -141,7 +139,7 @@ class _Emitter:
             return self._lanes_from(mask.field, mask.first, shape)
         if mask.field is not None:
             field = self.field(mask.field, shape)
-            kind = cast(Vector, field.type)
+            kind = cast(AnyVector, field.type)
             bit = self._insert(arith.AndIOp(field, self.constant(1 << mask.bit, kind)))
             return self._insert(arith.CmpiOp(bit, self.constant(0, kind), "ne"))
         boxes = [self._box(box) for box in mask.boxes]
@@ -154,7 +152,7 @@ class _Emitter:
     def _lanes_from(self, field: Field, first: int, shape: Sequence[int]) -> SSAValue:
         """The lanes from `first` plus a field on: compared once for registers that repeat."""
         begin = self._different(field, shape)
-        inner = cast(Vector, begin.type).get_shape()[:-2]
+        inner = cast(AnyVector, begin.type).get_shape()[:-2]
         lane = self._affine((-first, 0, 0, 1), vector_of(i32, (SUBLANES, LANES)))
         made = self._insert(arith.CmpiOp(self.spread(lane, inner), begin, "sge"))
         return self._repeated(made, field, shape)
@@ -176,7 +174,7 @@ class _Emitter:
         numbers = field.numbers()
         if numbers is None:
             return made if field.registers > 1 else self.spread(made, shape)
-        source = cast(Vector, made.type)
+        source = cast(AnyVector, made.type)
         kind = vector_of(source.element_type, (*shape, SUBLANES, LANES))
         return self._insert(grid.TakeOp(made, numbers.tolist(), kind))
 
@@ -197,7 +195,7 @@ class _Emitter:
             result = self._insert(arith.AndIOp(result, mask))
         return result
 
-    def _affine(self, affine: Affine, kind: Vector) -> SSAValue:
+    def _affine(self, affine: Affine, kind: AnyVector) -> SSAValue:
         """What all registers have in common is made once."""
         constant, along_grid, along_sublanes, along_lanes = affine
         one = vector_of(i32, (SUBLANES, LANES))
@@ -281,7 +279,7 @@ class _Emitter:
         return self._insert(made)
 
     def _columns(
-        self, source: SSAValue, lanes: Sequence[int], kind: Vector, register: Sequence[int]
+        self, source: SSAValue, lanes: Sequence[int], kind: AnyVector, register: Sequence[int]
     ) -> SSAValue:
         """Column `lanes[g]` of register g in all lanes, of eight sublanes from lane to lane."""
         flat = self._insert(
@@ -337,7 +335,7 @@ class _Emitter:
         properties: dict[str, Attribute] = {"pack_format": tpu.PackFormatAttr(formats[step.format])}
         if isinstance(step, Unpack):
             source = operands[0]
-            packed = vector_of(integer, cast(Vector, source.type).get_shape())
+            packed = vector_of(integer, cast(AnyVector, source.type).get_shape())
             if source.type != packed:
                 source = self._insert(tpu.BitcastVregOp(operands=[source], result_types=[packed]))
             properties["index"] = IntegerAttr(step.index, i32)

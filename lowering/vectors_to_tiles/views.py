@@ -19,8 +19,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
-    MemRefType,
-    VectorType,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -32,6 +30,8 @@ from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.registers import BOX, STEPS, Box, box_of
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.types import (
+    AnyMemRef,
+    AnyVector,
     bit_width,
     element_of,
     memref_of,
@@ -44,9 +44,6 @@ from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
-
-MemRef = MemRefType[Attribute]
-Vector = VectorType[Attribute]
 
 
 def absorb_bitcasts(function: func.FuncOp) -> None:
@@ -88,7 +85,7 @@ def _stored(value: SSAValue) -> Attribute | None:
         return None
     owner = value.owner
     if isinstance(owner, tpu.BitcastVregOp):
-        return cast(Vector, owner.operands[0].type).element_type
+        return cast(AnyVector, owner.operands[0].type).element_type
     if isinstance(owner, Renaming | grid.ConcatOp):
         found = {_stored(v) for v in owner.operands}
         return found.pop() if len(found) == 1 else None
@@ -107,7 +104,7 @@ def _before(value: SSAValue, place: Operation) -> SSAValue:
 
 def _alike(op: Operation, operands: list[SSAValue]) -> Operation:
     """The renaming `op` of registers of another type."""
-    element = cast(Vector, operands[0].type).element_type
+    element = cast(AnyVector, operands[0].type).element_type
     return type(op).create(
         operands=operands,
         result_types=[_as(op.results[0], element)],
@@ -161,7 +158,7 @@ def _place(
 ) -> tuple[SSAValue, list[SSAValue], dict[str, Attribute]] | None:
     """A view of `memref` as `element`, and the indices and steps of `op` in it; None if it has
     rows that share words with others, or begins at a row that nobody knows."""
-    kind = cast(MemRef, memref.type)
+    kind = cast(AnyMemRef, memref.type)
     tiling, shape = tiling_of(kind), list(kind.get_shape())
     old, new = bit_width(kind.element_type), bit_width(element)
     if tiling is None or len(tiling.first) != 2 or tiling.first[0] * old % new:
@@ -219,7 +216,7 @@ def _tiles(tiling: Tiling, old: int, new: int) -> Tiling:
     return Tiling(((rows * old // new, columns), *([(p, 1)] if p > 1 else [])), tiling.strides)
 
 
-def _as(value: SSAValue, element: Attribute) -> Vector:
+def _as(value: SSAValue, element: Attribute) -> AnyVector:
     """The type of the registers of `value` with another element."""
     split = split_grid(value.type)
     assert split is not None, "registers are loaded and stored"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
@@ -23,8 +23,6 @@ from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, rows_of_tiles, tile_rows
 from pallasite.passes.spaced_out import Along, spaced_out
 from pallasite.targets import Target
-
-_MEMREF = MemRefType[Attribute]
 
 
 def _vector_access(op: Operation, target: Target) -> None:
@@ -45,7 +43,7 @@ def _strided(op: tpu.StridedLoadOp | tpu.StridedStoreOp, target: Target) -> None
     One row, again and again (stride 0), is loaded of any whole number of tiles (libtpu 0.0.51).
     """
     strides = [int(s) for s in op.strides.get_values()]
-    shape = cast(_MEMREF, base_of(op).type).get_shape()
+    shape = cast(AnyMemRef, base_of(op).type).get_shape()
     if not strides or all(s == 1 for s in strides):
         return
     columns = max(shape[-1:])
@@ -186,7 +184,7 @@ def _dynamic_indices(
     op: Operation, target: Target, *, large_halves: bool
 ) -> Iterator[tuple[int, SSAValue, int]]:
     """The dimensions in which `op` must start a tile, with its index and the tile's extent."""
-    memref = cast(_MEMREF, base_of(op).type)
+    memref = cast(AnyMemRef, base_of(op).type)
     indices = cast(Any, op).indices
     shape = memref.get_shape()
     if not shape or len(indices) != len(shape) or -1 in shape:
@@ -227,7 +225,7 @@ def _short_rows(op: Operation, target: Target) -> None:
     Asked of libtpu 0.0.51: one row of more than 128 columns may start anywhere, one that fits a
     single register must start a tile, as several rows must.
     """
-    memref = cast(_MEMREF, base_of(op).type)
+    memref = cast(AnyMemRef, base_of(op).type)
     shape, index = memref.get_shape(), cast(Any, op).indices
     accessed = accessed_shape(op)
     if len(shape) < 2 or len(index) != len(shape) or bit_width(memref) != 32:
@@ -246,7 +244,7 @@ def _short_rows(op: Operation, target: Target) -> None:
         )  # fmt: skip
 
 
-def _divisor(memref: _MEMREF, dim: int, loaded: Sequence[int], large_halves: bool) -> int:
+def _divisor(memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: bool) -> int:
     """What a dynamic index of dimension `dim` must be a multiple of.
 
     Lanes always start a tile. Rows of 32-bit types may start anywhere if one row, or an array of

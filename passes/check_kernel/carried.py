@@ -16,12 +16,10 @@ from xdsl.dialects.builtin import BFloat16Type, IntegerType, MemRefType, VectorT
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import TARGETS, Target
-
-Vector = VectorType[Attribute]
 
 PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
 """Where a flat vector lies."""
@@ -39,7 +37,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         kind = result.type
         if not isinstance(kind, VectorType):
             continue
-        bits = bit_width(cast(Vector, kind))
+        bits = bit_width(cast(AnyVector, kind))
         if len(kind.get_shape()) != 1 or bits == 1:
             continue
         values = list(_arriving(op, result.index))
@@ -121,7 +119,7 @@ def _place(value: SSAValue, target: Target) -> str | None:
 
 def _of_reduction(op: vector.MultiReductionOp, target: Target) -> str | None:
     """Lanes that are left are a row, sublanes a column; of one row, nothing is reduced."""
-    shape = cast(Vector, op.source.type).get_shape()
+    shape = cast(AnyVector, op.source.type).get_shape()
     last = len(shape) - 1
     reduced = {int(d) for d in op.reduction_dims.get_values()}
     if last not in reduced and all(shape[dim] == 1 for dim in reduced):
@@ -134,8 +132,8 @@ def _of_reduction(op: vector.MultiReductionOp, target: Target) -> str | None:
 def _of_reshape(op: vector.ShapeCastOp, target: Target) -> str | None:
     """Rows of 128 become flat, unless they were loaded; one row or column stays what it was."""
     source = op.operands[0]
-    shape = cast(Vector, source.type).get_shape()
-    length = cast(Vector, op.results[0].type).get_shape()[0]
+    shape = cast(AnyVector, source.type).get_shape()
+    length = cast(AnyVector, op.results[0].type).get_shape()[0]
     if len(shape) < 2 or bit_width(source.type) < 16:
         return None
     loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
@@ -161,14 +159,17 @@ def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
     if isinstance(op, tpu.IotaOp):
         return ROW
     if isinstance(op, vector.ExtractStridedSliceOp):
-        return ROW if cast(Vector, op.operands[0].type).get_shape()[-2] > 1 else None
+        return ROW if cast(AnyVector, op.operands[0].type).get_shape()[-2] > 1 else None
     if isinstance(op, vector.MultiReductionOp):
         return _of_reduction(op, target)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
-        if cast(Vector, source.type).get_shape()[-1] != cast(Vector, value.type).get_shape()[-1]:
+        if (
+            cast(AnyVector, source.type).get_shape()[-1]
+            != cast(AnyVector, value.type).get_shape()[-1]
+        ):
             return None
-        if len(cast(Vector, source.type).get_shape()) == 1:
+        if len(cast(AnyVector, source.type).get_shape()) == 1:
             return _place(source, target)
         return _of_row(source, target, depth - 1)
     if op.dialect_name() in ("arith", "math") and not through_words(op, target):
@@ -212,7 +213,7 @@ def through_words(op: Operation, target: Target) -> bool:
     values = op.operands[1:] if isinstance(op, arith.SelectOp) else op.operands
     if not isinstance(kind, VectorType) or any(v.type != kind for v in values):
         return False
-    element = cast(Vector, kind).element_type
+    element = cast(AnyVector, kind).element_type
     if isinstance(op, arith.SelectOp):
         return bit_width(element) < target.narrowest_select_bits
     if isinstance(element, BFloat16Type):

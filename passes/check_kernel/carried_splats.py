@@ -19,12 +19,11 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import splat_value, tiling_of
+from pallasite.dialects.types import AnyVector, splat_value, tiling_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
 from pallasite.passes.check_kernel.vectors import refusal
 
-Vector = VectorType[Attribute]
 Same = tuple[bool | None, bool | None]
 """Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
 
@@ -127,7 +126,7 @@ class _Places:
         """What is known of the dimensions of `value`, of the last two, that have some length."""
         if not isinstance(value.type, VectorType):
             return []
-        sizes = cast(Vector, value.type).get_shape()[-2:]
+        sizes = cast(AnyVector, value.type).get_shape()[-2:]
         known = self.same.get(value, _UNKNOWN)[2 - len(sizes) :]
         return [same for size, same in zip(sizes, known, strict=True) if size > 1]
 
@@ -171,7 +170,7 @@ class _Places:
     def _of_broadcast(self, op: vector.BroadcastOp) -> Same:
         """Dimensions that it repeats are kept once, the others as before."""
         source = op.operands[0]
-        sizes = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
+        sizes = (1, 1, *cast(AnyVector, source.type).get_shape())[-2:]
         rows, lanes = self.same.get(source, _UNKNOWN)
         if _is_row(op.results[0]):
             return self._of_row(source), sizes[1] == 1 or lanes
@@ -195,7 +194,7 @@ class _Places:
             dims, row = list(reduction.reduction_dims.get_values()), reduction.source
         else:
             return None
-        if not _is_row(row) or dims != [len(cast(Vector, row.type).get_shape()) - 1]:
+        if not _is_row(row) or dims != [len(cast(AnyVector, row.type).get_shape()) - 1]:
             return None
         return False if isinstance(reduction, tpu.ReduceIndexOp) else self._of_row(row)
 
@@ -203,7 +202,7 @@ class _Places:
 def _is_row(value: SSAValue) -> bool:
     """Whether `value` is a vector with one row."""
     kind = value.type
-    return isinstance(kind, VectorType) and cast(Vector, kind).get_shape()[-2:-1] == (1,)
+    return isinstance(kind, VectorType) and cast(AnyVector, kind).get_shape()[-2:-1] == (1,)
 
 
 def keeps_one_row(held: MemRefType[Attribute]) -> bool:

@@ -13,16 +13,16 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.types import AnyVector
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.reshapes import joins_lanes
 from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import Target
 
-Vector = VectorType[Attribute]
 _IN_LANES = (
     tpu.VectorStoreOp, vector.StoreOp, tpu.StridedStoreOp, vector.BroadcastOp,
     vector.MultiReductionOp, tpu.ReduceIndexOp, tpu.MatmulOp, tpu.ConcatenateOp,
@@ -66,7 +66,7 @@ class _Columns:
             return op.operands[0] in self.columns
         if not isinstance(op, vector.ShapeCastOp):
             return False
-        ends = cast(Vector, op.results[0].type).get_shape()[-1:]
+        ends = cast(AnyVector, op.results[0].type).get_shape()[-1:]
         return _restored(op) in self.columns or (op.operands[0] in self.columns and ends != (1,))
 
     def _combine(self, op: Operation) -> None:
@@ -103,19 +103,19 @@ def makes_column(op: Operation) -> bool:
         source, result = op.source.type, op.results[0].type
         if not isinstance(result, VectorType):
             return False
-        rank = len(cast(Vector, source).get_shape())
+        rank = len(cast(AnyVector, source).get_shape())
         dims = [int(d) for d in op.reduction_dims.get_values()]
-        spread = cast(Vector, result).get_shape()[-1] > 1
+        spread = cast(AnyVector, result).get_shape()[-1] > 1
         return rank - 1 in dims and spread
     if isinstance(op, tpu.ReduceIndexOp):
-        shape = cast(Vector, op.operands[0].type).get_shape()
+        shape = cast(AnyVector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
     if isinstance(op, tpu.MatmulOp):
         # A matrix by a vector of f32 is a product and a sum over lanes.
-        return len(cast(Vector, op.operands[1].type).get_shape()) == 1
+        return len(cast(AnyVector, op.operands[1].type).get_shape()) == 1
     if isinstance(op, vector.ShapeCastOp):
-        source = list(cast(Vector, op.operands[0].type).get_shape())
-        result = list(cast(Vector, op.results[0].type).get_shape())
+        source = list(cast(AnyVector, op.operands[0].type).get_shape())
+        result = list(cast(AnyVector, op.results[0].type).get_shape())
         column = len(source) > 1 and source[-1] == 1 and bool(result) and result[-1] > 1
         return column and not joins_lanes(source, result) and _restored(op) is None
     return False

@@ -59,7 +59,6 @@ from pallasite.passes.check_kernel.vectors import (
 from pallasite.passes.check_kernel.windows import check_operand_floats, check_windows
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
-_MEMREF = MemRefType[Attribute]
 _Rules = dict[type[Operation], tuple[Rule, ...]]
 
 

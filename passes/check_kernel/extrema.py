@@ -13,11 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.passes.check_kernel.vectors import (
     EXTREMUM_AS_FLOATS,
     Rule,
-    Vector,
     constant_or_value,
     refusal,
 )
@@ -43,7 +42,7 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
         native = bit_width(type) == 16 and condition.name in target.i16_ops
         same = _equal if native else _written_alike
         if same(compared, chosen) or same(compared, chosen[::-1]):
-            raise _no_extremum(op, cast(Vector, type))
+            raise _no_extremum(op, cast(AnyVector, type))
         return
     if not _equal(compared, chosen) and not _equal(compared, chosen[::-1]):
         return
@@ -90,7 +89,7 @@ def _narrowed_extremum(
         raise _no_extremum(op, narrow)
 
 
-def _no_extremum(op: Operation, kind: Vector) -> Unsupported:
+def _no_extremum(op: Operation, kind: AnyVector) -> Unsupported:
     return refusal(
         op, "narrow-integer",
         f"a choice of the larger or smaller of two vectors of {kind.element_type} is not supported",

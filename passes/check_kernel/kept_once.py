@@ -11,10 +11,9 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import splat_value
+from pallasite.dialects.types import AnyVector, splat_value
 from pallasite.passes.check_kernel.carried_splats import keeps_one_row
 
-Vector = VectorType[Attribute]
 Once = tuple[bool, bool]
 """Whether a vector is kept once for all rows of a register, and for all of its lanes."""
 
@@ -28,7 +27,7 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
         return True, True
     if not isinstance(op, Operation) or not depth:
         return False, False
-    shape = cast(Vector, value.type).get_shape()
+    shape = cast(AnyVector, value.type).get_shape()
     if isinstance(op, arith.ConstantOp):
         once = splat_value(op.value) is not None
         return once, once
@@ -55,8 +54,8 @@ def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
     if not isinstance(source.type, VectorType):
         return True, True
     rows, lanes = kept_once(source, depth - 1)
-    old = (1, 1, *cast(Vector, source.type).get_shape())[-2:]
-    new = cast(Vector, op.results[0].type).get_shape()[-2:]
+    old = (1, 1, *cast(AnyVector, source.type).get_shape())[-2:]
+    new = cast(AnyVector, op.results[0].type).get_shape()[-2:]
     repeated = [size == 1 and wanted > 1 for size, wanted in zip(old, new, strict=True)]
     return rows or repeated[0], lanes or repeated[1]
 
@@ -65,7 +64,7 @@ def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
     """Where a reduction has taken rows or lanes, one is put back for all; lanes that become rows
     have one for all; else rows stay."""
     source = op.operands[0]
-    old, new = (cast(Vector, v.type).get_shape() for v in (source, op.results[0]))
+    old, new = (cast(AnyVector, v.type).get_shape() for v in (source, op.results[0]))
     if new[-2:] == (old[-1], 1) and old[-1] > 1:
         return False, True
     if new == (*old[:-1], 1, *old[-1:]) and _has_lost(source, len(old) - 1, depth):

@@ -13,15 +13,13 @@ from xdsl.dialects.builtin import BFloat16Type, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
-from pallasite.dialects.types import bit_width, splat_value, tiling_of
+from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
 from pallasite.passes.check_kernel.carried import through_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.targets import Target
-
-Vector = VectorType[Attribute]
 
 
 def _carried_masks(op: Operation, target: Target) -> None:
@@ -45,7 +43,7 @@ def _mask_reshape(op: vector.ShapeCastOp, target: Target) -> None:
     value = reshaped_from(op)
     if value is None:
         return
-    source, result = (cast(Vector, v.type) for v in (value, op.results[0]))
+    source, result = (cast(AnyVector, v.type) for v in (value, op.results[0]))
     old, new = source.get_shape(), result.get_shape()
     if bit_width(source) != 1 or not old or not new or old[-1] in (1, new[-1]):
         return
@@ -63,7 +61,7 @@ def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
     """Whether `value` is computed, element by element, from a reduction over a last dimension."""
     op = value.owner
     if isinstance(op, vector.MultiReductionOp):
-        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        last = len(cast(AnyVector, op.source.type).get_shape()) - 1
         return last in tuple(op.reduction_dims.get_values())
     if not isinstance(op, Operation) or op.dialect_name() != "arith" or not depth:
         return False
@@ -72,7 +70,7 @@ def _without_lanes(value: SSAValue, depth: int = 8) -> bool:
 
 def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) -> None:
     """Lanes exchanged with another dimension pass through words; rows alone do not move."""
-    kind = cast(Vector, op.operands[0].type)
+    kind = cast(AnyVector, op.operands[0].type)
     order = [int(d) for d in op.permutation.get_values()]
     if bit_width(kind) != 1 or order == sorted(order) or order[-1] != len(order) - 1:
         return
@@ -87,7 +85,7 @@ def _mask_transpose(op: tpu.TransposeOp | vector.TransposeOp, target: Target) ->
 def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
     """Pieces of a mask start where registers do."""
     dim = op.dimension.value.data
-    shapes = [cast(Vector, v.type).get_shape() for v in op.operands]
+    shapes = [cast(AnyVector, v.type).get_shape() for v in op.operands]
     if bit_width(op.operands[0].type) != 1:
         return
     rank = len(shapes[0])
@@ -107,12 +105,12 @@ def _mask_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
 def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
     """Pieces of a one-dimensional vector start where rows of words do, or single elements of words
     are masked."""
-    kind = cast(Vector, op.operands[0].type)
+    kind = cast(AnyVector, op.operands[0].type)
     if len(kind.get_shape()) != 1 or masks_elements(kind, target):
         return
     start, whole = 0, LANES * packing(bit_width(kind))
     for piece in op.operands[:-1]:
-        start += cast(Vector, piece.type).get_shape()[0]
+        start += cast(AnyVector, piece.type).get_shape()[0]
         if start % whole:
             raise refusal(
                 op, "byte-mask", f"{target.name} cannot concatenate {kind.element_type} of one "
@@ -124,7 +122,7 @@ def _flat_concatenation(op: tpu.ConcatenateOp, target: Target) -> None:
             )  # fmt: skip
 
 
-def masks_elements(kind: Vector, target: Target) -> bool:
+def masks_elements(kind: AnyVector, target: Target) -> bool:
     """Whether mask registers tell the elements of one word of such vectors apart."""
     bits = bit_width(kind)
     return bits in (1, 16, 32) or packing(bits) <= target.max_mask_subelements
@@ -175,13 +173,13 @@ def _mask_of_a_row(op: arith.SelectOp, target: Target) -> None:
     bits = bit_width(first.type)
     if not target.narrowest_select_bits <= bits < 32:
         return
-    shape = list(cast(Vector, first.type).get_shape())
+    shape = list(cast(AnyVector, first.type).get_shape())
     if shape[-1] <= LANES or not _in_few_rows(first, target):
         return
     if _lies_along(mask, target) is _Along.LANES:
         raise refusal(
             op, "mask-row", f"a mask that is the same in all rows cannot choose between vectors of "
-            f"{cast(Vector, first.type).element_type} of shape {shape}",
+            f"{cast(AnyVector, first.type).element_type} of shape {shape}",
             f"arrays of at most {_FEW_ROWS} rows have registers of other rows and columns, and "
             "masks do not move there",
             "choose between 32-bit values and cast the result, or let the mask depend on the row "
@@ -196,7 +194,7 @@ def _masks_of_rows(op: Operation, target: Target) -> None:
     kind = op.results[0].type
     if not isinstance(kind, VectorType) or bit_width(kind) != 1:
         return
-    shape = list(cast(Vector, kind).get_shape())
+    shape = list(cast(AnyVector, kind).get_shape())
     if not shape or shape[-1] <= LANES or not _has_packed_compare(op, target):
         return
     first = _first_to_vary(op, target)
@@ -245,7 +243,7 @@ def _compares_packed(op: Operation, target: Target) -> bool:
     """Whether the compiler compares packed elements as they are, which gives masks of their width;
     others it widens."""
     if isinstance(op, arith.CmpfOp):
-        element = cast(Vector, op.lhs.type).element_type
+        element = cast(AnyVector, op.lhs.type).element_type
         return isinstance(element, BFloat16Type) and op.name in target.bf16_ops
     if not isinstance(op, arith.CmpiOp):
         return False
@@ -273,12 +271,12 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
         if first is None or first.type != value.type or through_words(op, target):
             return False
         return _in_few_rows(first, target, depth - 1)
-    flat = len(cast(Vector, value.type).get_shape()) == 1
+    flat = len(cast(AnyVector, value.type).get_shape()) == 1
     if isinstance(op, vector.ExtractStridedSliceOp) or (flat and type(op) is tpu.ConcatenateOp):
         return _in_few_rows(op.operands[0], target, depth - 1)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
-        old, new = (cast(Vector, v.type).get_shape() for v in (source, value))
+        old, new = (cast(AnyVector, v.type).get_shape() for v in (source, value))
         return old[-1:] == new[-1:] and _in_few_rows(source, target, depth - 1)
     if isinstance(op, vector.BroadcastOp):
         source = op.operands[0]
@@ -315,7 +313,7 @@ def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
         return _Along.NOTHING
     if not isinstance(op, Operation) or not depth:
         return _Along.OTHER
-    shape = cast(Vector, value.type).get_shape()
+    shape = cast(AnyVector, value.type).get_shape()
     if isinstance(op, arith.ConstantOp):
         return _Along.OTHER if splat_value(op.value) is None else _Along.NOTHING
     if isinstance(op, tpu.IotaOp):
@@ -325,11 +323,11 @@ def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
         same = op.operands[0].type == value.type
         return _lies_along(op.operands[0], target, depth - 1) if same else _of_broadcast(op)
     if isinstance(op, vector.MultiReductionOp):
-        last = len(cast(Vector, op.source.type).get_shape()) - 1
+        last = len(cast(AnyVector, op.source.type).get_shape()) - 1
         dims = [int(d) for d in op.reduction_dims.get_values()]
         return _Along.LANES if last - 1 in dims and last not in dims else _Along.OTHER
     if isinstance(op, vector.ShapeCastOp):
-        source = cast(Vector, op.operands[0].type).get_shape()
+        source = cast(AnyVector, op.operands[0].type).get_shape()
         return (
             _lies_along(op.operands[0], target, depth - 1)
             if source[-1] == shape[-1]
@@ -348,9 +346,9 @@ def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
 def _of_broadcast(op: vector.BroadcastOp) -> _Along:
     """Of a scalar or a single element, or of one row to all rows."""
     source = op.operands[0].type
-    if not isinstance(source, VectorType) or set(cast(Vector, source).get_shape()) == {1}:
+    if not isinstance(source, VectorType) or set(cast(AnyVector, source).get_shape()) == {1}:
         return _Along.NOTHING
-    old, new = cast(Vector, source).get_shape(), cast(Vector, op.results[0].type).get_shape()
+    old, new = cast(AnyVector, source).get_shape(), cast(AnyVector, op.results[0].type).get_shape()
     one_row = len(new) > 1 and new[-2] > 1 and (len(old) < 2 or old[-2] == 1)
     along_lanes = old[-1:] == new[-1:] != (1,)
     return _Along.LANES if one_row and along_lanes else _Along.OTHER

@@ -33,12 +33,11 @@ from pallasite.dialects.kernel import (
 )
 from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
 from pallasite.targets import Target
 
-_MEMREF = MemRefType[Attribute]
 _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
@@ -87,7 +86,7 @@ _Owners = list[Buffer]
 
 def block_bytes(type: Attribute, target: Target) -> int:
     """Bytes that a buffer of memref type `type` occupies, padding included."""
-    memref = cast(_MEMREF, type)
+    memref = cast(AnyMemRef, type)
     shape, bits = memref.get_shape(), bit_width(memref)
     tiling: Tiling = tiling_of(memref) or infer_tiling(
         shape, bits, large_halves=target.large_buffer_halves
@@ -170,7 +169,7 @@ def _is_copied(operand: SSAValue) -> bool:
     which pads it less, outside the kernel."""
     if not isinstance(operand.type, MemRefType):
         return False
-    kind = cast(_MEMREF, operand.type)
+    kind = cast(AnyMemRef, operand.type)
     shape = kind.get_shape()
     if memory_space(kind) not in ("vmem", None) or not 1 < len(shape) <= _MOST_ORDERED:
         return False
@@ -213,7 +212,7 @@ def _semaphores(value: SSAValue) -> int:
     kind = value.type
     if not isinstance(kind, MemRefType) or memory_space(kind) != "semaphore_mem":
         return 0
-    return prod(cast(_MEMREF, kind).get_shape())
+    return prod(cast(AnyMemRef, kind).get_shape())
 
 
 def scoped_semaphores(blocks: Iterable[Block]) -> int:
@@ -283,7 +282,7 @@ def _window_title(kernel: Kernel, call: Call | None, number: int, copies: int) -
     if call is None or position >= len(arrays) or not isinstance(type, MemRefType):
         return f"window allocation for operand {position}. {ending}"
     inputs = len(call.operands) - bounds
-    array, block = arrays[position], cast(_MEMREF, type).get_shape()
+    array, block = arrays[position], cast(AnyMemRef, type).get_shape()
     kind, place = ("input", position) if position < inputs else ("output", position - inputs)
     element = _hlo_name(array.element_type)
     return (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IndexType, VectorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import memref, tpu
@@ -18,7 +18,7 @@ from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
 from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
-from pallasite.dialects.types import bit_width, memory_space, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
@@ -28,7 +28,6 @@ from pallasite.passes.divisibility import constant_of
 from pallasite.passes.reference_tiles import VIEWS, rows_of_tiles
 from pallasite.targets import Target
 
-_MEMREF = MemRefType[Attribute]
 _NO_MEANING = (
     memref.AssumeAlignmentOp, memref.AtomicRMWOp, memref.CollapseShapeOp, memref.DmaStartOp,
     memref.DmaWaitOp, memref.ExpandShapeOp, memref.ExtractAlignedPointerAsIndexOp,
@@ -137,7 +136,7 @@ def _other_space(op: memref.MemorySpaceCastOp, target: Target) -> None:
 
 def _size(op: memref.DimOp, target: Target) -> None:
     """A dimension that the ref has."""
-    kind, dim = cast(_MEMREF, op.source.type), constant_of(op.index)
+    kind, dim = cast(AnyMemRef, op.source.type), constant_of(op.index)
     if dim is not None and not 0 <= dim < kind.get_num_dims():
         raise refusal(
             op, "out-of-bounds", f"{kind} has no dimension {dim}",
@@ -207,7 +206,7 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     kinds, block, part = (op.input.type, op.result.type), op.input, False
     while isinstance(block.owner, VIEWS):
         part = part or not isinstance(block.owner, tpu.MemrefBitcastOp)
-        block = cast(SSAValue[_MEMREF], block.owner.operands[0])
+        block = cast(SSAValue[AnyMemRef], block.owner.operands[0])
     own_buffer = isinstance(block.owner, memref.AllocaOp)
     if not (own_buffer or isinstance(block, BlockArgument)) or tiling_of(kinds[0]) is not None:
         return

@@ -14,18 +14,16 @@ from math import prod
 from operator import mul
 from typing import Any, cast
 
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.lane_offsets import lane_offset
 from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import Target
 
-Vector = VectorType[Attribute]
 _LOADS = (tpu.VectorLoadOp, vector.LoadOp)
 _STORES = (tpu.VectorStoreOp, vector.StoreOp)
 
@@ -38,8 +36,8 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
     source = reshaped_from(op)
     if source is None:
         return
-    kind = cast(Vector, source.type)
-    old, new = kind.get_shape(), cast(Vector, op.results[0].type).get_shape()
+    kind = cast(AnyVector, source.type)
+    old, new = kind.get_shape(), cast(AnyVector, op.results[0].type).get_shape()
     if not old or not new or old == new:
         return
     per_word = packing(bit_width(kind))
@@ -70,7 +68,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
 def _check_spread(op: vector.ShapeCastOp, source: SSAValue, target: Target) -> None:
     """Lanes of one register go to sublanes from anywhere; those of several, a row of tiles at a
     time, which therefore begins with a tile. Only newer chips do that with packed ones."""
-    kind = cast(Vector, source.type)
+    kind = cast(AnyVector, source.type)
     lanes, bits = kind.get_shape()[-1], bit_width(kind)
     if bits == 1:
         return
@@ -175,7 +173,7 @@ def _with_memory(source: SSAValue, op: vector.ShapeCastOp) -> bool:
     """Whether the rows are all of a ref that is loaded just for `op`, or that its result is only
     stored to: the compiler then looks at that ref as flat, never at a flat one as rows."""
     result = op.results[0]
-    if len(cast(Vector, result.type).get_shape()) == 1:
+    if len(cast(AnyVector, result.type).get_shape()) == 1:
         load: Any = source.owner
         return (
             isinstance(load, _LOADS)
@@ -193,7 +191,7 @@ def _is_whole(ref: Any, value: Any) -> bool:
     return tuple(ref.get_shape()) == tuple(value.get_shape())
 
 
-def _refused(op: vector.ShapeCastOp, source: Vector, reason: str, instead: str) -> Unsupported:
-    old, new = list(source.get_shape()), list(cast(Vector, op.results[0].type).get_shape())
+def _refused(op: vector.ShapeCastOp, source: AnyVector, reason: str, instead: str) -> Unsupported:
+    old, new = list(source.get_shape()), list(cast(AnyVector, op.results[0].type).get_shape())
     message = f"the TPU compiler cannot reshape {old} to {new} of {source.element_type}"
     return refusal(op, "reshape", message, reason, instead)

@@ -15,11 +15,11 @@ from math import gcd
 from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, memref_of, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.accesses import accessed_shape
@@ -29,7 +29,6 @@ from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
 from pallasite.passes.reference_tiles import rows_of_tiles
 from pallasite.targets import Target
 
-MemRef = MemRefType[Attribute]
 _TILED = ("any", "hbm", "vmem", "smem")
 
 
@@ -37,7 +36,7 @@ _TILED = ("any", "hbm", "vmem", "smem")
 class Array:
     """The array a view is of, and which of its dimensions each dimension of the view is."""
 
-    type: MemRef
+    type: AnyMemRef
     dims: tuple[int, ...]
     tile: int
     """Rows of a tile, as words of the array's present type are counted."""
@@ -173,7 +172,7 @@ def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
     of it, and stores any.
     """
     view = op.base
-    array, shape = array_of(view, target), cast(MemRef, view.type).get_shape()
+    array, shape = array_of(view, target), cast(AnyMemRef, view.type).get_shape()
     loaded = accessed_shape(op)
     if array is None or len(shape) < 2:
         return
@@ -203,7 +202,7 @@ def part_of_tile_rule(
     owner = view.owner
     while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
         source = owner.operands[0]
-        if cast(MemRef, source.type).get_shape()[-2:-1] != owner.result.type.get_shape()[-2:-1]:
+        if cast(AnyMemRef, source.type).get_shape()[-2:-1] != owner.result.type.get_shape()[-2:-1]:
             break
         owner = source.owner
     if not isinstance(owner, tpu.MemrefSliceOp):
@@ -213,7 +212,7 @@ def part_of_tile_rule(
         return
     held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
     accessed = accessed_shape(op)
-    columns = cast(MemRef, view.type).get_shape()[-1]
+    columns = cast(AnyMemRef, view.type).get_shape()[-1]
     if rows in (held, DYNAMIC_INDEX) or columns <= LANES:
         return
     many = rows % SUBLANES == 0 or rows >= array.tile
@@ -229,7 +228,7 @@ def part_of_tile_rule(
         )  # fmt: skip
 
 
-def _last_two(array: MemRef) -> tuple[int, int]:
+def _last_two(array: AnyMemRef) -> tuple[int, int]:
     rank = len(array.get_shape())
     return rank - 2, rank - 1
 
@@ -259,7 +258,7 @@ def array_of(view: SSAValue, target: Target) -> Array | None:
     return Array(kind, tuple(range(len(shape))), tile)
 
 
-def _as_other_type(array: Array | None, view: MemRef) -> Array | None:
+def _as_other_type(array: Array | None, view: AnyMemRef) -> Array | None:
     """The array seen as elements of another width: its tiles keep their words."""
     if array is None or len(array.type.get_shape()) < 2:
         return None

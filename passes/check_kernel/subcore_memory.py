@@ -18,20 +18,19 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import memref
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
-from pallasite.dialects.types import bit_width, memory_space
+from pallasite.dialects.types import AnyMemRef, bit_width, memory_space
 from pallasite.dialects.walking import operations
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.passes.check_kernel.memory import Buffer, scoped_semaphores
 from pallasite.targets import SparseCores, Target
 
-_MEMREF = MemRefType[Attribute]
 _PIECE, _SHARED_PIECE = 32, 512
 _NAMED = 4
 """Buffers that a refusal names."""
@@ -121,7 +120,7 @@ def _taken(kernel: Kernel, kind: str, compact: bool) -> _Taken:
     for value, what in _allocated(kernel):
         if not isinstance(value.type, MemRefType):
             continue
-        type = cast(_MEMREF, value.type)
+        type = cast(AnyMemRef, value.type)
         shape, space = type.get_shape(), memory_space(type) or "vmem"
         if min(shape, default=0) < 0:
             continue
@@ -146,7 +145,7 @@ def _allocated(kernel: Kernel) -> Iterable[tuple[SSAValue, Callable[[], str]]]:
             yield op.results[0], lambda: "scoped allocation"
 
 
-def _bytes(type: _MEMREF, space: str, compact: bool) -> int:
+def _bytes(type: AnyMemRef, space: str, compact: bool) -> int:
     """Bytes that an allocation takes."""
     shape, bits = type.get_shape(), bit_width(type)
     elements = prod(shape)

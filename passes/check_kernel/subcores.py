@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import tpu
@@ -20,14 +20,13 @@ from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
-from pallasite.dialects.types import bit_width, element_type, memory_space, shape_of
+from pallasite.dialects.types import AnyMemRef, bit_width, element_type, memory_space, shape_of
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
 from pallasite.targets import SparseCores, Target
 
-_MEMREF = MemRefType[Attribute]
 _REGISTERS = "compile with pltpu.CompilerParams(needs_layout_passes=False), on registers"
 
 
@@ -90,7 +89,7 @@ def _check_operands(kernel: Kernel, running: int) -> None:
                 source_location(kernel.func),
                 [Note("operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy")],
             )
-        element = cast(_MEMREF, argument.type).element_type
+        element = cast(AnyMemRef, argument.type).element_type
         if space != "semaphore_mem" and bit_width(element) > 32:
             raise Unsupported(
                 "element-type",
@@ -106,7 +105,7 @@ def _check_memory(kernel: Kernel) -> None:
     for value in (*kernel.scratch, *made):
         if not isinstance(value.type, MemRefType):
             continue
-        type = cast(_MEMREF, value.type)
+        type = cast(AnyMemRef, value.type)
         if in_space(type, "vmem") and memory_core(type) in (None, SCALAR_SUBCORE):
             raise Unsupported(
                 "memory-space",

@@ -25,12 +25,11 @@ from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import refusal
-from pallasite.dialects.types import bit_width
+from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.targets import Target
 
 Rule = Callable[[Any, Target], None]
-Vector = VectorType[Attribute]
 
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
@@ -40,7 +39,7 @@ MOST_REGISTERS = 1 << 18
 """Of one vector: 1 GiB, several times the VMEM of any target, which is where registers spill."""
 
 
-def check_size(op: Operation, kind: Vector) -> None:
+def check_size(op: Operation, kind: AnyVector) -> None:
     """Raises `Unsupported` for a vector that nothing could hold, before it is taken apart."""
     bits = max(bit_width(kind), 1)
     *leading, rows, columns = (1, 1, *kind.get_shape())
@@ -131,7 +130,7 @@ def _integers(op: Operation, target: Target) -> None:
         widths |= {8}
     if not isinstance(type, VectorType) or bit_width(type) in widths:
         return
-    element = cast(Vector, type).element_type
+    element = cast(AnyVector, type).element_type
     known = " and ".join(f"i{w}" for w in sorted(widths))
     raise refusal(
         op, "narrow-integer",
@@ -180,7 +179,7 @@ def _shifts(op: Operation, target: Target) -> None:
     if not isinstance(type, VectorType) or bit_width(type) >= 16 or isinstance(amount, int):
         return
     if not target.unsigned_unpack:
-        element = cast(Vector, type).element_type
+        element = cast(AnyVector, type).element_type
         raise refusal(
             op, "narrow-integer",
             f"{target.name} does not shift vectors of {element} by amounts that are not constant",
@@ -193,7 +192,7 @@ def _floats(*allowed: type[Attribute]) -> Rule:
         type = op.operands[0].type
         if not isinstance(type, VectorType):
             return
-        element = cast(Vector, type).element_type
+        element = cast(AnyVector, type).element_type
         if isinstance(element, allowed):
             return
         raise refusal(
@@ -292,7 +291,7 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
 
 def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
     """Rotations, gathers and numbers have rows and lanes to tell apart."""
-    kind = cast(Vector, op.results[0].type)
+    kind = cast(AnyVector, op.results[0].type)
     if len(kind.get_shape()) < 2:
         raise refusal(
             op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
@@ -315,7 +314,7 @@ def _comparison(op: arith.CmpfOp, target: Target) -> None:
 
 def _narrow_iota(op: tpu.IotaOp, target: Target) -> None:
     """Numbers have 8 bits at least; counting on in the next register adds to half words."""
-    kind = cast(Vector, op.results[0].type)
+    kind = cast(AnyVector, op.results[0].type)
     shape, bits = kind.get_shape(), bit_width(kind)
     if bits < 8:
         raise refusal(
@@ -358,7 +357,7 @@ def _stochastic_rounding(op: Operation, target: Target) -> None:
 
 def scalar_rule(op: vector.ExtractOp, target: Target) -> None:
     """One element leaves a vector, as a word."""
-    kind = cast(Vector, op.operands[0].type)
+    kind = cast(AnyVector, op.operands[0].type)
     if len(op.static_position) != kind.get_num_dims() or len(op.operands) > 1:
         raise refusal(
             op, "extract-position", "only one element at a position known at compile time can be "
