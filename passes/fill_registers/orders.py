@@ -58,6 +58,7 @@ def order_of_matrices(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[i
         return ()
     whole = (*shape[:-1], kind.get_shape()[-1])
     start = first_column(indices)
+    # Columns may begin at any tile: the index of the rows stands in for theirs.
     tiling = _tiling(ref, [*indices[:-1], indices[-2]], whole)
     if tiling is None or start is None or len(tiling.first) != 2 or tiling.first[1] != LANES:
         return ()

@@ -201,7 +201,5 @@ def rows_of_all_but_one_tile_are_stored(patch: MonkeyPatch) -> None:
 
 @fault("fill-registers", MATRICES)
 def matrices_have_half_their_rows(patch: MonkeyPatch) -> None:
-    right = islands.order_of_matrices
-    patch.setattr(
-        islands, "order_of_matrices", lambda *given: (*(o := right(*given))[:-1], o[-1] // 2)
-    )
+    right = islands.rows_of
+    patch.setattr(islands, "rows_of", lambda shape, tile: right(shape, tile) // 2)
