@@ -12,10 +12,9 @@ the caller catches. Outside of simulations every hook does what JAX did before.
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +46,6 @@ from pallasite.jax.failures import (
     without_tpu_options,
 )
 from pallasite.jax.kept_counts import check_counts
-from pallasite.jax.kernel_lowering import over_meshes
 from pallasite.jax.kernel_tracing import (
     keep_pipelines,
     trace_kernels,
@@ -178,8 +176,7 @@ def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     check_results(params["meshes"], params["jaxprs"], params["out_avals"])
     check_counts(params["jaxprs"])
     check_addresses(params["meshes"], params["jaxprs"])
-    with over_meshes(params["jaxprs"], params["meshes"]):
-        return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
+    return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
 
 
 def _only_jaxpr(params: dict[str, Any]) -> Any:
@@ -231,9 +228,8 @@ def _replace_calls_in(
             op.attributes["call_target_name"] = ir.StringAttr.get(_COLLECTED)
             continue
         old = list(op.operation.results)
-        with _emitting_before(op):
-            devices, position = _position(ctx)
         with ir.InsertionPoint(op), op.operation.location:
+            devices, position = _position(ctx)
             call = KernelCall(text, name, settings, devices, module, jaxpr)
             new = _emit_callback(ctx, call, position, op.operation)
         for before, after in zip(old, new, strict=True):
@@ -241,24 +237,6 @@ def _replace_calls_in(
             replaced.append((before, after))
         op.operation.erase()
     return replaced
-
-
-@contextmanager
-def _emitting_before(op: Any) -> Generator[None]:
-    """Within, operations are emitted before `op`, also those that JAX 0.10.0 adds to the end of
-    the block: what it takes out of functions that it lowered before."""
-    block = op.operation.block
-    behind = sum(1 for _ in _from(block, op))
-    with ir.InsertionPoint(op), op.operation.location:
-        yield
-    for other in list(_from(block, op))[behind:]:
-        other.move_before(op.operation)
-
-
-def _from(block: Any, op: Any) -> Iterable[Any]:
-    """The operations of `block` from `op` on."""
-    operations = (other.operation for other in block.operations)
-    return itertools.dropwhile(lambda other: other != op.operation, operations)
 
 
 def _replace_exported_calls(ctx: Any, block: Any, mesh: Any = None) -> None:

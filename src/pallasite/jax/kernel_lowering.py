@@ -1,16 +1,13 @@
-"""Where JAX turns the jaxpr of a kernel into a Mosaic module: in functions that differ by version.
+"""Where JAX turns the jaxpr of a kernel into a Mosaic module.
 
-From 0.10.1 on a kernel of blocks and one of a mesh of cores have a function each. In 0.10.0 there
-is one for TensorCores and one for SparseCores, to which the cores of a mesh are the grid of a
-kernel whose blocks are its whole operands. Here each kernel is a `Kernel`, whatever the version.
+A kernel of blocks and one of a mesh of cores have a function each; here each is a `Kernel`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,20 +64,6 @@ class Kernel:
         )
 
 
-_meshes: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("meshes", default=())
-"""Kernels of meshes that are being lowered, with their meshes."""
-
-
-@contextmanager
-def over_meshes(jaxprs: Sequence[Any], meshes: Sequence[Any]) -> Generator[None]:
-    """Within, JAX lowers the kernels `jaxprs`, each of a mesh of cores."""
-    token = _meshes.set(tuple(zip(jaxprs, meshes, strict=True)))
-    try:
-        yield
-    finally:
-        _meshes.reset(token)
-
-
 Instead = Callable[[Kernel], str | None]
 Around = Callable[[Kernel], AbstractContextManager[None]]
 
@@ -89,12 +72,8 @@ def replace_lowering(instead: Instead, around: Around) -> None:
     """JAX takes the text of a Mosaic module that `instead` gives for a kernel; where it gives none,
     JAX lowers the kernel, within `around`."""
     lowering: Any = tpu_rules.lowering
-    if hasattr(lowering, "lower_jaxpr_into_unpipelined_module"):
-        _replace_pipelined(lowering, instead, around)
-        _replace_unpipelined(lowering, instead, around)
-    else:
-        for module in (lowering, tpu_rules.sc_lowering):
-            _replace_gridded(module, instead, around)
+    _replace_pipelined(lowering, instead, around)
+    _replace_unpipelined(lowering, instead, around)
 
 
 def _replace_pipelined(lowering: Any, instead: Instead, around: Around) -> None:
@@ -135,28 +114,6 @@ def _replace_unpipelined(lowering: Any, instead: Instead, around: Around) -> Non
             original(ctx, module, jaxpr, **options)
 
     lowering.lower_jaxpr_into_unpipelined_module = lower
-
-
-def _replace_gridded(lowering: Any, instead: Instead, around: Around) -> None:
-    original = lowering.lower_jaxpr_into_module
-
-    @functools.wraps(original)
-    def lower(ctx: Any, module: Any, grid_mapping: Any, jaxpr: Any, **options: Any) -> None:
-        mesh = next((mesh for its, mesh in _meshes.get() if its is jaxpr), None)
-        if mesh is None:
-            semantics = options["dimension_semantics"]
-            kernel = Kernel(jaxpr, options["mesh"], False, grid_mapping, semantics)
-        else:
-            scratch = grid_mapping.num_scratch_operands
-            kernel = Kernel(jaxpr, options["mesh"], False, mesh=mesh, scratch=scratch)
-        text = instead(kernel)
-        if text is not None:
-            _append(module, text)
-            return
-        with around(kernel):
-            original(ctx, module, grid_mapping, jaxpr, **options)
-
-    lowering.lower_jaxpr_into_module = lower
 
 
 def _append(module: Any, text: str) -> None:
