@@ -13,9 +13,16 @@ def require_jax(version: str, what: str) -> None:
     """Skips the test, or the module that is imported, with an older JAX, which lacks `what`."""
     import jax
 
-    if _numbers(jax.__version__) < _numbers(version):
+    if not is_at_least(version):
         told = f"JAX {version} brought {what}, this is {jax.__version__}"
         pytest.skip(told, allow_module_level=True)
+
+
+def is_at_least(version: str) -> bool:
+    """Whether the JAX that is installed is `version` or newer."""
+    import jax
+
+    return _numbers(jax.__version__) >= _numbers(version)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from pallasite.lowering.pallas_to_mosaic import LowerToMosaicPass
 
 from ..conftest import Jaxlib
 from .same_module import canonical, described
+from .since import is_at_least
 
 CHECKS = ("race", "init", "bounds", "sync")
 TARGET = "v7x"
@@ -86,7 +87,9 @@ def results(call: Callable[..., Any], *args: Any, target: str = TARGET) -> list[
         found = [np.asarray(x) for x in jax.tree.leaves(jax.jit(call)(*args))]
     (lowered,) = kernels(call, *args, target=target, form="mosaic")
     (traced,) = kernels(call, *args, target=target)
-    same_as_lowered(traced, lowered)
+    # An older jaxlib does not read the version of Mosaic that we write.
+    if is_at_least("0.10.2"):
+        same_as_lowered(traced, lowered)
     runs: tuple[tuple[Driver, int, ModuleOp, str], ...] = (
         ("reference", 0, lowered, "tiles"), ("compiled", 1, lowered, "tiles"),
         ("compiled", 2, traced, "pallas"),

@@ -70,6 +70,7 @@ def without_call(module: ModuleOp) -> ModuleOp:
 
 
 @pytest.mark.feature("Y19")
+@pytest.mark.since_jax("0.10.2", "layout passes for SparseCores as the default")
 def test_it_reads_like_the_source() -> None:
     scratch = [pltpu.VMEM((8,), i32), pltpu.VMEM((8, 16), f32)]
     call = vector_kernel(sums, typed(32, 16), scratch, compiler_params=LINEAR)
@@ -87,6 +88,7 @@ def test_it_reads_like_the_source() -> None:
 
 
 @pytest.mark.feature("Y19")
+@pytest.mark.since_jax("0.10.2", "addresses of subcores")
 def test_every_kind_of_subcore_has_a_kernel() -> None:
     """The scalar subcore tells the vector subcores when its part is there."""
 

@@ -104,7 +104,8 @@ def _replace_unpipelined(lowering: Any, instead: Instead, around: Around) -> Non
             options.get(_FUSED, False),
             mesh=options["pallas_mesh"],
             scratch=options["num_scratch"],
-            layouts=options.get("needs_layout_passes", False),
+            # Before 0.10.2, None says that there are none for subcores.
+            layouts=bool(options.get("needs_layout_passes")),
         )
         text = instead(kernel)
         if text is not None:
