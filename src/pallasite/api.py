@@ -1,6 +1,7 @@
-"""`parse`, `lower` and `run`: the library as one function per step (docs: "Python").
+"""`parse`, `lower` and `run`: the library as one function per step (docs/python.md).
 
-Every error is a `pallasite.Diagnostic`. All state belongs to the call.
+Every error is a `pallasite.Diagnostic`; its subclass says which step refused. All state belongs to
+the call.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 def parse(source: str | bytes, *, name: str = "<input>", call: int | None = 0) -> ModuleOp:
     """The kernel module in `source`: MLIR text of any form, Mosaic bytecode, or a StableHLO module
     or HLO dump with custom calls, of which `call` picks one (None: the first one, with a warning if
-    there are others). `name` is what diagnostics call it."""
+    there are others). `name` is what diagnostics call it.
+
+    Raises `ReadError` for what is no module, `VerifyError` for one that breaks a rule of its
+    operations, `UsageError` where there is no such call.
+    """
     from pallasite.frontend import read
 
     source = arguments.source_of(source)
@@ -62,8 +67,11 @@ def lower(
 
     `passes` run first, whichever forms they need and leave, then what is still missing to `form`.
     Where one of them is a whole lowering, its steps run. `allow_beyond_reference` admits kernels
-    that the TPU compiler refuses but we can lower. What is odd about an accepted kernel is a
-    `KernelWarning`.
+    that the TPU compiler refuses but we can lower; `after_pass(step, form, module)` is called after
+    every pass. What is odd about an accepted kernel is a `KernelWarning`.
+
+    Raises `Unsupported` at the kernel's line for what `target` or this lowering cannot do,
+    `UsageError` for a form before that of the module, or a target that does not exist.
     """
     return lower_telling(
         warn, module, form, target, passes=passes, after_pass=after_pass,
@@ -140,10 +148,20 @@ def run(
 ) -> Any:
     """Lowers `module` to `form`, runs it on the modelled TPU, and returns its outputs.
 
-    With `devices=N` greater than one, `inputs` and the answer hold one list of arrays per device.
-    `results` and `aliases` describe the call of a bare module: (shape, dtype) pairs, and operand
-    index -> result index; `passes` are those of `lower`. A sanitizer's finding is raised.
-    `unordered` lets transfers between the same two cores overtake each other.
+    `inputs` are the operands in order, arrays of the shapes and element types that the call has;
+    the answer is the list of results, in order, as NumPy's arrays. With `devices=N` greater than
+    one, both hold one such list per device. `results` and `aliases` describe the call of a bare
+    module: (shape, dtype) pairs, and operand index -> result index.
+
+    `checks` are sanitizers: race, init, bounds, sync, or all. With `seed` 0 transfers land as late
+    as their waits allow, with another in an order made from it; `unordered` lets those between the
+    same two cores overtake each other. `max_steps` is how many steps the run may take, a scalar
+    operation being one, `max_memory` how many bytes of this computer its memories and vectors.
+    `passes` and `allow_beyond_reference` are those of `lower`.
+
+    Raises what `lower` raises; `UsageError` for arguments that do not fit the call;
+    `ExecutionError` for an access outside, a deadlock, or a limit that is reached; the first
+    finding of a sanitizer.
     """
     outcome = simulate(
         module, inputs, form=form, target=target, checks=checks, seed=seed, devices=devices,

@@ -1,4 +1,4 @@
-"""The README: its commands and its Python run as they stand."""
+"""The README and the page about Python: their commands and code run as they stand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pallasite import api, parse
+from pallasite import api, lower, parse
 from pallasite.tools import tpu_opt, tpu_run
 
 ROOT = Path(__file__).parents[2]
@@ -34,3 +34,20 @@ def test_python() -> None:
     names["x0"], names["x1"] = api.random_inputs(parse(names["text"]))
     exec(compile(code, "README.md", "exec"), names)
     np.testing.assert_array_equal(names["y"], names["x0"] + names["x1"])
+
+
+def test_python_page(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "examples" / "add.stablehlo.mlir").read_text()
+    module = parse(text)
+    x, y = api.random_inputs(module)
+    bare = str(lower(module, form="mosaic").body.block.first_op)
+    names: dict[str, Any] = {"text": text, "mosaic": bare, "x": x, "y": y}
+    page = (ROOT / "docs" / "python.md").read_text()
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        names.pop("out", None)
+        exec(compile(code, "docs/python.md", "exec"), names)
+        if "out" in names:
+            np.testing.assert_array_equal(names["out"], x + y)
+    np.testing.assert_array_equal(names["outcome"].outputs[0][0], x + y)
+    printed = capsys.readouterr().out
+    assert "leaves form tiles" in printed and "[]" in printed

@@ -49,9 +49,12 @@ class simulate:
         allow_beyond_reference: bool = False,
         products: str | None = None,
     ) -> None:
-        """`max_steps` and `max_memory` limit each call of a kernel, as those of `pallasite.run`;
-        `passes` run on every kernel before what is missing to `form`, and
-        `allow_beyond_reference` admits kernels that only the reference compiler refuses.
+        """`target` is v4, v5e, v5p, v6e or v7x, `form` what is executed: pallas, mosaic, dma, tiles
+        or vreg. `checks`, `seed` and `unordered` are those of `pallasite.run`, as are `max_steps`
+        and `max_memory`, which limit each call of a kernel (docs/jax.md). `passes` run on every
+        kernel before what is missing to `form`, and `allow_beyond_reference` admits kernels that
+        only the reference compiler refuses.
+
         With `products="tpu"` XLA's float32 products outside of kernels round their operands to
         bfloat16, as a TPU's do at default precision; the default are those of the simulation
         around this one, else `"cpu"`."""
