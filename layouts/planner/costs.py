@@ -24,7 +24,7 @@ from pallasite.layouts.planner.fields import Field
 from pallasite.layouts.planner.lines import distinct_values
 from pallasite.layouts.planner.patterns import moves, one_shuffle, quarters_of, stacked_rows
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.targets.target import Target
+from pallasite.targets import Target
 
 
 @dataclass(frozen=True)
