@@ -17,7 +17,7 @@ from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
-from pallasite.passes.check_kernel.slices import load_rule, part_of_tile_rule
+from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.vectors import Rule, refusal
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, rows_of_tiles, tile_rows

@@ -22,8 +22,8 @@ from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
-from pallasite.passes.check_kernel.slices import array_of
 from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.viewed_array import array_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.reference_tiles import VIEWS, rows_of_tiles
 from pallasite.targets import Target

@@ -10,36 +10,20 @@ slices). Sizes known at run time are multiples of tiles, or of eight rows. We mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import gcd
-from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
-from pallasite.dialects import tpu, vector
-from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, memref_of, tiling_of
+from pallasite.dialects import tpu
+from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
-from pallasite.passes.accesses import accessed_shape
 from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.passes.check_kernel.viewed_array import Array, array_of, tiling_in_shape
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
-from pallasite.passes.reference_tiles import rows_of_tiles
 from pallasite.targets import Target
-
-_TILED = ("any", "hbm", "vmem", "smem")
-
-
-@dataclass(frozen=True)
-class Array:
-    """The array a view is of, and which of its dimensions each dimension of the view is."""
-
-    type: AnyMemRef
-    dims: tuple[int, ...]
-    tile: int
-    """Rows of a tile, as words of the array's present type are counted."""
 
 
 def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
@@ -122,7 +106,7 @@ def _folded_tile(view: SSAValue, target: Target) -> tuple[int, ...] | None:
         return None
     if old[-1] <= LANES or DYNAMIC_INDEX in (*old, *new):
         return None
-    folded = _folded(array, new)
+    folded = tiling_in_shape(array, new)
     if folded is None or len(folded.first) < 3:
         return None
     return tuple(folded.tile_of(dim) for dim in range(len(new)))
@@ -163,149 +147,6 @@ def _only_scalars(op: tpu.MemrefSliceOp, array: Array) -> bool:
                 return False
             seen += [r for r in use.operation.results if isinstance(r.type, MemRefType)]
     return True
-
-
-def load_rule(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> None:
-    """Raises `Unsupported` for rows of a view whose columns of tiles do not follow each other.
-
-    `ref.at[:, 3, :]` of a wide array has one row of each tile; the TPU compiler loads single rows
-    of it, and stores any.
-    """
-    view = op.base
-    array, shape = array_of(view, target), cast(AnyMemRef, view.type).get_shape()
-    loaded = accessed_shape(op)
-    if array is None or len(shape) < 2:
-        return
-    whole = array.type.get_shape()
-    dropped = array.dims[-2] != len(whole) - 2 and array.dims[-1] == len(whole) - 1
-    tile = array.tile
-    if dropped and tile > 1 and shape[-1] > LANES and loaded[-2] > 1:
-        raise refusal(
-            op, "unaligned-slice",
-            f"the TPU compiler cannot load {loaded[-2]} rows of {view.type}, a view that has one "
-            f"row of each tile of {tile} rows of {array.type}",
-            f"the view's rows have {shape[-1]} lanes, whose tiles do not follow each other",
-            f"load the array itself and index its value, or take views of up to {LANES} lanes",
-        )  # fmt: skip
-
-
-def part_of_tile_rule(
-    op: vector.LoadOp | tpu.VectorLoadOp | vector.StoreOp | tpu.VectorStoreOp, target: Target
-) -> None:
-    """Raises `Unsupported` for accesses to a view of some rows of a tile, or of two neighbours, of
-    a wide array.
-
-    The columns of such a view do not follow each other in memory; of words, single rows are found,
-    and of the first rows of a tile multiples of eight (asked of libtpu 0.0.51 for v5e and v6e).
-    """
-    view = op.base
-    owner = view.owner
-    while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
-        source = owner.operands[0]
-        if cast(AnyMemRef, source.type).get_shape()[-2:-1] != owner.result.type.get_shape()[-2:-1]:
-            break
-        owner = source.owner
-    if not isinstance(owner, tpu.MemrefSliceOp):
-        return
-    array, shape = array_of(owner.mem_ref, target), owner.result.type.get_shape()
-    if array is None or len(shape) < 2 or array.dims[-2:] != _last_two(array.type):
-        return
-    held, rows = owner.mem_ref.type.get_shape()[-2], shape[-2]
-    accessed = accessed_shape(op)
-    columns = cast(AnyMemRef, view.type).get_shape()[-1]
-    if rows in (held, DYNAMIC_INDEX) or columns <= LANES:
-        return
-    many = rows % SUBLANES == 0 or rows >= array.tile
-    if many and remainder(owner.base_idx[-2], array.tile) == 0:
-        return
-    if len(accessed) > 1 and (accessed[-2] > 1 or packing(bit_width(array.type)) > 1):
-        raise refusal(
-            op, "unaligned-slice",
-            f"the TPU compiler cannot access {view.type}, a view of {rows} rows of tiles of "
-            f"{array.tile} rows of {array.type}",
-            f"the view's rows have {columns} lanes, whose tiles do not follow each other",
-            "index the array itself, once: ref[rows, columns] and not ref.at[rows][:, columns]",
-        )  # fmt: skip
-
-
-def _last_two(array: AnyMemRef) -> tuple[int, int]:
-    rank = len(array.get_shape())
-    return rank - 2, rank - 1
-
-
-def array_of(view: SSAValue, target: Target) -> Array | None:
-    """What `view` is a part of; None for memories without tiles and for other ways to see them."""
-    owner = view.owner
-    if isinstance(owner, tpu.MemrefSliceOp):
-        return array_of(owner.mem_ref, target)
-    if isinstance(owner, tpu.MemrefSqueezeOp):
-        array = array_of(owner.input, target)
-        kept = _kept(owner.input.type.get_shape(), owner.result.type.get_shape())
-        if array is None or kept is None:
-            return None
-        return replace(array, dims=tuple(array.dims[dim] for dim in kept))
-    kind = view.type
-    if isinstance(owner, tpu.MemrefBitcastOp):
-        return _as_other_type(array_of(owner.input, target), owner.result.type)
-    if isinstance(owner, tpu.MemrefReshapeOp):
-        return _reshaped(array_of(owner.input, target), owner)
-    if not isinstance(kind, MemRefType):
-        return None
-    if memory_space(kind) not in _TILED or tiling_of(kind) is not None or not kind.get_shape():
-        return None
-    shape = kind.get_shape()
-    tile = rows_of_tiles(view, target) if len(shape) > 1 else 1
-    return Array(kind, tuple(range(len(shape))), tile)
-
-
-def _as_other_type(array: Array | None, view: AnyMemRef) -> Array | None:
-    """The array seen as elements of another width: its tiles keep their words."""
-    if array is None or len(array.type.get_shape()) < 2:
-        return None
-    old, new = bit_width(array.type), bit_width(view)
-    *leading, rows, lanes = array.type.get_shape()
-    kind = memref_of(
-        view.element_type, (*leading, rows * old // new, lanes), array.type.memory_space
-    )
-    return replace(array, type=kind, tile=array.tile * old // new)
-
-
-def _reshaped(array: Array | None, op: tpu.MemrefReshapeOp) -> Array | None:
-    """A whole array of packed or wide rows in another shape: its tiles stay, with all lanes."""
-    old, new = op.input.type.get_shape(), op.result.type.get_shape()
-    if array is None or array.type.get_shape() != old or min(len(old), len(new)) < 2:
-        return None
-    if old[-1] != new[-1] or DYNAMIC_INDEX in (*old, *new):
-        return None
-    tile = array.tile
-    if packing(bit_width(op.result.type)) == 1:
-        if old[-1] <= LANES:
-            # Rows of one column of tiles follow each other.
-            return replace(array, type=op.result.type, dims=tuple(range(len(new))), tile=1)
-        folded = _folded(array, new)
-        if folded is None or len(folded.first) > 2:
-            return None
-        tile = folded.tile_of(len(new) - 2)
-    return replace(array, type=op.result.type, dims=tuple(range(len(new))), tile=tile)
-
-
-def _folded(array: Array, shape: tuple[int, ...]) -> Tiling | None:
-    """The tiling of `array`, of words, seen in another shape."""
-    old, tile = array.type.get_shape(), (array.tile, LANES)
-    return refolded(Tiling((tile,), contiguous_strides(old, tile)), old, shape)
-
-
-def _kept(old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
-    """The dimensions that a squeeze keeps, from the last one; None if that is not all."""
-    kept: list[int] = []
-    left = list(new)
-    for dim in reversed(range(len(old))):
-        if left and old[dim] == left[-1]:
-            left.pop()
-            kept.insert(0, dim)
-        elif old[dim] != 1:
-            return None
-    return None if left else kept
 
 
 def _within(start: SSAValue, size: int, tile: int) -> bool:

@@ -9,8 +9,8 @@ from pallasite.dialects import tpu
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.slices import Array, array_of
 from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.viewed_array import Array, array_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
 
