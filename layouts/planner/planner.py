@@ -18,6 +18,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan, Value
 from pallasite.layouts.planner.batch import batch
 from pallasite.layouts.planner.check import corner_elements, corners, performs, performs_at
+from pallasite.layouts.planner.copies import plan_of_copies
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.extend import extend
 from pallasite.layouts.planner.judge import (
@@ -275,7 +276,7 @@ def _by_copies(move: Move, costs: Costs) -> Plan | None:
         one = plan(found.core, replace(costs, copies=costs.copies * found.copies))
     except Unsupported:
         return None
-    wide = found.widen(one, costs)
+    wide = plan_of_copies(found, one, costs)
     if wide is not None and (
         is_widened(found.core, costs) or registers(found.core) > FEW_REGISTERS
     ):

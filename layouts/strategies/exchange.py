@@ -10,71 +10,17 @@ only padding are undefined, and outputs that nothing needs are left out.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import permutations
-
 import numpy as np
 
-from pallasite.kept import kept
+from pallasite.layouts.planner.bit_networks import VIRTUAL, Network, best_network, find_bits
 from pallasite.layouts.planner.costs import Costs
-from pallasite.layouts.planner.lines import Array, any_along
+from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.planner.program import Program
-from pallasite.layouts.planner.words import WordMove, rows_of, unique_rows
+from pallasite.layouts.planner.words import WordMove, rows_of
 from pallasite.layouts.registers import SUBLANES
 
-_VIRTUAL = 1 << 40
-"""Weight of the first row-number bit that only padding would use."""
 _LARGEST_GROUP = 64
 _ROUNDS = 8
-
-
-Pattern = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Bits:
-    """Destination rows in groups of 2^n registers; weights[i] is the source row weight of bit i."""
-
-    base: Array
-    """First source row of each group."""
-    wanted: Array
-    """[groups, rows of a group]."""
-    weights: list[int]
-
-    @property
-    def registers(self) -> int:
-        """Registers of a destination group."""
-        return self.wanted.shape[1] // SUBLANES
-
-    @property
-    def register_weights(self) -> list[int]:
-        return sorted(w for w in self.weights if w >= SUBLANES)
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """Pairs registers that differ in `register_bit`: rows `low` and `high` of each pair."""
-
-    register_bit: int
-    low: Pattern
-    high: Pattern
-
-    def pairs(self, table: Array) -> tuple[Array, Array]:
-        split = table.reshape(table.shape[0], -1, 2, 1 << self.register_bit, *table.shape[2:])
-        return split[:, :, 0], split[:, :, 1]
-
-
-@dataclass(frozen=True)
-class _Network:
-    bits: _Bits
-    stages: list[_Stage]
-    order: Array
-    """Which register of the last stage each destination register of a group is."""
-    copies: list[list[tuple[Array, Array, Array]]]
-    """Per stage and half: which outputs are computed, which are copies of the first or second."""
 
 
 def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | None:
@@ -94,10 +40,10 @@ def exchange(program: Program, x: int, move: WordMove, costs: Costs) -> int | No
         return None
     groups, base = placed
     padded = np.where(groups[..., None] >= 0, rows[groups], -1)
-    bits = _find_bits(padded.reshape(len(groups), -1), base)
+    bits = find_bits(padded.reshape(len(groups), -1), base)
     if bits is None:
         return None
-    found = _best_network(bits, program, costs)
+    found = best_network(bits, program, costs)
     if found is None:
         return None
     made = _emit(program, x, found, costs)
@@ -184,190 +130,7 @@ def _places(pattern: Array, rows: Array) -> tuple[int, list[int]] | None:
     return None
 
 
-def _best_network(bits: _Bits, program: Program, costs: Costs) -> _Network | None:
-    """The cheapest order of exchanges; groups that want the same rows are weighed once."""
-    wanted, _, inverse = unique_rows(bits.wanted)
-    few = _Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
-    found = _best_order(tuple(bits.weights), few, costs)
-    if found is None:
-        return None
-    order, registers, steps = found
-    program.afford(costs.copies * registers + steps * costs.grid_instruction)
-    return _network(bits, order)
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """The different groups of rows that are wanted, and how often each occurs."""
-
-    shape: tuple[int, ...]
-    wanted: bytes
-    repeats: tuple[int, ...]
-
-
-@kept
-def _best_order(
-    weights: tuple[int, ...], groups: _Groups, costs: Costs
-) -> tuple[list[tuple[int, int]], int, int] | None:
-    """The cheapest order of exchanges, and its register and grid instructions.
-
-    Where the groups begin does not matter, so the parts of a packed movement share the answer.
-    """
-    wanted = np.frombuffer(groups.wanted, np.bool_).reshape(groups.shape)
-    bits = _Bits(np.zeros(len(wanted), np.int64), wanted, list(weights))
-    orders = list(_exchanges(bits))
-    if not orders:
-        return None
-    repeats = np.array(groups.repeats)
-    best, chosen = (math.inf, math.inf), orders[0]
-    for order in orders:
-        price = _price(bits, order, repeats, costs, best[0])
-        if price < best:
-            best, chosen = price, order
-    return chosen, int(best[0]), int(best[1])
-
-
-def _price(
-    bits: _Bits, exchanges: list[tuple[int, int]], repeats: Array, costs: Costs, most: float
-) -> tuple[float, float]:
-    """Register and grid instructions, group g standing for `repeats[g]` groups.
-
-    Or more than `most` register instructions, if they are more.
-    """
-    registers = steps = 0
-    for stage, halves in _wanted(bits, *_stages(bits, exchanges)):
-        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
-            computed = _subsets(pattern).kinds[0][wanted]
-            count = int(computed.reshape(repeats.size, -1).sum(1) @ repeats)
-            each = costs.merge(pattern)
-            registers, steps = registers + count * each, steps + each * (count > 0)
-        if registers > most:
-            break
-    return (registers, steps)
-
-
-def _find_bits(numbers: Array, base: Array) -> _Bits | None:
-    """Source row numbers [groups, rows] as a permutation of the bits of the place in the group."""
-    size = numbers.shape[1]
-    wanted = np.asarray(numbers >= 0)
-    relative = np.where(wanted, numbers - base[:, None], -1)
-    pattern = relative.max(0)
-    used = any_along(wanted, 0)
-    if (wanted & (relative != pattern)).any() or (pattern[used] < 0).any():
-        return None
-    weights = [int(pattern[1 << i]) for i in range(size.bit_length() - 1)]
-    known = [w for w in weights if w > 0]
-    if 0 in weights or len(set(known)) != len(known):
-        return None
-    # Registers may lie any distance apart; within one, rows are numbered by bits.
-    if any(w & (w - 1) if w < SUBLANES else w % SUBLANES for w in known):
-        return None
-    place = np.arange(size)
-    expected = sum(((place >> i) & 1) * max(w, 0) for i, w in enumerate(weights))
-    if (used & (expected != pattern)).any():
-        return None
-    if any(w < 0 and used[(place >> i) & 1 == 1].any() for i, w in enumerate(weights)):
-        return None
-    filled = [w if w > 0 else _VIRTUAL << i for i, w in enumerate(weights)]
-    # Sublane bits of the source that no destination bit uses are carried along.
-    filled += [w for w in (1, 2, 4) if w not in known]
-    return _Bits(base, wanted, filled)
-
-
-def _exchanges(bits: _Bits) -> Iterator[list[tuple[int, int]]]:
-    """Every order of exchanges: (destination sublane bit, sublane bit that goes out)."""
-    incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
-    outgoing = [j for j in range(3) if 1 << j not in bits.weights[:3]]
-    if not incoming:
-        return
-    for sources in permutations(incoming):
-        for places in permutations(outgoing):
-            yield list(zip(sources, places, strict=True))
-
-
-def _network(bits: _Bits, exchanges: list[tuple[int, int]]) -> _Network:
-    stages, order = _stages(bits, exchanges)
-    copies: list[list[tuple[Array, Array, Array]]] = []
-    for stage, halves in _wanted(bits, stages, order):
-        kinds: list[tuple[Array, Array, Array]] = []
-        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
-            computed, first, second = _subsets(pattern).kinds
-            kinds.append((computed[wanted], first[wanted], second[wanted]))
-        copies.insert(0, kinds)
-    return _Network(bits, stages, order, copies)
-
-
-def _stages(bits: _Bits, exchanges: list[tuple[int, int]]) -> tuple[list[_Stage], Array]:
-    """And which register of the last stage each destination register of a group is."""
-    location = [1, 2, 4, *bits.register_weights]
-    stages: list[_Stage] = []
-    for number, (incoming, place) in enumerate(exchanges):
-        position = location.index(bits.weights[incoming])
-        location[place], location[position] = location[position], location[place]
-        final = [0, 1, 2]
-        if number == len(exchanges) - 1:
-            # The remaining permutation of sublanes is part of the last stage.
-            final = [location.index(bits.weights[q]) for q in range(3)]
-            location[:3] = [location[f] for f in final]
-        stages.append(_Stage(position - 3, *_patterns(place, tuple(final))))
-    order = [location.index(w) - 3 for w in bits.weights[3 : len(location)]]
-    number = np.arange(bits.registers)
-    index = np.zeros_like(number)
-    for q, place in enumerate(order):
-        index |= ((number >> q) & 1) << place
-    return stages, index
-
-
-@lru_cache(maxsize=64)
-def _patterns(place: int, final: tuple[int, ...]) -> tuple[Pattern, Pattern]:
-    """Of both registers of a pair, one bit of whose number is exchanged with bit `place` of the
-    sublane; bit q of the sublane is bit `final[q]` of what that makes."""
-    bit = 1 << place
-    low = [SUBLANES + (row & ~bit) if row & bit else row for row in range(SUBLANES)]
-    high = [SUBLANES + row if row & bit else row | bit for row in range(SUBLANES)]
-    inside = [sum((row >> q & 1) << final[q] for q in range(3)) for row in range(SUBLANES)]
-    return tuple([low[row] for row in inside]), tuple([high[row] for row in inside])
-
-
-@dataclass(frozen=True)
-class _Subsets:
-    """What a shuffle of two registers is, for every set of sublanes that are wanted, bit by bit."""
-
-    kinds: tuple[Array, Array, Array]
-    """Whether it is computed, a copy of the first, or of the second."""
-    read: Array
-    """Which of the stacked rows it needs, bit by bit."""
-
-
-@lru_cache(maxsize=256)
-def _subsets(pattern: Pattern) -> _Subsets:
-    # Bit by bit, sublane s is wanted in the upper half of what the first s bits make.
-    moved, turned, read = (np.zeros(1 << SUBLANES, np.uint16) for _ in range(3))
-    for s, row in enumerate(pattern):
-        half = 1 << s
-        for table, bits in ((moved, row != s), (turned, row != s + SUBLANES), (read, 1 << row)):
-            table[half : 2 * half] = table[:half] | bits
-    first, second = moved == 0, turned == 0
-    return _Subsets((~first & ~second, first, second & ~first), read)
-
-
-def _wanted(
-    bits: _Bits, stages: list[_Stage], order: Array
-) -> Iterator[tuple[_Stage, tuple[Array, Array]]]:
-    """Walks backwards: which sublanes of the outputs of each stage are wanted, bit by bit."""
-    groups = len(bits.base)
-    needed = np.zeros((groups, 1 << len(bits.register_weights)), np.uint8)
-    rows = bits.wanted.reshape(groups, -1, SUBLANES)
-    needed[:, order] = np.packbits(rows, axis=-1, bitorder="little")[..., 0]
-    for stage in reversed(stages):
-        halves = stage.pairs(needed)
-        yield stage, halves
-        read = _subsets(stage.low).read[halves[0]] | _subsets(stage.high).read[halves[1]]
-        joined = np.stack([read & 255, read >> SUBLANES], 2).astype(np.uint8)
-        needed = joined.reshape(needed.shape)
-
-
-def _emit(program: Program, x: int, network: _Network, costs: Costs) -> int:
+def _emit(program: Program, x: int, network: Network, costs: Costs) -> int:
     """The registers of all groups, padding included."""
     bits = network.bits
     weights = bits.register_weights
@@ -375,7 +138,7 @@ def _emit(program: Program, x: int, network: _Network, costs: Costs) -> int:
     offset, padding = np.zeros_like(number), np.zeros(number.shape, np.bool_)
     for j, weight in enumerate(weights):
         chosen = (number >> j) & 1 == 1
-        if weight >= _VIRTUAL:
+        if weight >= VIRTUAL:
             padding |= chosen
         else:
             offset += chosen * (weight // SUBLANES)

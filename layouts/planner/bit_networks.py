@@ -1,0 +1,263 @@
+"""Networks that exchange bits of register numbers with bits of sublane numbers, stage by stage.
+
+A stage pairs registers that differ in one bit of their number, and makes both of a pair by a
+shuffle of the two: that exchanges this bit with one of the sublane's. Of the orders in which bits
+may be exchanged, the cheapest for what is wanted counts (design note "Form 4", section 2.1,
+strategy d).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+import numpy as np
+
+from pallasite.kept import kept
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.lines import Array, any_along
+from pallasite.layouts.planner.program import Program
+from pallasite.layouts.planner.words import unique_rows
+from pallasite.layouts.registers import SUBLANES
+
+VIRTUAL = 1 << 40
+"""Weight of the first row-number bit that only padding would use."""
+Pattern = tuple[int, ...]
+"""Per sublane of a result, the row of two stacked registers that it gets."""
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Destination rows in groups of 2^n registers; weights[i] is the source row weight of bit i."""
+
+    base: Array
+    """First source row of each group."""
+    wanted: Array
+    """[groups, rows of a group]."""
+    weights: list[int]
+
+    @property
+    def registers(self) -> int:
+        """Registers of a destination group."""
+        return self.wanted.shape[1] // SUBLANES
+
+    @property
+    def register_weights(self) -> list[int]:
+        """Of the bits that number source registers, in rows, rising."""
+        return sorted(w for w in self.weights if w >= SUBLANES)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Pairs registers that differ in `register_bit`: rows `low` and `high` of each pair."""
+
+    register_bit: int
+    low: Pattern
+    high: Pattern
+
+    def pairs(self, table: Array) -> tuple[Array, Array]:
+        """What `table` [groups, registers, ...] has of the first and of the second of each pair."""
+        split = table.reshape(table.shape[0], -1, 2, 1 << self.register_bit, *table.shape[2:])
+        return split[:, :, 0], split[:, :, 1]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The stages that make the groups of `bits`, padding included."""
+
+    bits: Bits
+    stages: list[Stage]
+    order: Array
+    """Which register of the last stage each destination register of a group is."""
+    copies: list[list[tuple[Array, Array, Array]]]
+    """Per stage and half: which outputs are computed, which are copies of the first or second."""
+
+
+def best_network(bits: Bits, program: Program, costs: Costs) -> Network | None:
+    """The cheapest order of exchanges; groups that want the same rows are weighed once."""
+    wanted, _, inverse = unique_rows(bits.wanted)
+    few = _Groups(wanted.shape, wanted.tobytes(), tuple(np.bincount(inverse).tolist()))
+    found = _best_order(tuple(bits.weights), few, costs)
+    if found is None:
+        return None
+    order, registers, steps = found
+    program.afford(costs.copies * registers + steps * costs.grid_instruction)
+    return _network(bits, order)
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The different groups of rows that are wanted, and how often each occurs."""
+
+    shape: tuple[int, ...]
+    wanted: bytes
+    repeats: tuple[int, ...]
+
+
+@kept
+def _best_order(
+    weights: tuple[int, ...], groups: _Groups, costs: Costs
+) -> tuple[list[tuple[int, int]], int, int] | None:
+    """The cheapest order of exchanges, and its register and grid instructions.
+
+    Where the groups begin does not matter, so the parts of a packed movement share the answer.
+    """
+    wanted = np.frombuffer(groups.wanted, np.bool_).reshape(groups.shape)
+    bits = Bits(np.zeros(len(wanted), np.int64), wanted, list(weights))
+    orders = list(_exchanges(bits))
+    if not orders:
+        return None
+    repeats = np.array(groups.repeats)
+    best, chosen = (math.inf, math.inf), orders[0]
+    for order in orders:
+        price = _price(bits, order, repeats, costs, best[0])
+        if price < best:
+            best, chosen = price, order
+    return chosen, int(best[0]), int(best[1])
+
+
+def _price(
+    bits: Bits, exchanges: list[tuple[int, int]], repeats: Array, costs: Costs, most: float
+) -> tuple[float, float]:
+    """Register and grid instructions, group g standing for `repeats[g]` groups.
+
+    Or more than `most` register instructions, if they are more.
+    """
+    registers = steps = 0
+    for stage, halves in _wanted(bits, *_stages(bits, exchanges)):
+        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
+            computed = _subsets(pattern).kinds[0][wanted]
+            count = int(computed.reshape(repeats.size, -1).sum(1) @ repeats)
+            each = costs.merge(pattern)
+            registers, steps = registers + count * each, steps + each * (count > 0)
+        if registers > most:
+            break
+    return (registers, steps)
+
+
+def find_bits(numbers: Array, base: Array) -> Bits | None:
+    """Source row numbers [groups, rows] as a permutation of the bits of the place in the group.
+
+    `base` is the first source row of each group; None if they are no such permutation.
+    """
+    size = numbers.shape[1]
+    wanted = np.asarray(numbers >= 0)
+    relative = np.where(wanted, numbers - base[:, None], -1)
+    pattern = relative.max(0)
+    used = any_along(wanted, 0)
+    if (wanted & (relative != pattern)).any() or (pattern[used] < 0).any():
+        return None
+    weights = [int(pattern[1 << i]) for i in range(size.bit_length() - 1)]
+    known = [w for w in weights if w > 0]
+    if 0 in weights or len(set(known)) != len(known):
+        return None
+    # Registers may lie any distance apart; within one, rows are numbered by bits.
+    if any(w & (w - 1) if w < SUBLANES else w % SUBLANES for w in known):
+        return None
+    place = np.arange(size)
+    expected = sum(((place >> i) & 1) * max(w, 0) for i, w in enumerate(weights))
+    if (used & (expected != pattern)).any():
+        return None
+    if any(w < 0 and used[(place >> i) & 1 == 1].any() for i, w in enumerate(weights)):
+        return None
+    filled = [w if w > 0 else VIRTUAL << i for i, w in enumerate(weights)]
+    # Sublane bits of the source that no destination bit uses are carried along.
+    filled += [w for w in (1, 2, 4) if w not in known]
+    return Bits(base, wanted, filled)
+
+
+def _exchanges(bits: Bits) -> Iterator[list[tuple[int, int]]]:
+    """Every order of exchanges: (destination sublane bit, sublane bit that goes out)."""
+    incoming = [i for i in range(3) if bits.weights[i] >= SUBLANES]
+    outgoing = [j for j in range(3) if 1 << j not in bits.weights[:3]]
+    if not incoming:
+        return
+    for sources in permutations(incoming):
+        for places in permutations(outgoing):
+            yield list(zip(sources, places, strict=True))
+
+
+def _network(bits: Bits, exchanges: list[tuple[int, int]]) -> Network:
+    """The network of one order of exchanges."""
+    stages, order = _stages(bits, exchanges)
+    copies: list[list[tuple[Array, Array, Array]]] = []
+    for stage, halves in _wanted(bits, stages, order):
+        kinds: list[tuple[Array, Array, Array]] = []
+        for wanted, pattern in zip(halves, (stage.low, stage.high), strict=True):
+            computed, first, second = _subsets(pattern).kinds
+            kinds.append((computed[wanted], first[wanted], second[wanted]))
+        copies.insert(0, kinds)
+    return Network(bits, stages, order, copies)
+
+
+def _stages(bits: Bits, exchanges: list[tuple[int, int]]) -> tuple[list[Stage], Array]:
+    """And which register of the last stage each destination register of a group is."""
+    location = [1, 2, 4, *bits.register_weights]
+    stages: list[Stage] = []
+    for number, (incoming, place) in enumerate(exchanges):
+        position = location.index(bits.weights[incoming])
+        location[place], location[position] = location[position], location[place]
+        final = [0, 1, 2]
+        if number == len(exchanges) - 1:
+            # The remaining permutation of sublanes is part of the last stage.
+            final = [location.index(bits.weights[q]) for q in range(3)]
+            location[:3] = [location[f] for f in final]
+        stages.append(Stage(position - 3, *_patterns(place, tuple(final))))
+    order = [location.index(w) - 3 for w in bits.weights[3 : len(location)]]
+    number = np.arange(bits.registers)
+    index = np.zeros_like(number)
+    for q, place in enumerate(order):
+        index |= ((number >> q) & 1) << place
+    return stages, index
+
+
+@lru_cache(maxsize=64)
+def _patterns(place: int, final: tuple[int, ...]) -> tuple[Pattern, Pattern]:
+    """Of both registers of a pair, one bit of whose number is exchanged with bit `place` of the
+    sublane; bit q of the sublane is bit `final[q]` of what that makes."""
+    bit = 1 << place
+    low = [SUBLANES + (row & ~bit) if row & bit else row for row in range(SUBLANES)]
+    high = [SUBLANES + row if row & bit else row | bit for row in range(SUBLANES)]
+    inside = [sum((row >> q & 1) << final[q] for q in range(3)) for row in range(SUBLANES)]
+    return tuple([low[row] for row in inside]), tuple([high[row] for row in inside])
+
+
+@dataclass(frozen=True)
+class _Subsets:
+    """What a shuffle of two registers is, for every set of sublanes that are wanted, bit by bit."""
+
+    kinds: tuple[Array, Array, Array]
+    """Whether it is computed, a copy of the first, or of the second."""
+    read: Array
+    """Which of the stacked rows it needs, bit by bit."""
+
+
+@lru_cache(maxsize=256)
+def _subsets(pattern: Pattern) -> _Subsets:
+    # Bit by bit, sublane s is wanted in the upper half of what the first s bits make.
+    moved, turned, read = (np.zeros(1 << SUBLANES, np.uint16) for _ in range(3))
+    for s, row in enumerate(pattern):
+        half = 1 << s
+        for table, bits in ((moved, row != s), (turned, row != s + SUBLANES), (read, 1 << row)):
+            table[half : 2 * half] = table[:half] | bits
+    first, second = moved == 0, turned == 0
+    return _Subsets((~first & ~second, first, second & ~first), read)
+
+
+def _wanted(
+    bits: Bits, stages: list[Stage], order: Array
+) -> Iterator[tuple[Stage, tuple[Array, Array]]]:
+    """Walks backwards: which sublanes of the outputs of each stage are wanted, bit by bit."""
+    groups = len(bits.base)
+    needed = np.zeros((groups, 1 << len(bits.register_weights)), np.uint8)
+    rows = bits.wanted.reshape(groups, -1, SUBLANES)
+    needed[:, order] = np.packbits(rows, axis=-1, bitorder="little")[..., 0]
+    for stage in reversed(stages):
+        halves = stage.pairs(needed)
+        yield stage, halves
+        read = _subsets(stage.low).read[halves[0]] | _subsets(stage.high).read[halves[1]]
+        joined = np.stack([read & 255, read >> SUBLANES], 2).astype(np.uint8)
+        needed = joined.reshape(needed.shape)
