@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import MemRefType, f32
-from xdsl.ir import Attribute
-from xdsl.parser import Parser
 
-from pallasite.dialects import make_context
 from pallasite.dialects.tpu import LoadOp
-from pallasite.interpreter import compiled, reference
 from pallasite.interpreter.compiled.brief import Memory
-from pallasite.interpreter.driver import Budget
-from pallasite.interpreter.machine.machine import Machine
-from pallasite.interpreter.meanings import Facts
-from pallasite.interpreter.values import quiet
-from pallasite.targets import get_target
 
-V5E = get_target("v5e")
+from .driving import SUBLANES, Text, leave_same, parse
+
 MEMREF = "memref<96x128xf32, #tpu.memory_space<vmem>>"
-SUBLANES = "sublanes [true, true, true, true, true, true, true, true] sublane_stride 1"
 STEPS = "{grid.steps = array<i64: 8, 128>}"
 
 
@@ -91,26 +82,13 @@ CASES: dict[str, tuple[bool, list[str]]] = {
 
 def parsed(lines: list[str]) -> Any:
     constants = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 8, 16, 24)]
-    body = "\n".join([*constants, "%yes = arith.constant true", *lines])
-    text = f"func.func @main(%a: {MEMREF}, %b: {MEMREF}) {{\n{body}\nreturn\n}}"
-    module = Parser(make_context(), text, "kernel.mlir").parse_module()
-    module.verify()
-    return module
+    return parse(str(Text(MEMREF, [*constants, "%yes = arith.constant true", *lines])))
 
 
-def left(driver: Any, module: Any) -> list[Any]:
-    """What a run leaves in the two arrays."""
-    machine = Machine(V5E)
-    core = machine.cores[0]
-    space: Attribute = module.body.block.first_op.body.block.args[0].type.memory_space
-    refs = [core.allocate(MemRefType(f32, (96, 128), memory_space=space)) for _ in range(2)]
+@cache
+def arrays() -> list[Any]:
     generator = np.random.default_rng(5)
-    for ref in refs:
-        ref.write(generator.standard_normal((96, 128)).astype(np.float32))
-    program = driver.Program(module, Facts(V5E), Budget(10**6))
-    with quiet():
-        machine.run([(core, program.function("main")(core, *refs))])
-    return [ref.read() for ref in refs]
+    return [generator.standard_normal((96, 128)).astype(np.float32) for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -119,8 +97,7 @@ def test_memory_is_what_the_reference_leaves(name: str) -> None:
     module = parsed(lines)
     loads = [op for op in module.walk() if isinstance(op, LoadOp)]
     assert Memory().is_brief(loads[0]) == brief
-    for found, expected in zip(left(compiled, module), left(reference, module), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    leave_same(module, arrays())
 
 
 @pytest.mark.parametrize("row", [0, 8])
@@ -134,6 +111,4 @@ def test_packs_of_registers(row: int) -> None:
         f"tpu.store %a[%r{n + row}, %c0], %x{56 - n} {SUBLANES} : {MEMREF}, {register},"
         for n in rows
     ]
-    module = parsed(text)
-    for found, expected in zip(left(compiled, module), left(reference, module), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    leave_same(parsed(text), arrays())

@@ -14,11 +14,9 @@ from pallasite.interpreter.driver import Budget
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import quiet
-from pallasite.targets import get_target
 
-from .driving import finish, parse
+from .driving import V5E, finish, parse, source_of
 
-V5E = get_target("v5e")
 GRID = "vector<8x2x8x128xf32>"
 REGISTER = "vector<8x128xf32>"
 
@@ -31,7 +29,7 @@ def call(driver: Any, text: str, *arguments: Any) -> tuple[tuple[Any, ...], str]
         results = finish(program.function("main")(core, *copies))
     for copy, argument in zip(copies, arguments, strict=True):
         assert np.asarray(copy).tobytes() == np.asarray(argument).tobytes()
-    return results, "".join(getattr(program, "sources", {"": ""}).values())
+    return results, source_of(program)
 
 
 def check(text: str, *arguments: Any) -> str:

@@ -16,11 +16,9 @@ from pallasite.interpreter.driver import Budget
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
 from pallasite.interpreter.values import wrap
-from pallasite.targets import get_target
 
-from .driving import finish, parse
+from .driving import V5E, finish, parse
 
-V5E = get_target("v5e")
 DRIVERS = pytest.mark.parametrize("driver", [compiled, reference], ids=["compiled", "reference"])
 
 
