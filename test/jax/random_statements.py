@@ -7,55 +7,36 @@ wrap; what JAX interprets and what we lower agree bit by bit.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-NAMES: dict[str, Any] = {"jax": jax, "jnp": jnp, "lax": lax, "pl": pl, "pltpu": pltpu}
+from .random_text import FLOATS, NAMES, Text, Value
+
 MATRICES = ((8, 128), (16, 128), (8, 256), (5, 128), (13, 130), (8, 100), (1, 128), (7, 384),
             (2, 128), (3, 200), (40, 72), (32, 128), (4, 256))  # fmt: skip
 KINDS = ("float32", "int32", "bfloat16")
-FLOATS = ("float32", "bfloat16")
 COMPARISONS = ("<", "<=", "==", "!=", ">", ">=")
-MOST_ELEMENTS = 1 << 14
-Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Value:
-    """What a name of the program is; a shape of () is a scalar."""
-
-    name: str
-    shape: Shape
-    kind: str
-
-
-class Program:
+class Program(Text):
     """The text of a kernel, its call, and its inputs; all follow from the seed."""
 
     def __init__(self, seed: int, most: int = 14) -> None:
-        self.draw = random.Random(seed)
-        self.lines: list[str] = []
-        self.depth = 1
-        self.count = 0
-        self.known: list[Value] = []
+        super().__init__(seed)
         self.grid = self.draw.choice([(1,), (2,), (3,), (2, 2)])
         self.matrix = self.draw.choice(MATRICES)
         self.refs = [self._ref(f"a{n}") for n in range(self.draw.randint(1, 3))]
         self.scratch = self._ref("s0")
         for axis in range(len(self.grid)):
-            self._line(f"p{axis} = pl.program_id({axis})")
+            self.line(f"p{axis} = pl.program_id({axis})")
             self.known.append(Value(f"p{axis}", (), "int32"))
-        self._line(f"s0[...] = jnp.full({self.scratch.shape}, 1, jnp.{self.scratch.kind})")
+        self.line(f"s0[...] = jnp.full({self.scratch.shape}, 1, jnp.{self.scratch.kind})")
         self.load()
         for _ in range(self.draw.randint(4, most)):
             self.statement()
@@ -108,74 +89,10 @@ class Program:
         for number, value in enumerate(shown):
             as_words = value.kind == "bool"
             text = f"jnp.where({value.name}, 1, 0)" if as_words else value.name
-            self._line(f"o{number}[...] = {text}")
+            self.line(f"o{number}[...] = {text}")
             if as_words:
                 shown[number] = Value(value.name, value.shape, "int32")
         return shown
-
-    def _line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    def _fresh(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
-
-    def let(self, text: str, *operands: Value) -> Value | None:
-        """A new value, if JAX can make it of `operands`; floats are cut to whole numbers."""
-        names = ", ".join(value.name for value in operands)
-        given = [jax.ShapeDtypeStruct(value.shape, value.kind) for value in operands]
-        try:
-            made: Any = jax.eval_shape(eval(f"lambda {names}: {text}", NAMES), *given)
-        except Exception:
-            return None
-        if not 0 < math.prod(made.shape) <= MOST_ELEMENTS or len(made.shape) > 4:
-            return None
-        kind = str(made.dtype)
-        if kind in FLOATS:
-            text = f"jnp.clip({text}, -8, 8)"
-        value = Value(self._fresh(), made.shape, kind)
-        self._line(f"{value.name} = {text}")
-        self.known.append(value)
-        return value
-
-    def pick(self, suits: Callable[[Value], bool] = lambda v: bool(v.shape)) -> Value | None:
-        """A value, most often one of the last."""
-        found = [value for value in self.known if suits(value)]
-        return (
-            self.draw.choice(found[-4:] if self.draw.random() < 0.7 else found) if found else None
-        )
-
-    def number(self) -> Value:
-        """A scalar integer: there is always the number of a step."""
-        return self.draw.choice([v for v in self.known if not v.shape and v.kind == "int32"])
-
-    def like(self, value: Value) -> Value:
-        """Another operand for `value`: a value that broadcasts to it, a cast one, or a constant."""
-
-        def suits(other: Value) -> bool:
-            sizes = zip(other.shape, value.shape, strict=False)
-            return len(other.shape) == len(value.shape) and all(a in (b, 1) for a, b in sizes)
-
-        other = self.pick(suits)
-        if other is not None and other.kind == value.kind:
-            return other
-        cast = self.cast(other, value.kind) if other is not None else None
-        number = self.draw.choice([0, 1, 2, -1, 3, -5, 7])
-        return cast or Value(f"jnp.asarray({number}, jnp.{value.kind})", (), value.kind)
-
-    def cast(self, value: Value, kind: str) -> Value | None:
-        if kind == "bool":
-            return self.let(f"{value.name} > 0", value)
-        whole = value.name if value.kind != "int32" or kind == "int32" else f"({value.name} & 7)"
-        return self.let(f"{whole}.astype(jnp.{kind})", value)
-
-    def place(self, last: int, unit: int = 1) -> str:
-        """A multiple of `unit` from 0 to `last`, known when the program runs."""
-        scalar = self.number()
-        count = last // unit + 1
-        clipped = f"jnp.clip({scalar.name}, 0, {last // unit})"
-        index = self.draw.choice([f"({scalar.name} % {count})", clipped])
-        return index if unit == 1 else f"pl.multiple_of({index} * {unit}, {unit})"
 
     def statement(self) -> None:
         plain = (
@@ -186,29 +103,11 @@ class Program:
         nested = (self.loop, self.loop, self.branch, self.conditional_store)
         self.draw.choice(plain if self.depth > 2 else plain + nested)()
 
-    def part(self, ref: Value) -> tuple[str, Shape]:
-        """Indices of a part of `ref`, some of them known at run time only, and its shape."""
-        indices: list[str] = []
-        shape: list[int] = []
-        for dim, size in enumerate(ref.shape):
-            behind = len(ref.shape) - dim
-            taken = self.draw.choice([n for n in (1, 2, 8, 16, 128, size) if n <= size])
-            shape.append(taken)
-            if taken == size:
-                indices.append(":")
-            elif behind == 1 and (taken % 128 or self.draw.random() < 0.5):
-                begin = self.draw.randint(0, size - taken) // 128 * 128
-                indices.append(f"{begin}:{begin + taken}")
-            else:
-                unit = {1: 128, 2: 8 if size - taken >= 8 else 1}.get(behind, 1)
-                indices.append(f"pl.ds({self.place(size - taken, unit)}, {taken})")
-        return ", ".join(indices), tuple(shape)
-
     def load(self) -> None:
         ref = self.draw.choice([*self.refs, self.scratch])
         index, shape = self.part(ref) if self.draw.random() < 0.4 else ("...", ref.shape)
-        value = Value(self._fresh(), shape, ref.kind)
-        self._line(f"{value.name} = {ref.name}[{index}]")
+        value = Value(self.fresh(), shape, ref.kind)
+        self.line(f"{value.name} = {ref.name}[{index}]")
         self.known.append(value)
 
     def store(self) -> None:
@@ -216,7 +115,7 @@ class Program:
         value = self.pick(lambda v: v.shape == shape and v.kind == self.scratch.kind)
         if value is None:
             value = self.like(Value("", shape, self.scratch.kind))
-        self._line(f"s0[{index}] = jnp.broadcast_to({value.name}, {shape})")
+        self.line(f"s0[{index}] = jnp.broadcast_to({value.name}, {shape})")
 
     def scalar(self) -> None:
         one, other = self.number(), self.number()
@@ -316,8 +215,8 @@ class Program:
              f"jnp.concatenate([{name}[{cut}:], {name}[:{cut}]])" if cut else f"{name} + 1"]
         )  # fmt: skip
         if self.draw.random() < 0.2:
-            amount = Value(self._fresh(), (), "int32")
-            self._line(f"{amount.name} = {self.place(size - 1)}")
+            amount = Value(self.fresh(), (), "int32")
+            self.line(f"{amount.name} = {self.place(size - 1)}")
             self.let(f"pltpu.roll({name}, {amount.name}, {axis})", value, amount)
         else:
             self.let(text, *dict.fromkeys((value, same)))
@@ -345,55 +244,45 @@ class Program:
                 self.let(text, *dict.fromkeys((value, other)))
                 return
 
-    @contextmanager
-    def inside(self, head: str) -> Iterator[None]:
-        """A function whose statements the block writes; what they make is not known behind it."""
-        outer = list(self.known)
-        self._line(head)
-        self.depth += 1
-        yield
-        self.depth -= 1
-        self.known = outer
-
     def loop(self) -> None:
         carried = [self.pick(lambda v: v.kind != "bool") for _ in range(self.draw.randint(1, 3))]
         first = [value for value in dict.fromkeys(carried) if value is not None]
         if not first:
             return
-        number, results = self._fresh(), [Value(self._fresh(), v.shape, v.kind) for v in first]
+        number, results = self.fresh(), [Value(self.fresh(), v.shape, v.kind) for v in first]
         turns = self.draw.choice(["0, 3", "1, 4", "0, p0", "2, 3", f"0, {self.place(3)}"])
         with self.inside(f"def f{number}(i{number}, carried):"):
-            values = [Value(self._fresh(), v.shape, v.kind) for v in first]
-            self._line(f"({', '.join(v.name for v in values)},) = carried")
+            values = [Value(self.fresh(), v.shape, v.kind) for v in first]
+            self.line(f"({', '.join(v.name for v in values)},) = carried")
             self.known += [*values, Value(f"i{number}", (), "int32")]
             for _ in range(self.draw.randint(1, 4)):
                 self.statement()
             ends = [
                 self.pick(lambda v, w=w: (v.shape, v.kind) == (w.shape, w.kind)) for w in values
             ]
-            self._line(f"return ({', '.join(end.name for end in ends if end)},)")
+            self.line(f"return ({', '.join(end.name for end in ends if end)},)")
         made, given = (", ".join(v.name for v in values) for values in (results, first))
-        self._line(f"({made},) = lax.fori_loop({turns}, f{number}, ({given},))")
+        self.line(f"({made},) = lax.fori_loop({turns}, f{number}, ({given},))")
         self.known += results
 
     def branch(self) -> None:
         value = self.pick(lambda v: v.kind != "bool")
         if value is None:
             return
-        names = [self._fresh(), self._fresh()]
+        names = [self.fresh(), self.fresh()]
         for name in names:
             with self.inside(f"def f{name}():"):
                 for _ in range(self.draw.randint(0, 2)):
                     self.statement()
                 end = self.pick(lambda v: (v.shape, v.kind) == (value.shape, value.kind))
-                self._line(f"return {end.name if end else value.name}")
-        result = Value(self._fresh(), value.shape, value.kind)
+                self.line(f"return {end.name if end else value.name}")
+        result = Value(self.fresh(), value.shape, value.kind)
         condition = f"p0 {self.draw.choice(COMPARISONS)} {self.place(1)}"
-        self._line(f"{result.name} = lax.cond({condition}, f{names[0]}, f{names[1]})")
+        self.line(f"{result.name} = lax.cond({condition}, f{names[0]}, f{names[1]})")
         self.known.append(result)
 
     def conditional_store(self) -> None:
-        self._line(f"@pl.when(p0 {self.draw.choice(COMPARISONS)} {self.draw.choice([0, 1])})")
-        with self.inside(f"def w{self._fresh()}():"):
+        self.line(f"@pl.when(p0 {self.draw.choice(COMPARISONS)} {self.draw.choice([0, 1])})")
+        with self.inside(f"def w{self.fresh()}():"):
             self.statement()
             self.store()
