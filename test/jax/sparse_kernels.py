@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.pallas import mpmd
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import tpu_sc as plsc
@@ -73,6 +74,34 @@ def scalar_kernel(
         return pl.kernel(body, out_type=out, mesh=mesh, scratch_types=scratch)(*args)
 
     return call
+
+
+def handed_over(x: Any) -> Any:
+    """Scalar subcores tell the vector subcores of their core when its part of `x` is there.
+
+    A kernel of both kinds of subcores: the rows of `x`, f32[16, 16], once for each of two cores.
+    """
+
+    def scalar(x: Any, o: Any, table: Any, ready: Any) -> None:
+        pltpu.sync_copy(x, table)
+
+        @pl.loop(0, 16)
+        def _(i: Any) -> None:
+            pl.semaphore_signal(ready, 1, device_id={"s": i})
+
+    def vector(x: Any, o: Any, table: Any, ready: Any) -> None:
+        core, number = jax.lax.axis_index("c"), jax.lax.axis_index("s")
+        pl.semaphore_wait(ready, 1)
+        pltpu.sync_copy(table.at[number], o.at[core * 16 + number])
+
+    scalars = plsc.ScalarSubcoreMesh(axis_name="c", num_cores=2)
+    vectors = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
+    return mpmd.mpmd_map(
+        [(scalars, scalar), (vectors, vector)], typed(32, 16),
+        scratch_types=[
+            pltpu.VMEM_SHARED((16, 16), jnp.float32), pltpu.SemaphoreType.REGULAR @ vectors
+        ],
+    )(x)  # fmt: skip
 
 
 def worker() -> Any:

@@ -22,6 +22,7 @@ from .sparse_kernels import (  # noqa: E402
     LINEAR,
     TARGET,
     check,
+    handed_over,
     one_subcore,
     scalar_kernel,
     typed,
@@ -307,28 +308,6 @@ def test_cores_of_both_kinds_in_one_program() -> None:
 @pytest.mark.feature("Y10")
 @pytest.mark.since_jax("0.10.2", "addresses of subcores")
 def test_two_meshes_in_one_kernel() -> None:
-    """The scalar subcore tells the vector subcores when its part is there."""
-
-    def scalar(x: Any, o: Any, table: Any, ready: Any) -> None:
-        pltpu.sync_copy(x, table)
-
-        @pl.loop(0, 16)
-        def _(i: Any) -> None:
-            pl.semaphore_signal(ready, 1, device_id={"s": i})
-
-    def vector(x: Any, o: Any, table: Any, ready: Any) -> None:
-        core, number = jax.lax.axis_index("c"), jax.lax.axis_index("s")
-        pl.semaphore_wait(ready, 1)
-        pltpu.sync_copy(table.at[number], o.at[core * 16 + number])
-
-    from jax._src.pallas import mpmd
-
     x = ramp(16, 16)
     with simulate(target=TARGET, checks=CHECKS):
-        scalars = plsc.ScalarSubcoreMesh(axis_name="c", num_cores=2)
-        vectors = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
-        call = mpmd.mpmd_map(
-            [(scalars, scalar), (vectors, vector)], typed(32, 16),
-            scratch_types=[pltpu.VMEM_SHARED((16, 16), f32), REGULAR @ vectors],
-        )  # fmt: skip
-        np.testing.assert_array_equal(jax.jit(call)(x), jnp.tile(x, (2, 1)))
+        np.testing.assert_array_equal(jax.jit(handed_over)(x), jnp.tile(x, (2, 1)))

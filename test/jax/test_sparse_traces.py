@@ -11,10 +11,8 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
-from jax._src.pallas import mpmd  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
-from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
 from xdsl.dialects.builtin import ModuleOp  # noqa: E402
 
 from pallasite import api  # noqa: E402
@@ -27,6 +25,7 @@ from .sparse_kernels import (  # noqa: E402
     LANES,
     LINEAR,
     TARGET,
+    handed_over,
     one_subcore,
     same_as_lowered,
     scalar_kernel,
@@ -90,37 +89,15 @@ def test_it_reads_like_the_source() -> None:
 @pytest.mark.feature("Y19")
 @pytest.mark.since_jax("0.10.2", "addresses of subcores")
 def test_every_kind_of_subcore_has_a_kernel() -> None:
-    """The scalar subcore tells the vector subcores when its part is there."""
-
-    def scalar(x: Any, o: Any, table: Any, ready: Any) -> None:
-        pltpu.sync_copy(x, table)
-
-        @pl.loop(0, 16)
-        def _(i: Any) -> None:
-            pl.semaphore_signal(ready, 1, device_id={"s": i})
-
-    def vector(x: Any, o: Any, table: Any, ready: Any) -> None:
-        core, number = jax.lax.axis_index("c"), jax.lax.axis_index("s")
-        pl.semaphore_wait(ready, 1)
-        pltpu.sync_copy(table.at[number], o.at[core * 16 + number])
-
-    def call(x: Any) -> Any:
-        scalars = plsc.ScalarSubcoreMesh(axis_name="c", num_cores=2)
-        vectors = plsc.VectorSubcoreMesh(core_axis_name="c", subcore_axis_name="s")
-        return mpmd.mpmd_map(
-            [(scalars, scalar), (vectors, vector)], typed(32, 16),
-            scratch_types=[
-                pltpu.VMEM_SHARED((16, 16), f32), pltpu.SemaphoreType.REGULAR @ vectors
-            ],
-        )(x)  # fmt: skip
-
     x = jnp.arange(256, dtype=f32).reshape(16, 16)
-    traced, lowered = (trace(call, x, target=TARGET, form=form) for form in ("pallas", "mosaic"))
+    traced, lowered = (
+        trace(handed_over, x, target=TARGET, form=form) for form in ("pallas", "mosaic")
+    )
     same_as_lowered(traced, lowered)
     names = [op.sym_name.data for op in traced.body.block.ops]  # pyright: ignore
     assert names == ["scalar", "vector"]
     with simulate(target=TARGET, form="pallas", checks=CHECKS):
-        np.testing.assert_array_equal(jax.jit(call)(x), jnp.tile(x, (2, 1)))
+        np.testing.assert_array_equal(jax.jit(handed_over)(x), jnp.tile(x, (2, 1)))
 
 
 def test_a_scalar_that_the_kernel_closes_over() -> None:
