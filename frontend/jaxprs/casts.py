@@ -11,7 +11,8 @@ from pallasite.dialects import arith
 from pallasite.dialects.tpu import BitcastOp
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import tpu_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.types import (
     bits,
     is_bool,

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.types import is_bool, is_float, is_unsigned
 
 _PREDICATES: dict[Any, str] = {

@@ -25,7 +25,8 @@ from pallasite.frontend.jaxprs.internals import (
     pallas_utils,
     pjit,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Known, Result, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Known, Value
 
 
 @rule(lax.cond_p)

@@ -20,7 +20,8 @@ from pallasite.frontend.jaxprs.internals import (
     debugging,
     tpu_primitives,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 
 
 @rule(debugging.debug_callback_p)

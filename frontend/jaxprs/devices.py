@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ from pallasite.dialects import arith
 from pallasite.dialects.pallas import AxisIndexOp, NumProgramsOp, ProgramIdOp
 from pallasite.dialects.tpu import DeviceIdOp
 from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Tracer, Value
 
 
 @rule(pallas_primitives.program_id_p)
@@ -75,20 +77,47 @@ def axis_index(tracer: Tracer, name: Any) -> SSAValue:
     return tracer.emit(arith.RemSIOp(quotient, tracer.scalar(mesh.mesh_shape[position], i32)))
 
 
-def device_number(
-    tracer: Tracer, device_id: Any, avals: Any, kind: Any
-) -> tuple[SSAValue | None, SSAValue | None]:
-    """The number of the device, and of the core on it, that `device_id` names; None if it does not.
+@dataclass(frozen=True)
+class Place:
+    """Where a signal or a transfer goes; None for what is here."""
+
+    device: SSAValue | None = None
+    core: SSAValue | None = None
+    subcore: SSAValue | None = None
+
+    @property
+    def operands(self) -> list[list[SSAValue]]:
+        """Device, core and subcore as operations take them: each is optional."""
+        values = (self.device, self.core, self.subcore)
+        return [[] if value is None else [value] for value in values]
+
+    def on_core(self, e: Equation, core: Value | None) -> Place:
+        """The place with the core that the parameter `core_index=` of `e` names, if it does."""
+        if core is None:
+            return self
+        if self.core is not None:
+            raise e.unsupported(
+                "core_index= and a core axis in device_id=",
+                "give one of them",
+                code="bad-device-id",
+            )
+        return replace(self, core=e.tracer.value(core))
+
+
+def place_of_device(tracer: Tracer, device_id: Any, avals: Any, kind: Any) -> Place:
+    """The device, and the core on it, that `device_id` names; here if it is None.
 
     `device_id` is what the program gave (a scalar, one coordinate per mesh axis, or a dictionary by
     axis), `avals` its abstract values in the same structure (spec/pallas_semantics.md 3.6).
     """
+    if device_id is None:
+        return Place()
     device, named = device_and_cores(tracer, device_id, avals, kind, tracer.surroundings.names)
     if len(named) > 1:
         raise tracer.unsupported(
             f"a device id with {len(named)} core axes", "name one core axis", code="bad-device-id"
         )
-    return device, next(iter(named.values()), None)
+    return Place(device, next(iter(named.values()), None))
 
 
 def device_and_cores(

@@ -9,7 +9,8 @@ from jax import lax
 from pallasite.dialects.pallas import DotOp
 from pallasite.dialects.tpu import ContractPrecision
 from pallasite.frontend.jaxprs import types
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 
 
 @rule(lax.dot_general_p)

@@ -28,7 +28,8 @@ from pallasite.frontend.jaxprs.internals import (
     pjit,
     primitives,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Known, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Known
 from pallasite.frontend.jaxprs.types import is_bool, is_float, is_integer, is_signed, is_unsigned
 
 BinaryOp = Callable[[SSAValue, SSAValue], Operation]

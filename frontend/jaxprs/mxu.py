@@ -6,7 +6,8 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 
 from pallasite.dialects.tpu import MatmulAccLhsOp, MatmulPopOp, MatmulPushRhsOp
 from pallasite.frontend.jaxprs.internals import tpu_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 
 
 def _number(value: int) -> IntegerAttr:

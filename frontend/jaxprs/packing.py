@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from pallasite.dialects.tpu import PackElementwiseOp, StochasticConvertOp, UnpackElementwiseOp
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import tpu_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 
 _ROUNDED = ("bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e4m3b11fnuz")
 

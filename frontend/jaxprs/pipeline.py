@@ -12,7 +12,8 @@ from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas import EmitPipelineOp, WindowAttr, YieldOp
 from pallasite.frontend.jaxprs.internals import pallas_core, primitives, state_types, tpu_pipeline
 from pallasite.frontend.jaxprs.refs import viewed
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Surroundings, Tracer, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Surroundings, Tracer, Value
 from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
 
 

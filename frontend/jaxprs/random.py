@@ -17,7 +17,8 @@ from pallasite.frontend.jaxprs.internals import (
     tpu_primitives,
     tpu_random,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Key, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Key
 
 
 @rule(tpu_primitives.prng_seed_p)

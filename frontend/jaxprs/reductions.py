@@ -9,7 +9,8 @@ from jax import lax
 
 from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.pallas import ArgReduceOp, ReduceOp
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.types import is_float
 
 _KINDS: dict[Any, str] = {

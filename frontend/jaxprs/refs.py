@@ -25,7 +25,8 @@ from pallasite.frontend.jaxprs.internals import (
     state_types,
     tpu_random,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Key, Known, Result, Tracer, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Key, Known, Tracer, Value
 
 _COPIES = "pltpu.sync_copy or pltpu.make_async_copy"
 _COUNTS = "use pl.semaphore_read, pl.semaphore_signal and pl.semaphore_wait"

@@ -9,7 +9,8 @@ from pallasite.dialects.pallas import RunScopedOp, YieldOp
 from pallasite.dialects.tpu import SemAllocOp
 from pallasite.dialects.types import memory_space
 from pallasite.frontend.jaxprs.internals import jax_core, pallas_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.windows import name_arguments
 
 

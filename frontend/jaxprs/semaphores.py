@@ -15,14 +15,15 @@ from pallasite.dialects.tpu import (
     SemSignalOp,
     SemWaitOp,
 )
-from pallasite.frontend.jaxprs.devices import device_number
+from pallasite.frontend.jaxprs.devices import place_of_device
 from pallasite.frontend.jaxprs.internals import (
     core_of_memory,
     pallas_primitives,
     tpu_primitives,
 )
 from pallasite.frontend.jaxprs.refs import viewed
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Value
 
 COUNT_KEPT = (
     "a wait that leaves the count as it is",
@@ -45,20 +46,9 @@ def _signal(e: Equation) -> Result:
     ref, transforms, amount, device_id, core = tree.unflatten(e.arguments)
     aval, _, _, id_avals, _ = tree.unflatten(e.inputs)
     semaphore = _semaphore(e, ref, transforms, aval)
-    core_index = None if core is None else e.tracer.value(core)
-    device = None
-    if device_id is not None:
-        kind = e.params["device_id_type"]
-        device, named_core = device_number(e.tracer, device_id, id_avals, kind)
-        if named_core is not None and core_index is not None:
-            raise e.unsupported(
-                "core_index= and a core axis in device_id=",
-                "give one of them",
-                code="bad-device-id",
-            )
-        core_index = named_core if core_index is None else core_index
-    given = [[v] if v is not None else [] for v in (device, core_index)]
-    e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *given, []]))
+    where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    where = where.on_core(e, core)
+    e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *where.operands]))
     return []
 
 

@@ -28,7 +28,8 @@ from pallasite.frontend.jaxprs.internals import (
     primitives,
     tpu_primitives,
 )
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Value, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Value
 
 
 @rule(lax.broadcast_in_dim_p)

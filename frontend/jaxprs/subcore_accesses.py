@@ -32,7 +32,8 @@ from pallasite.frontend.jaxprs.internals import (
     subcore_primitives,
 )
 from pallasite.frontend.jaxprs.refs import indexed, viewed
-from pallasite.frontend.jaxprs.tracer import Equation, Known, Result, subcore_rule
+from pallasite.frontend.jaxprs.rules import Result, subcore_rule
+from pallasite.frontend.jaxprs.tracer import Equation, Known
 
 _COPY = "copy it to VMEM first: pltpu.sync_copy or pltpu.async_copy"
 

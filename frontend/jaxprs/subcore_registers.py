@@ -40,7 +40,8 @@ from pallasite.dialects.tpu.keywords import PackFormat, ReductionKind
 from pallasite.dialects.types import shape_of, splat
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import subcore_core, subcore_primitives
-from pallasite.frontend.jaxprs.tracer import Equation, Result, subcore_rule
+from pallasite.frontend.jaxprs.rules import Result, subcore_rule
+from pallasite.frontend.jaxprs.tracer import Equation
 
 _LANES = "vectors of one register: ref[pl.ds(start, lanes)]"
 _SCANS = {

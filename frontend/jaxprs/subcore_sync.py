@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, UnitAttr, i32, i64
@@ -19,7 +18,7 @@ from pallasite.dialects.tpu import (
     SemWaitOp,
 )
 from pallasite.dialects.types import dense_integers
-from pallasite.frontend.jaxprs.devices import axis_index, device_and_cores
+from pallasite.frontend.jaxprs.devices import Place, axis_index, device_and_cores
 from pallasite.frontend.jaxprs.internals import (
     core_type,
     debugging,
@@ -30,8 +29,9 @@ from pallasite.frontend.jaxprs.internals import (
     tpu_core,
 )
 from pallasite.frontend.jaxprs.refs import viewed
+from pallasite.frontend.jaxprs.rules import Result, subcore_rule
 from pallasite.frontend.jaxprs.semaphores import COUNT_KEPT
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, subcore_rule
+from pallasite.frontend.jaxprs.tracer import Equation, Tracer
 
 PARALLEL = "sc.parallel_access"
 """Unit attribute of an `scf.for` whose turns do not depend on what others store."""
@@ -47,21 +47,6 @@ def _barrier(e: Equation) -> Result:
 
 
 # Semaphores
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a signal or a transfer goes; None for what is here."""
-
-    device: SSAValue | None = None
-    core: SSAValue | None = None
-    subcore: SSAValue | None = None
-
-    @property
-    def operands(self) -> list[list[SSAValue]]:
-        """As operations take it."""
-        values = (self.device, self.core, self.subcore)
-        return [[] if value is None else [value] for value in values]
 
 
 def mesh_of(aval: Any) -> Any:
@@ -112,14 +97,7 @@ def _signal(e: Equation) -> Result:
     mesh, where = mesh_of(aval), Place()
     if device_id is not None or mesh is not None:
         where = place(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
-    if core is not None:
-        if where.core is not None:
-            raise e.unsupported(
-                "core_index= and a core axis in device_id=",
-                "give one of them",
-                code="bad-device-id",
-            )
-        where = Place(where.device, e.tracer.value(core), where.subcore)
+    where = where.on_core(e, core)
     e.add(SemSignalOp(operands=[semaphore, e.tracer.value(amount), *where.operands]))
     return []
 

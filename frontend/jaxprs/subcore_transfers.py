@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i32
+from xdsl.dialects.builtin import BoolAttr, i32
 from xdsl.ir import SSAValue
 
 from pallasite.dialects.tpu import (
-    EnqueueDmaOp,
     EnqueueIndirectDmaOp,
-    WaitDma2Op,
     WaitIndirectDmaOp,
 )
 from pallasite.dialects.types import memory_space, shape_of
+from pallasite.frontend.jaxprs.devices import Place
 from pallasite.frontend.jaxprs.internals import (
     state_indexing,
     state_types,
@@ -28,9 +27,10 @@ from pallasite.frontend.jaxprs.internals import (
     transfer,
 )
 from pallasite.frontend.jaxprs.refs import viewed
-from pallasite.frontend.jaxprs.subcore_sync import Place, mesh_of, place
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, Value, subcore_rule
-from pallasite.frontend.jaxprs.transfers import with_views
+from pallasite.frontend.jaxprs.rules import Result, subcore_rule
+from pallasite.frontend.jaxprs.subcore_sync import mesh_of, place
+from pallasite.frontend.jaxprs.tracer import Equation, Tracer, Value
+from pallasite.frontend.jaxprs.transfers import await_copy, no_device, start_copy
 
 _SHARED = ("hbm", "vmem_shared")
 _ONE_SIDE = "index the side in HBM or VMEM_SHARED, and copy whole rows of a ref in VMEM"
@@ -61,13 +61,7 @@ def _start(e: Equation) -> Result:
         e.add(EnqueueIndirectDmaOp(operands=[*refs, ignored], properties=properties))
         return []
 
-    def start(refs: list[SSAValue | None]) -> None:
-        source, target, arrived, sent = ([ref] if ref is not None else [] for ref in refs)
-        properties = {"priority": IntegerAttr(e.params["priority"], i32)}
-        operands = [source[0], sent, target[0], arrived, *where.operands]
-        e.add(EnqueueDmaOp(operands=operands, properties=properties))
-
-    with_views(e.tracer, [source, target, semaphore, source_semaphore], start)
+    start_copy(e, [source, target, semaphore, source_semaphore], where)
     return []
 
 
@@ -79,8 +73,7 @@ def _wait(e: Equation) -> Result:
     found = _indirect(e, (source, target), avals)
     where = Place()
     if e.params["insert_dummy_device"]:
-        zero = e.tracer.scalar(0, i32)
-        where = Place(zero, zero)
+        where = no_device(e.tracer)
     elif device_id is not None:
         mesh = mesh_of(semaphore_aval)
         where = place(e.tracer, device_id, id_avals, e.params["device_id_type"], mesh)
@@ -93,11 +86,7 @@ def _wait(e: Equation) -> Result:
         e.add(WaitIndirectDmaOp(operands=refs))
         return []
 
-    def wait(refs: list[SSAValue | None]) -> None:
-        source, target, arrived = refs
-        e.add(WaitDma2Op(operands=[arrived, source, target, *where.operands[:2]]))
-
-    with_views(e.tracer, [source, target, semaphore], wait)
+    await_copy(e, [source, target, semaphore], where)
     return []
 
 

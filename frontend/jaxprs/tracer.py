@@ -1,9 +1,8 @@
 """Walks a jaxpr and emits operations of the `pallas` form, by one rule per primitive.
 
-A rule is a function of an `Equation`, registered with `@rule(primitive, ...)` in the file of its
-family; it emits operations and returns the equation's results. Literals stay `Known` until an
-operation needs them, so that rules can tell a constant from a value. Functions that JAX's TPU
-lowering expands (sign, clamp, ...) are traced by JAX and walked like any jaxpr
+A rule (`rules.py`) emits operations for an `Equation` and returns its results. Literals stay
+`Known` until an operation needs them, so that rules can tell a constant from a value. Functions
+that JAX's TPU lowering expands (sign, clamp, ...) are traced by JAX and walked like any jaxpr
 (`Equation.expand`), so that numbers agree.
 """
 
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -30,8 +29,9 @@ from pallasite.dialects import arith, vector
 from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.advice import ADVICE, ADVICE_OF_FUNCTIONS, ON_SUBCORES
-from pallasite.frontend.jaxprs.internals import tpu_core, tpu_lowering
+from pallasite.frontend.jaxprs.internals import tpu_core
 from pallasite.frontend.jaxprs.locations import LibraryFunction, library_function, location_of
+from pallasite.frontend.jaxprs.rules import rule_of
 from pallasite.frontend.jaxprs.scopes import start_scope, stop_scope
 
 
@@ -52,9 +52,6 @@ class Key:
 
 
 Value: TypeAlias = SSAValue | Known | Key
-Result: TypeAlias = "Value | Sequence[Value]"
-Rule: TypeAlias = "Callable[[Equation], Result]"
-R = TypeVar("R", bound="Rule")
 
 
 @dataclass(frozen=True)
@@ -80,33 +77,8 @@ class Surroundings:
         return self.core is not tpu_core.CoreType.TC
 
 
-RULES: dict[Any, Rule] = {}
-SUBCORE_RULES: dict[Any, Rule] = {}
-"""The rules that subcores of SparseCores have instead."""
-
 _EXPANSION = LibraryFunction("", 0)
 """A function of ours, which calls nothing of the user's."""
-
-
-def rule(*primitives: Any) -> Callable[[R], R]:
-    """Registers the rule of `primitives`."""
-
-    def register(function: R) -> R:
-        for primitive in primitives:
-            RULES[primitive] = function
-        return function
-
-    return register
-
-
-def subcore_rule(*primitives: Any) -> Callable[[R], R]:
-    """Registers the rule of `primitives` on subcores of SparseCores."""
-
-    def register(function: R) -> R:
-        SUBCORE_RULES.update(dict.fromkeys(primitives, function))
-        return function
-
-    return register
 
 
 class Tracer:
@@ -252,7 +224,7 @@ class Tracer:
         return [Known(array[()], array.dtype) for array in arrays]
 
     def _apply(self, equation: Equation) -> Sequence[Value]:
-        found = self._rule(equation.equation.primitive)
+        found = rule_of(equation.equation.primitive, self.surroundings.core)
         if found is None and self.surroundings.on_subcores:
             raise self.unsupported(
                 f"JAX primitive '{equation.name}' is not lowered for subcores of SparseCores",
@@ -279,15 +251,6 @@ class Tracer:
             message = f"tracing '{equation.name}': {type(error).__name__}: {error}"
             raise self.unsupported(message, DEFECT.message, code="internal-error") from error
         return results if isinstance(results, Sequence) else [results]
-
-    def _rule(self, primitive: Any) -> Rule | None:
-        """The rule of `primitive`; on subcores only of what JAX lowers for them."""
-        surroundings = self.surroundings
-        if not surroundings.on_subcores:
-            return RULES.get(primitive)
-        if primitive not in tpu_lowering.lowering_rules[surroundings.core]:
-            return None
-        return SUBCORE_RULES.get(primitive) or RULES.get(primitive)
 
     def _name(self, scopes: list[str], wanted: list[str]) -> None:
         """Leaves and enters named scopes, as many as it takes."""

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from pallasite.dialects import arith, scf
 from pallasite.dialects.tpu import EnqueueDmaOp, WaitDma2Op
-from pallasite.frontend.jaxprs.devices import device_number
+from pallasite.frontend.jaxprs.devices import Place, place_of_device
 from pallasite.frontend.jaxprs.internals import (
     core_of_memory,
     kind,
@@ -20,7 +20,8 @@ from pallasite.frontend.jaxprs.internals import (
     transfer,
 )
 from pallasite.frontend.jaxprs.refs import viewed
-from pallasite.frontend.jaxprs.tracer import Equation, Result, Tracer, rule
+from pallasite.frontend.jaxprs.rules import Result, rule
+from pallasite.frontend.jaxprs.tracer import Equation, Tracer
 from pallasite.frontend.jaxprs.types import is_bool
 
 Finish = Callable[[list["SSAValue | None"]], None]
@@ -42,22 +43,8 @@ def _start(e: Equation) -> Result:
             code="unsupported-type",
         )
     _check_core(e, semaphore_aval)
-    device, core = None, None
-    if device_id is not None:
-        device, core = device_number(e.tracer, device_id, id_avals, e.params["device_id_type"])
-    priority = {"priority": IntegerAttr(e.params["priority"], i32)}
-
-    def start(refs: list[SSAValue | None]) -> None:
-        _check_alike(e, refs)
-        operands = [[ref] if ref is not None else [] for ref in (*refs, device, core, None)]
-        source, target, arrived, sent, *where = operands
-        e.add(
-            EnqueueDmaOp(
-                operands=[source[0], sent, target[0], arrived, *where], properties=priority
-            )
-        )
-
-    with_views(e.tracer, [source, target, semaphore, source_semaphore], start)
+    where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    start_copy(e, [source, target, semaphore, source_semaphore], where, _check_alike)
     return []
 
 
@@ -67,18 +54,11 @@ def _wait(e: Equation) -> Result:
     source, target, semaphore, _, device_id = transfer(tree, e.arguments)
     _, _, semaphore_aval, _, id_avals = transfer(tree, e.inputs)
     _check_core(e, semaphore_aval)
-    device, core = None, None
     if e.params.get("insert_dummy_device"):
-        device = core = e.tracer.scalar(0, i32)
-    elif device_id is not None:
-        device, core = device_number(e.tracer, device_id, id_avals, e.params["device_id_type"])
-    where = [[v] if v is not None else [] for v in (device, core)]
-
-    def wait(refs: list[SSAValue | None]) -> None:
-        source, target, arrived = refs
-        e.add(WaitDma2Op(operands=[arrived, source, target, *where]))
-
-    with_views(e.tracer, [source, target, semaphore], wait)
+        where = no_device(e.tracer)
+    else:
+        where = place_of_device(e.tracer, device_id, id_avals, e.params["device_id_type"])
+    await_copy(e, [source, target, semaphore], where)
     return []
 
 
@@ -104,6 +84,45 @@ def _check_core(e: Equation, semaphore: Any) -> None:
         raise e.unsupported(
             "a copy to other cores than the TensorCore", "use semaphores of the TensorCore"
         )
+
+
+def no_device(tracer: Tracer) -> Place:
+    """What JAX names where a wait has no device and its operation wants one."""
+    zero = tracer.scalar(0, i32)
+    return Place(zero, zero)
+
+
+def start_copy(
+    e: Equation,
+    refs: Sequence[Any],
+    where: Place,
+    check: Callable[[Equation, Sequence[SSAValue | None]], None] | None = None,
+) -> None:
+    """Emits the start of a copy to `where`, between any of the refs that are selected.
+
+    `refs` are source, target, semaphore and source semaphore (or None) as the program gives them.
+    `check` raises for source and target that cannot be copied.
+    """
+
+    def start(found: list[SSAValue | None]) -> None:
+        if check is not None:
+            check(e, found)
+        source, target, arrived, sent = ([ref] if ref is not None else [] for ref in found)
+        properties = {"priority": IntegerAttr(e.params["priority"], i32)}
+        operands = [source[0], sent, target[0], arrived, *where.operands]
+        e.add(EnqueueDmaOp(operands=operands, properties=properties))
+
+    with_views(e.tracer, refs, start)
+
+
+def await_copy(e: Equation, refs: Sequence[Any], where: Place) -> None:
+    """Emits the wait for a copy: `refs` are its source, target and semaphore."""
+
+    def wait(found: list[SSAValue | None]) -> None:
+        source, target, arrived = found
+        e.add(WaitDma2Op(operands=[arrived, source, target, *where.operands[:2]]))
+
+    with_views(e.tracer, refs, wait)
 
 
 def with_views(
