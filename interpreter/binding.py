@@ -24,8 +24,8 @@ from pallasite.interpreter import arrays
 from pallasite.interpreter.blocks import Operand, titled
 from pallasite.interpreter.driver import Program
 from pallasite.interpreter.in_order import Use, completed, in_order, joined
-from pallasite.interpreter.machine import transfer
 from pallasite.interpreter.machine.codec import is_semaphore
+from pallasite.interpreter.machine.copies import read_array, same_bits, write_array
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Device
 from pallasite.interpreter.machine.views import Ref
@@ -185,15 +185,15 @@ def _write(core: Core, operand: Operand, array: Array, use: Use) -> None:
     """Puts an operand where the kernel looks for it; of semaphores, an array holds the counts."""
     ref = operand.ref
     if operand.in_order and use is Use.READS and array.flags.c_contiguous:
-        if transfer.same_bits(array, ref):
+        if same_bits(array, ref):
             ref.buffer.adopt(array.reshape(-1).view(np.uint8))
             return
     if not is_semaphore(ref.element):
         if ref.byte_count == ref.buffer.size:
             ref.buffer.completed()
             ref.buffer.unfilled()
-        if transfer.same_bits(array, ref):
-            transfer.write_array(array, ref)
+        if same_bits(array, ref):
+            write_array(array, ref)
         else:
             ref.write(arrays.to_carrier(array, ref.element))
         return
@@ -205,12 +205,12 @@ def _read(core: Core, operand: Operand, dtype: np.dtype[Any]) -> Array:
     """The array of `dtype` that the kernel leaves in `operand`."""
     ref = operand.ref
     if not is_semaphore(ref.element):
-        if not transfer.same_bits(np.empty(0, dtype), ref):
+        if not same_bits(np.empty(0, dtype), ref):
             return arrays.from_carrier(ref.read(), ref.element, dtype)
         if operand.in_order and (left := completed(ref)) is not None:
             return left.view(dtype).reshape(ref.shape)
         out = np.empty(ref.shape, dtype)
-        transfer.read_array(ref, out)
+        read_array(ref, out)
         return out
     counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]
     return np.array(counts, dtype).reshape(ref.shape)

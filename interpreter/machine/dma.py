@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pallasite.diagnostics import ExecutionError, SourceLocation
-from pallasite.interpreter.machine import transfer as transfers
+from pallasite.interpreter.machine.copies import copy_elements, snapshot
 from pallasite.interpreter.machine.dma_rules import (
     check_aliases,
     check_in_scope,
@@ -83,7 +83,7 @@ class Transfer:
 
     def take(self) -> None:
         """Reads the source."""
-        self.data = transfers.snapshot(self.source)
+        self.data = snapshot(self.source)
 
     def put(self, target: Ref) -> None:
         """Writes `target`, the target on the receiver, with what was read or is there now."""
@@ -123,7 +123,7 @@ def copy(source: Ref, target: Ref, at: SourceLocation | None = None) -> None:
     if source.buffer.freed or target.buffer.freed:
         source.alive(at)
         target.alive(at)
-    transfers.copy(source, target)
+    copy_elements(source, target)
 
 
 class Engine:

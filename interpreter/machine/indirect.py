@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
-from pallasite.interpreter.machine import transfer as transfers
+from pallasite.interpreter.machine.copies import copy_elements, snapshot
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.semaphores import amount_of
 from pallasite.interpreter.machine.views import Ref
@@ -61,7 +61,7 @@ class Indirect(Transfer):
 
     def take(self) -> None:
         """Reads the rows."""
-        self.held = [transfers.snapshot(part.source) for part in self.rows]
+        self.held = [snapshot(part.source) for part in self.rows]
 
     def put(self, target: Ref) -> None:
         """Writes, or adds, the rows."""
@@ -71,7 +71,7 @@ class Indirect(Transfer):
             if self.add:
                 part.target.store((0,) * len(source.shape), source.read(), add=True)
             else:
-                transfers.copy(source, part.target)
+                copy_elements(source, part.target)
 
     def drop_data(self) -> None:
         """Forgets what was read."""

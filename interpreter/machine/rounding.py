@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
-from pallasite.interpreter.machine import transfer
+from pallasite.interpreter.machine.copies import spoil
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS
 from pallasite.layouts.registers import SUBLANES
@@ -64,7 +64,7 @@ def spoil_behind(target: Ref, shape: tuple[int, ...]) -> None:
         if size < rounded:
             starts, sizes = [0] * len(shape), list(shape)
             starts[d], sizes[d] = size, rounded - size
-            transfer.spoil(whole.slice(starts, sizes))
+            spoil(whole.slice(starts, sizes))
 
 
 def spoil_block(target: Ref, count: int) -> None:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.arrays import element_named
-from pallasite.interpreter.machine import transfer
+from pallasite.interpreter.machine.copies import read_array, same_bits, write_array
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.views import Ref
 from pallasite.targets import get_target
@@ -39,10 +39,10 @@ def test_every_bit_pattern_survives(shape: tuple[int, ...], element: Attribute, 
     noise[: count // 2] |= 0x7C
     array = noise.view(dtype).reshape(shape)
     ref = in_hbm(shape, element)
-    assert transfer.same_bits(array, ref)
-    transfer.write_array(array, ref)
+    assert same_bits(array, ref)
+    write_array(array, ref)
     out = np.empty(shape, dtype)
-    transfer.read_array(ref, out)
+    read_array(ref, out)
     assert out.tobytes() == array.tobytes()
     held = ref.read()
     np.testing.assert_array_equal(held, array.astype(held.dtype))
@@ -51,21 +51,21 @@ def test_every_bit_pattern_survives(shape: tuple[int, ...], element: Attribute, 
 def test_arrays_need_not_be_contiguous() -> None:
     array = np.arange(16 * 256, dtype=np.float32).reshape(256, 16).T
     ref = in_hbm((16, 256), f32)
-    transfer.write_array(array, ref)
+    write_array(array, ref)
     np.testing.assert_array_equal(ref.read(), array)
 
 
 def test_booleans_and_narrow_integers_are_converted() -> None:
-    assert not transfer.same_bits(np.zeros(3, np.bool_), in_hbm((3,), i8))
+    assert not same_bits(np.zeros(3, np.bool_), in_hbm((3,), i8))
     four = element_named("int4")
-    assert not transfer.same_bits(np.zeros(128, ml_dtypes.int4), in_hbm((128,), four))
+    assert not same_bits(np.zeros(128, ml_dtypes.int4), in_hbm((128,), four))
 
 
 def test_an_array_counts_as_written() -> None:
     ref = in_hbm((16, 256), bf16, checks=("init",))
     box = (0, 0), (16, 256)
     assert ref.initialised(*box) is not None
-    transfer.write_array(np.ones((16, 256), ml_dtypes.bfloat16), ref)
+    write_array(np.ones((16, 256), ml_dtypes.bfloat16), ref)
     assert ref.initialised(*box) is None
 
 

@@ -1,4 +1,4 @@
-"""Copies the elements of one ref to another, whatever the tilings of the two.
+"""Copies of elements between refs, and between arrays and refs, whatever the tilings of the two.
 
 Both sides are cut into strided views (`boxes`). Where their axes have a common refinement the copy
 is one NumPy assignment between two views; else the elements pass through a row-major array.
@@ -24,7 +24,7 @@ from pallasite.layouts.tiling import Tiling, contiguous_strides
 Bytes = NDArray[np.uint8]
 
 
-def copy(source: Ref, target: Ref) -> None:
+def copy_elements(source: Ref, target: Ref) -> None:
     """Copies all elements; shapes and element widths are equal. Initialised marks travel along."""
     memory, shadow = source.buffer.bytes, source.buffer.shadow
     route = _route(
@@ -47,7 +47,7 @@ def snapshot(ref: Ref) -> Ref:
     if ref.buffer.shadow is not None:
         held.buffer.track()
     held.buffer.unfilled()
-    copy(ref, held)
+    copy_elements(ref, held)
     return held
 
 
@@ -55,7 +55,7 @@ def spoil(ref: Ref) -> None:
     """Makes all elements what memory holds that nobody has written."""
     held = _row_major(ref)
     held.buffer.track()
-    copy(held, ref)
+    copy_elements(held, ref)
     held.buffer.forget()
 
 
@@ -67,12 +67,12 @@ def same_bits(array: Array, ref: Ref) -> bool:
 
 def write_array(array: Array, ref: Ref) -> None:
     """Copies an array that has the `same_bits` to memory."""
-    copy(_over(np.ascontiguousarray(array), ref), ref)
+    copy_elements(_over(np.ascontiguousarray(array), ref), ref)
 
 
 def read_array(ref: Ref, out: Array) -> None:
     """Copies memory to a contiguous array that has the `same_bits`."""
-    copy(ref, _over(out, ref))
+    copy_elements(ref, _over(out, ref))
 
 
 def _over(array: Array, ref: Ref) -> Ref:
