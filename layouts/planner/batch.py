@@ -2,9 +2,9 @@
 
 A dimension of the destination that keeps its number in every source, and its role in the registers,
 numbers independent copies of a smaller movement: whole for a leading dimension, by blocks of rows
-or columns for those on the sublanes and lanes. The plan of one copy serves all (`copies.py`), its
-grids extended by a leading dimension that counts the copies. So the time to plan a large block is that of a small
-one (spec/grid_form.md section 0).
+or columns for those on the sublanes and lanes. The plan of one copy serves all, its grids extended
+by a leading dimension that counts the copies (`copies.py`). So the time to plan a large block is
+that of a small one (spec/grid_form.md section 0).
 """
 
 from __future__ import annotations

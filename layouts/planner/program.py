@@ -15,12 +15,9 @@ from pallasite.layouts.plan import (
     Format,
     GatherLanes,
     GatherSublanes,
-    GridBroadcast,
     GridConcat,
     GridReshape,
-    GridSlice,
     GridTake,
-    GridTranspose,
     KeepElements,
     Or,
     Pack,
@@ -39,7 +36,7 @@ from pallasite.layouts.plan import (
 from pallasite.layouts.planner.budget import Budget
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.fields import FULL, Field, Mask
-from pallasite.layouts.planner.lines import Array, progressions
+from pallasite.layouts.planner.lines import Array
 from pallasite.layouts.planner.patterns import (
     IDENTITY,
     filled,
@@ -50,6 +47,7 @@ from pallasite.layouts.planner.patterns import (
     stacked_rows,
     sublane_mask,
 )
+from pallasite.layouts.planner.strided import strided
 from pallasite.layouts.registers import SUBLANES
 
 
@@ -179,65 +177,11 @@ class Program(Budget):
 
     def _taken(self, value: int, table: Array) -> int:
         """A view in instructions of plans: as a strided box where it is one."""
-        made = self._strided(value, table)
+        made = strided(self, value, table)
         if made is None:
             step = GridTake.of(value, table, (table.size,))
             made = self.add(step, self.values[value].on((table.size,)))
         return made
-
-    def _strided(self, value: int, table: Array) -> int | None:
-        """`_taken` if the table is a nest of arithmetic progressions."""
-        nest = progressions(table)
-        if nest is None:
-            return None
-        base, dims = int(table[0]), nest
-        moving = sorted((d for d in dims if d[1]), key=lambda d: -d[1])
-        size = self.size(value)
-        # The source as a box whose dimensions have the strides of the nest.
-        shape: list[int] = []
-        offsets: list[int] = []
-        above, rest = size, base
-        for number, (count, stride) in enumerate(moving):
-            if number and moving[number - 1][1] % stride:
-                return None
-            if above % stride and number:
-                return None
-            extent = -(-above // stride) if number == 0 else above // stride
-            offset = rest // stride
-            if offset + count > extent:
-                return None
-            shape.append(extent)
-            offsets.append(offset)
-            above, rest = stride, rest % stride
-        inner = moving[-1][1] if moving else size
-        if not moving:
-            shape, offsets, rest = [size], [base], 0
-            sizes, order = [1], []
-        else:
-            sizes = [count for count, _ in moving]
-            if inner > 1:
-                shape, offsets, sizes = [*shape, inner], [*offsets, rest], [*sizes, 1]
-        if math.prod(shape) != size:
-            return None
-        made = self.reshape(value, shape)
-        if sizes != shape:
-            made = self.add(
-                GridSlice((made,), tuple(offsets), tuple(sizes), (1,) * len(sizes)),
-                self.values[value].on(tuple(sizes)),
-            )
-        made = self.reshape(made, [count for count, _ in moving] or [1])
-        order = [moving.index(d) for d in dims if d[1]]
-        if order != sorted(order):
-            grid = tuple(moving[o][0] for o in order)
-            made = self.add(GridTranspose((made,), tuple(order)), self.values[value].on(grid))
-        if any(not stride for _, stride in dims):
-            ones = [count if stride else 1 for count, stride in dims]
-            grid = tuple(count for count, _ in dims)
-            made = self.add(
-                GridBroadcast((self.reshape(made, ones),), grid),
-                self.values[value].on(grid),
-            )
-        return self.flat(made)
 
     def words(self, value: int) -> int:
         """The same registers as 32-bit words; for 32-bit elements nothing changes."""
