@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from pallasite.dialects import arith, math
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.dialects.locations import refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 ABSENT_SCALARS = (
@@ -67,7 +68,7 @@ def _complaint(op: Operation) -> str:
     return f"the TPU compiler says: failed to legalize operation '{op.name}'"
 
 
-ABSENT_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+ABSENT_RULES: RuleTable = {
     kind: tuple(
         rule
         for kinds, rule in ((ABSENT_SCALARS, _scalar), (_ABSENT_VECTORS, _vector))

@@ -13,12 +13,13 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import has_large_halves, rows_of_tiles, tile_rows
 from pallasite.passes.spaced_out import Along, spaced_out
@@ -288,7 +289,7 @@ def _rank_rule(op: tpu.VectorStoreOp, target: Target) -> None:
         )  # fmt: skip
 
 
-ACCESS_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+ACCESS_RULES: RuleTable = {
     **dict.fromkeys(
         (tpu.StridedLoadOp, tpu.StridedStoreOp, tpu.VectorLoadOp, vector.LoadOp, vector.StoreOp),
         (_vector_access, _alignment),
@@ -296,7 +297,7 @@ ACCESS_RULES: dict[type[Operation], tuple[Rule, ...]] = {
     tpu.VectorStoreOp: (_no_addition, _vector_access, _alignment),
 }
 _PARTS = (part_of_tile_rule, _whole_alignment)
-ACCESS_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+ACCESS_REFERENCE_RULES: RuleTable = {
     **dict.fromkeys((tpu.StridedLoadOp, tpu.StridedStoreOp), (_strided,)),
     **dict.fromkeys((tpu.VectorLoadOp, vector.LoadOp), (_short_rows, load_rule, *_PARTS)),
     tpu.VectorStoreOp: (_rank_rule, _byte_masks, _short_rows, *_PARTS),

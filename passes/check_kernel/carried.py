@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import BFloat16Type, IntegerType, MemRefType, VectorT
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import TARGETS, Target
 
 PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, splat_value, tiling_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.vectors import refusal
 
 Same = tuple[bool | None, bool | None]
 """Whether a vector is kept once for all of its rows and of its lanes; None where not known."""

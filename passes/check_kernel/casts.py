@@ -12,9 +12,10 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
 from pallasite.dialects.arith_casts import rounding_of
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.types import bit_width
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 _NEAREST, _TOWARDS_ZERO = tpu.RoundingMode.TO_NEAREST_EVEN, tpu.RoundingMode.TOWARDS_ZERO
@@ -96,11 +97,9 @@ def _unsigned_fraction(op: tpu.FptouiOp, target: Target) -> None:
         )  # fmt: skip
 
 
-ROUNDING_RULES: dict[type[Operation], tuple[Rule, ...]] = dict.fromkeys(
-    (arith.TruncFOp, tpu.TruncfOp), (_rounding_of_float,)
-)
+ROUNDING_RULES: RuleTable = dict.fromkeys((arith.TruncFOp, tpu.TruncfOp), (_rounding_of_float,))
 """Rules of conversions that the lowering needs as well."""
-CAST_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+CAST_RULES: RuleTable = {
     **dict.fromkeys(
         (
             arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,

@@ -17,10 +17,10 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.reshapes import joins_lanes
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import Target
 
 _IN_LANES = (

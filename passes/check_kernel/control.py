@@ -9,10 +9,9 @@ from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu
-from pallasite.dialects.func import FuncOp
-from pallasite.dialects.kernel import describe_kernel
-from pallasite.dialects.tpu.cores import enclosing_function
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.dialects.kernel import Kernel
+from pallasite.dialects.locations import refusal
+from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.targets import Target
 
 
@@ -62,26 +61,30 @@ def _traced(op: tpu.TraceOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def _bound(op: tpu.IterationBoundOp, target: Target) -> None:
-    """The grid has the dimension."""
-    function = enclosing_function(op)
-    if not isinstance(function, FuncOp) or "dimension_semantics" not in function.attributes:
-        return
-    grid, dim = describe_kernel(function).grid or (), op.dim.value.data
-    if not 0 <= dim < len(grid):
-        raise refusal(
-            op, "iteration-bound", f"grid dimension {dim} of a kernel with {len(grid)} grid "
-            "dimensions", f"pl.num_programs takes 0 to {len(grid) - 1}" if grid
-            else "the kernel has no grid",
-        )  # fmt: skip
+def grid_dimensions(kernel: Kernel) -> Rule:
+    """The rule that `tpu.iteration_bound` asks for a dimension which the grid of `kernel` has.
+
+    A function without `dimension_semantics` says nothing of its grid.
+    """
+    grid, known = kernel.grid or (), "dimension_semantics" in kernel.func.attributes
+
+    def bound(op: tpu.IterationBoundOp, target: Target) -> None:
+        dim = op.dim.value.data
+        if known and not 0 <= dim < len(grid):
+            raise refusal(
+                op, "iteration-bound", f"grid dimension {dim} of a kernel with {len(grid)} grid "
+                "dimensions", f"pl.num_programs takes 0 to {len(grid) - 1}" if grid
+                else "the kernel has no grid",
+            )  # fmt: skip
+
+    return bound
 
 
-CONTROL_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+CONTROL_RULES: RuleTable = {
     tpu.BarrierOp: (_subcores,),
     tpu.LogOp: (_logged_vector,),
-    tpu.IterationBoundOp: (_bound,),
 }
-CONTROL_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+CONTROL_REFERENCE_RULES: RuleTable = {
     tpu.LogOp: (_logged,),
     tpu.TraceOp: (_traced,),
 }

@@ -13,14 +13,20 @@ from typing import ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ComplexType, MemRefType, ModuleOp, VectorType, i32, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from pallasite.diagnostics import WITHOUT_X64, Note, VerifyError
 from pallasite.dialects import scf, tpu, vector
 from pallasite.dialects.func import FuncOp, ReturnOp
-from pallasite.dialects.kernel import describe_kernel, form_of, functions_of, kernel_function
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.kernel import (
+    Kernel,
+    describe_kernel,
+    form_of,
+    functions_of,
+    kernel_function,
+)
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, element_type
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.absent import ABSENT_RULES
@@ -29,7 +35,12 @@ from pallasite.passes.check_kernel.carried import carried_flat
 from pallasite.passes.check_kernel.carried_splats import check_carried_splats
 from pallasite.passes.check_kernel.casts import CAST_RULES, ROUNDING_RULES
 from pallasite.passes.check_kernel.columns import check_columns
-from pallasite.passes.check_kernel.control import CONTROL_REFERENCE_RULES, CONTROL_RULES
+from pallasite.passes.check_kernel.control import (
+    CONTROL_REFERENCE_RULES,
+    CONTROL_RULES,
+    grid_dimensions,
+)
+from pallasite.passes.check_kernel.elements import check_element, check_size, half_as_wide
 from pallasite.passes.check_kernel.extrema import EXTREMUM_RULES
 from pallasite.passes.check_kernel.grid import check_core_axes
 from pallasite.passes.check_kernel.index_reductions import index_reduction, packed_extremum
@@ -41,25 +52,16 @@ from pallasite.passes.check_kernel.refs import REF_REFERENCE_RULES, REF_RULES, c
 from pallasite.passes.check_kernel.renamed import RepeatedByBranches, renamed_by_branches
 from pallasite.passes.check_kernel.reshapes import reshape_rule
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes, strided_rotation
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.scalars import SCALAR_RULES
 from pallasite.passes.check_kernel.slices import slice_rule
 from pallasite.passes.check_kernel.strides import stride_rule
 from pallasite.passes.check_kernel.subcores import check_subcores
 from pallasite.passes.check_kernel.transfers import TRANSFER_REFERENCE_RULES, TRANSFER_RULES
 from pallasite.passes.check_kernel.units import UNIT_RULES
-from pallasite.passes.check_kernel.vectors import (
-    COMPUTE_RULES,
-    REFERENCE_RULES,
-    Rule,
-    check_element,
-    check_size,
-    half_as_wide,
-    refusal,
-)
+from pallasite.passes.check_kernel.vectors import COMPUTE_RULES, REFERENCE_RULES
 from pallasite.passes.check_kernel.windows import check_operand_floats, check_windows
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
-
-_Rules = dict[type[Operation], tuple[Rule, ...]]
 
 
 def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
@@ -72,12 +74,14 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     if func is None:
         return
     check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
-    check_index_maps(module)
+    kernel = describe_kernel(func)
+    _check_index_maps(module, kernel)
     # Later forms hold register operations, which their own verifiers check.
     logical = form_of(module) in ("mosaic", "dma")
     as_reference = logical and not allow_beyond_reference
     rules = [_RULES] * logical + [_REFERENCE] * as_reference
-    kernel = describe_kernel(func)
+    if logical:
+        rules.append({tpu.IterationBoundOp: (grid_dimensions(kernel),)})
     check_scratch(kernel)
     if as_reference:
         rules.append({scf.IfOp: (RepeatedByBranches(func).check,)})
@@ -133,12 +137,8 @@ def _returned(op: ReturnOp, target: Target) -> None:
         )  # fmt: skip
 
 
-def check_index_maps(module: ModuleOp) -> None:
+def _check_index_maps(module: ModuleOp, kernel: Kernel) -> None:
     """Every index map takes the grid point and the prefetched refs, and returns i32 indices."""
-    func = kernel_function(module)
-    if func is None:
-        return
-    kernel = describe_kernel(func)
     expected = [a.type for a in (*kernel.indices, *kernel.prefetch)]
     maps = functions_of(module)
     for window in kernel.windows:
@@ -147,7 +147,7 @@ def check_index_maps(module: ModuleOp) -> None:
         found = maps.get(window.transform)
         if found is None:
             raise VerifyError(
-                "index-map", f"index map @{window.transform} does not exist", source_location(func)
+                "index-map", f"index map @{window.transform} does not exist", kernel.location
             )
         indices = [i32] * len(window.bounds or ())
         given, returned = found.function_type.inputs.data, found.function_type.outputs.data
@@ -157,14 +157,14 @@ def check_index_maps(module: ModuleOp) -> None:
                 "index-map",
                 f"index map @{window.transform} must take ({', '.join(map(str, expected))}) and "
                 f"return ({', '.join(map(str, indices))}), got {found.function_type}",
-                source_location(found) or source_location(func),
+                source_location(found) or kernel.location,
                 [Note(wide)] if i64 in returned else [],
             )
 
 
-def _merged(*tables: _Rules) -> _Rules:
+def _merged(*tables: RuleTable) -> RuleTable:
     """The rules of all tables, for each operation in the order of the tables."""
-    merged: _Rules = {}
+    merged: RuleTable = {}
     for table in tables:
         for kind, rules in table.items():
             merged[kind] = (*merged.get(kind, ()), *rules)

@@ -13,13 +13,10 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
-from pallasite.passes.check_kernel.vectors import (
-    EXTREMUM_AS_FLOATS,
-    Rule,
-    constant_or_value,
-    refusal,
-)
+from pallasite.passes.check_kernel.rules import Rule, RuleTable
+from pallasite.passes.check_kernel.vectors import EXTREMUM_AS_FLOATS, constant_or_value
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
@@ -99,7 +96,7 @@ def _no_extremum(op: Operation, kind: AnyVector) -> Unsupported:
     )  # fmt: skip
 
 
-EXTREMUM_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+EXTREMUM_RULES: RuleTable = {
     arith.SelectOp: (_narrow_extremum,),
     **dict.fromkeys((arith.MaxSIOp, arith.MinSIOp), (_extremum(arith.ExtSIOp),)),
     **dict.fromkeys((arith.MaxUIOp, arith.MinUIOp), (_extremum(arith.ExtUIOp),)),

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pallasite.diagnostics import Diagnostic, Note
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import Kernel, functions_of
-from pallasite.dialects.locations import source_location
-from pallasite.passes.check_kernel.vectors import refusal
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.targets import Target
 
 _SHARED = ("parallel", "core_parallel", "subcore_parallel")

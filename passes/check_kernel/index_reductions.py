@@ -11,10 +11,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import VectorType
 
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, element_of, shape_of
 from pallasite.passes import two_values
 from pallasite.passes.check_kernel.kept_once import kept_once
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import Target
 
 

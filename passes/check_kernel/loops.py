@@ -17,8 +17,8 @@ from xdsl.ir import SSAValue
 from pallasite.dialects import arith, scf
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import describe_kernel
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.cores import enclosing_function
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import fold_numbers
 from pallasite.targets import Target

@@ -13,12 +13,13 @@ from xdsl.dialects.builtin import BFloat16Type, MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
 from pallasite.passes.check_kernel.carried import through_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 
@@ -354,7 +355,7 @@ def _of_broadcast(op: vector.BroadcastOp) -> _Along:
     return _Along.LANES if one_row and along_lanes else _Along.OTHER
 
 
-MASK_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+MASK_RULES: RuleTable = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
     **dict.fromkeys(_COMBINATIONS, (_masks_of_rows,)),

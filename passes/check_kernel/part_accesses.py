@@ -7,10 +7,10 @@ from typing import cast
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.check_kernel.viewed_array import array_of
 from pallasite.passes.divisibility import remainder
 from pallasite.targets import Target

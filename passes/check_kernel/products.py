@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import Float32Type, IntegerType, VectorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.products import check_product
 from pallasite.dialects.types import bit_width
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 
@@ -113,8 +114,6 @@ def _in_words(element: Attribute, other: Attribute, target: Target) -> bool:
     return isinstance(element, IntegerType) and isinstance(other, Float32Type) and not halved
 
 
-PRODUCT_RULES: dict[type[Operation], tuple[Rule, ...]] = {tpu.MatmulOp: (_shapes, _factors, _sums)}
-PRODUCT_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    tpu.MatmulOp: (_integer_sums, _precision)
-}
+PRODUCT_RULES: RuleTable = {tpu.MatmulOp: (_shapes, _factors, _sums)}
+PRODUCT_REFERENCE_RULES: RuleTable = {tpu.MatmulOp: (_integer_sums, _precision)}
 """What the TPU compiler refuses and we could do."""

@@ -15,14 +15,14 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import Kernel
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
 from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import array_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.reference_tiles import VIEWS, rows_of_tiles
@@ -265,12 +265,12 @@ def _not_reshaped(op: tpu.MemrefReshapeOp, reason: str) -> Unsupported:
     )  # fmt: skip
 
 
-REF_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+REF_RULES: RuleTable = {
     **dict.fromkeys(_NO_MEANING, (_absent,)),
     memref.MemorySpaceCastOp: (_other_space,),
     memref.DimOp: (_size,),
 }
-REF_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+REF_REFERENCE_RULES: RuleTable = {
     **dict.fromkeys((memref.AllocOp, memref.DeallocOp, memref.CopyOp), (_absent,)),
     **dict.fromkeys((memref.LoadOp, memref.StoreOp), (_scalar,)),
     **dict.fromkeys((memref.DimOp, memref.CastOp), (_unplaced,)),

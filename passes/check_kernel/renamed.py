@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.equal_values import EarlierValues, equal_values
 from pallasite.targets import Target
 

@@ -18,10 +18,10 @@ from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.lane_offsets import lane_offset
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.targets import Target
 
 _LOADS = (tpu.VectorLoadOp, vector.LoadOp)

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
 

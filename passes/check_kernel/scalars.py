@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, memref, scf, tpu
 from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.passes.check_kernel.absent import ABSENT_SCALARS
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 
@@ -190,7 +191,7 @@ _ON_BITS = [
     if not issubclass(kind, (*_CONVERSIONS, *_BITWISE))
 ]  # fmt: skip
 
-SCALAR_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+SCALAR_RULES: RuleTable = {
     **dict.fromkeys([kind for kind in _COMPUTING if kind not in ABSENT_SCALARS], (_scalars,)),
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_scalars,)),
     **dict.fromkeys([kind for kind in _ON_BITS if kind not in ABSENT_SCALARS], (_scalars, _bits)),

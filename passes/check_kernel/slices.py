@@ -17,9 +17,9 @@ from xdsl.ir import SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.check_kernel.viewed_array import Array, array_of, tiling_in_shape
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut

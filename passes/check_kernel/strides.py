@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pallasite.dialects import vector
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.spaced_out import Along, spaced_out
 from pallasite.targets import Target
 

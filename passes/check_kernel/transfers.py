@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import Array, array_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.targets import Target
@@ -200,9 +201,7 @@ def _merged(levels: list[_Level], piece: int) -> list[_Level]:
     return [*merged, current][1:]
 
 
-TRANSFER_RULES: dict[type[Operation], tuple[Rule, ...]] = {
-    tpu.EnqueueDmaOp: (_equal_ends, _counts_transfers)
-}
-TRANSFER_REFERENCE_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+TRANSFER_RULES: RuleTable = {tpu.EnqueueDmaOp: (_equal_ends, _counts_transfers)}
+TRANSFER_REFERENCE_RULES: RuleTable = {
     tpu.EnqueueDmaOp: (_no_number, _one_transfer, _last_odd_rows)
 }

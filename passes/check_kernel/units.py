@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import Float32Type, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.vectors import Rule, refusal
+from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 _WITH_SUMS = tpu.MatmulAccLhsOp | tpu.MatmulPopOp
@@ -132,7 +133,7 @@ def _kept(op: Operation, first: int, rows: int, target: Target) -> None:
         )  # fmt: skip
 
 
-UNIT_RULES: dict[type[Operation], tuple[Rule, ...]] = {
+UNIT_RULES: RuleTable = {
     tpu.MatmulPushRhsOp: (_number, _pushed),
     tpu.MatmulAccLhsOp: (_number, _way, _fed),
     tpu.MatmulLhsFifoOp: (_number, _way, _fed),

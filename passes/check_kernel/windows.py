@@ -14,10 +14,9 @@ from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import call_of
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.check_kernel.vectors import refusal
 from pallasite.passes.divisibility import remainder
 from pallasite.passes.reference_tiles import retiled_rows, tile_rows
 

@@ -1,0 +1,59 @@
+"""What registers hold: types of elements, and how many of them make a vector."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import Float16Type, IntegerType
+from xdsl.ir import Attribute, Operation
+
+from pallasite.diagnostics import WITHOUT_X64
+from pallasite.dialects.locations import refusal
+from pallasite.dialects.types import AnyVector, bit_width
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+
+_UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
+MOST_REGISTERS = 1 << 18
+"""Of one vector: 1 GiB, several times the VMEM of any target, which is where registers spill."""
+
+
+def check_size(op: Operation, kind: AnyVector) -> None:
+    """Raises `Unsupported` for a vector that nothing could hold, before it is taken apart."""
+    bits = max(bit_width(kind), 1)
+    *leading, rows, columns = (1, 1, *kind.get_shape())
+    words = prod(leading) * -(-rows // packing(bits)) * columns
+    registers = max(words // (SUBLANES * LANES), prod(leading))
+    if registers > MOST_REGISTERS:
+        raise refusal(
+            op, "vector-size", f"{op.name} makes {kind}, which is more than {MOST_REGISTERS} "
+            "registers",
+            "what registers do not hold is kept in VMEM",
+            "take smaller blocks, or loop over parts of the ref",
+        )  # fmt: skip
+
+
+def check_element(op: Operation, element: Attribute) -> None:
+    """Registers hold 32-bit words, and narrower types that divide them; no f16, nothing wider."""
+    if element.name in _UNKNOWN_FLOATS:
+        raise refusal(
+            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            "the vector unit does not have this kind of 8-bit float",
+            "use float8_e4m3fn or float8_e5m2",
+        )  # fmt: skip
+    if isinstance(element, Float16Type):
+        raise refusal(
+            op, "element-type", f"vectors of f16 are not supported, got them in {op.name}",
+            "the vector unit has no f16; convert to bfloat16 or float32 outside the kernel",
+        )  # fmt: skip
+    wide = isinstance(element, IntegerType) and element.width.data > 32
+    if wide or element.name in ("f64", "complex"):
+        raise refusal(
+            op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
+            "a register holds 32-bit words; use a 32-bit type",
+            half_as_wide(element),
+        )  # fmt: skip
+
+
+def half_as_wide(element: Attribute) -> str:
+    """What to write instead of elements of 64 bits."""
+    return f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}"
