@@ -12,10 +12,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from types import FrameType, TracebackType
 from typing import Any
 
 import jax
@@ -23,10 +21,8 @@ from jax._src.pallas import core as pallas_core
 from jax._src.pallas import mpmd, pallas_call
 from jax.experimental import pallas as pl
 
-from pallasite.diagnostics import Diagnostic, Note, SourceLocation, Unsupported
-from pallasite.dialects.locations import position_of
-from pallasite.frontend.jaxprs.internals import jax_core
-from pallasite.frontend.jaxprs.locations import is_users, location_of
+from pallasite.diagnostics import Diagnostic, Note, Unsupported
+from pallasite.frontend.jaxprs.locations import is_users
 from pallasite.jax.call_faults import (
     FAULTS_OF_ALIASES,
     FAULTS_OF_BARRIERS,
@@ -36,6 +32,16 @@ from pallasite.jax.call_faults import (
 )
 from pallasite.jax.fault import Fault
 from pallasite.jax.loop_faults import FAULTS_OF_LOOPS
+from pallasite.jax.places import (
+    beginning,
+    beginning_of_function,
+    calling_line,
+    frames_of,
+    is_within,
+    line_of_primitive,
+    place_in,
+    said_in,
+)
 from pallasite.jax.tracing_faults import FAULTS
 
 
@@ -94,7 +100,7 @@ def _explain_maps(simulating: Callable[[], bool]) -> None:
     @functools.wraps(describe)
     def describing(spec: Any, *args: Any, **options: Any) -> Any:
         # The specs of a pipeline are told as such where its kernel is traced.
-        table = not _within("mosaic/pipeline.py")
+        table = not is_within("mosaic/pipeline.py")
 
         def of_map(error: Exception) -> Diagnostic | None:
             return _wrong_map(error, spec) or explain(error, faults=FAULTS_OF_MAPS)
@@ -189,7 +195,7 @@ def explain(
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
     one about a whole kernel the line of the primitive in `jaxprs` that it is about, or on which
     the kernel begins, by its debug information."""
-    frames = list(_frames(error.__traceback__))
+    frames = list(frames_of(error.__traceback__))
     of_users = [number for number, (file, _, _) in enumerate(frames) if is_users(file)]
     called = "\n".join(file for file, _, _ in frames[of_users[-1] + 1 :]) if of_users else ""
     for fault in faults:
@@ -200,9 +206,9 @@ def explain(
             and (not fault.called or re.search(fault.called, called))
         ):
             notes = [Note(advice) for advice in fault.advice]
-            whole = _equation(jaxprs, fault.primitive) or _beginning(debug)
-            whole = whole or _said(error) or _caller()
-            where = whole if fault.primitive else _place(frames) or whole
+            whole = line_of_primitive(jaxprs, fault.primitive) or beginning(debug)
+            whole = whole or said_in(error) or calling_line()
+            where = whole if fault.primitive else place_in(frames) or whole
             return Unsupported(_CODE, fault.rule, where, notes)
     return None
 
@@ -223,7 +229,7 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     if "keyword-only" in str(error):
         rule = "a kernel is called with refs, and with nothing by name"
         advice = [Note("bind what else it takes: functools.partial(kernel, name=value)")]
-    return Unsupported(_CODE, rule, _beginning(debug) or _caller(), advice)
+    return Unsupported(_CODE, rule, beginning(debug) or calling_line(), advice)
 
 
 def _wrong_refs(
@@ -236,7 +242,7 @@ def _wrong_refs(
     if names:
         rule += f", and by name {', '.join(names)}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
-    return Unsupported(_CODE, rule, _beginning_of(body) or _caller(), advice)
+    return Unsupported(_CODE, rule, beginning_of_function(body) or calling_line(), advice)
 
 
 def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
@@ -256,7 +262,7 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
     advice = "take what is left as *_ where the map does not need it"
     if _takes_more(wrong, given):
         advice = "give the call a grid with these axes: grid=(n,)"
-    return Unsupported(_CODE, rule, _beginning_of(wrong) or _caller(), [Note(advice)])
+    return Unsupported(_CODE, rule, beginning_of_function(wrong) or calling_line(), [Note(advice)])
 
 
 def _is_block(spec: Any) -> bool:
@@ -282,7 +288,7 @@ def _takes_more(function: Callable[..., Any], count: int) -> bool:
 
 def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | None:
     """Of a kernel that JAX's rules of differentiation give up on, often without a message."""
-    frames = list(_frames(error.__traceback__))
+    frames = list(frames_of(error.__traceback__))
     if isinstance(error, Diagnostic) or not any(
         file.endswith("interpreters/ad.py") for file, _, _ in frames
     ):
@@ -293,12 +299,12 @@ def _no_derivative(error: Exception, params: dict[str, Any]) -> Diagnostic | Non
         Note("where only jax.jvp is wanted, a jax.custom_jvp"),
     ]
     (jaxpr, *_) = _jaxprs(params)
-    return Unsupported(_CODE, rule, _beginning(jaxpr.debug_info) or _caller(), advice)
+    return Unsupported(_CODE, rule, beginning(jaxpr.debug_info) or calling_line(), advice)
 
 
 def _is_wrong_call(error: Exception) -> bool:
     """Whether it is JAX whose call of a function of the user's has the wrong arguments."""
-    frames = list(_frames(error.__traceback__))
+    frames = list(frames_of(error.__traceback__))
     return (
         isinstance(error, TypeError)
         and re.search(
@@ -307,71 +313,3 @@ def _is_wrong_call(error: Exception) -> bool:
         is not None
         and not any(is_users(file) for file, _, _ in frames)
     )
-
-
-def _frames(traceback: TracebackType | None) -> Generator[tuple[str, int, int]]:
-    """File, line and column of what was running, from the outermost."""
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        positions = list(code.co_positions())
-        column = positions[traceback.tb_lasti // 2][2]
-        yield code.co_filename, traceback.tb_lineno, 0 if column is None else column + 1
-        traceback = traceback.tb_next
-
-
-def _place(frames: list[tuple[str, int, int]]) -> SourceLocation | None:
-    for frame in reversed(frames):
-        if is_users(frame[0]) and frame[0] != "<string>":  # written by `dataclass`
-            return SourceLocation(*frame)
-    return None
-
-
-def _equation(jaxprs: Iterable[Any], primitive: str) -> SourceLocation | None:
-    """The first line of the user's in `jaxprs` on which `primitive` is."""
-    for jaxpr in jaxprs:
-        for equation in jaxpr.eqns:
-            place = location_of(equation.source_info)
-            if equation.primitive.name == primitive and place is not None:
-                return position_of(place)
-        if (inner := _equation(jax_core.subjaxprs(jaxpr), primitive)) is not None:
-            return inner
-    return None
-
-
-def _beginning(debug: Any) -> SourceLocation | None:
-    file = getattr(debug, "func_filename", None)
-    return None if file is None else SourceLocation(file, debug.func_lineno or 0)
-
-
-def _beginning_of(function: Any) -> SourceLocation | None:
-    function = inspect.unwrap(function) if callable(function) else function
-    while isinstance(function, functools.partial):
-        function = function.func
-    code = getattr(function, "__code__", None)
-    return None if code is None else SourceLocation(code.co_filename, code.co_firstlineno)
-
-
-def _said(error: Exception) -> SourceLocation | None:
-    """Where a function begins of which JAX's message says that."""
-    found = re.search(r" at (\S+\.py):(\d+)\b", str(error))
-    return None if found is None else SourceLocation(found[1], int(found[2]))
-
-
-def _caller() -> SourceLocation | None:
-    """The user's line that calls the kernel."""
-    for frame in _callers():
-        if is_users(frame.f_code.co_filename):
-            return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
-    return None
-
-
-def _within(file: str) -> bool:
-    """Whether a function of a file whose name ends so is being called."""
-    return any(frame.f_code.co_filename.endswith(file) for frame in _callers())
-
-
-def _callers() -> Generator[FrameType]:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
