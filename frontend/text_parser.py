@@ -43,6 +43,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 from pallasite.diagnostics import ReadError, SourceLocation, VerifyError
 from pallasite.dialects.types import Dense, compact
 from pallasite.dialects.verification import rule_of
+from pallasite.frontend.bytecode_format import MAX_INTEGER_WIDTH
 from pallasite.frontend.expansion import TOO_MANY, Expansion
 from pallasite.frontend.text_lexer import TextLexer
 
@@ -205,6 +206,14 @@ class TextParser(Parser):
         parsed = super()._parse_optional_builtin_type()
         if parsed is not None:
             self._types[text] = parsed
+        return parsed
+
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        """As upstream; the numbers of an integer type are powers of two, which have to fit."""
+        span = self._current_token.span
+        parsed = super()._parse_optional_integer_or_float_type()
+        if isinstance(parsed, IntegerType) and parsed.width.data > MAX_INTEGER_WIDTH:
+            self.raise_error(f"an integer type has at most {MAX_INTEGER_WIDTH} bits", span)
         return parsed
 
     def _end_of_type(self, word: str, position: int) -> int | None:

@@ -159,6 +159,7 @@ def test_locations_nest_range_and_default_to_the_text() -> None:
         (DOUBLED, ReadError, (19, 1)),
         ("%0 = arith.addi %1, %1 : i32", ReadError, (1, 17)),
         ("%0 = arith.constant " + "9" * 5000 + " : i32", ReadError, None),
+        ("%0 = arith.constant 0 : i2147483648", ReadError, (1, 25)),
         ("%0 = arith.constant 300 : i8", VerifyError, None),
         ("func.func @f(%a: f32) {\n  %0 = arith.addi %a, %a : f32\n}", VerifyError, (2, 3)),
         ('"' + "a" * 100_000, ReadError, (1, 1)),
