@@ -3,7 +3,8 @@
 The compiler gives a kernel only a part of VMEM, which `vmem_limit_bytes` of its compiler parameters
 changes: 16 MiB, or 32 MiB on v6e and v7x. Found by asking it (libtpu 0.0.51): windows of exactly
 that size are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem".
-Whole operands count as well, unless the program has to copy them anyway: arrays that another order
+What nothing is read from (`unread.py`) counts only against the size of VMEM. Whole operands count
+as well, unless the program has to copy them anyway: arrays that another order
 of dimensions pads less are stored so, and the copy in the order that kernels expect is made in that
 part of VMEM which kernels do not get.
 """
@@ -36,6 +37,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
+from pallasite.passes.check_kernel.unread import unread
 from pallasite.targets import Target
 
 _SCRATCH = "internal_scratch_in_bytes"
@@ -109,13 +111,17 @@ def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
         limits["vmem"] = scoped_vmem(module, target)
     if _total(copied) > target.vmem_bytes - limits["vmem"]:
         owners["vmem"] += copied
+    given = {*kernel.operands, *kernel.prefetch}
     for space, limit in limits.items():
         held = owners[space] + _scoped(func.body.blocks, space, target)
         total = _total(held)
+        available = getattr(target, f"{space}_bytes")
+        if limit < total <= available:
+            held = [buffer for buffer in held if buffer.value in given or not unread(buffer.value)]
+            total = _total(held)
         if total <= limit:
             continue
         largest = sorted(held, key=lambda buffer: -buffer.bytes)[:_NAMED]
-        available = getattr(target, f"{space}_bytes")
         own = largest[0].value in kernel.scratch or isinstance(largest[0].value, OpResult)
         smaller = _OWN if own else "use smaller blocks" if kernel.grid else _OF_WHOLE[space]
         raised = (
