@@ -211,6 +211,9 @@ def access_in(
     """
     if layout == plan.layout:
         return plan
+    if layout.tile_rows != plan.layout.tile_rows:
+        dense = dense_access(plan, shape)
+        return dense if dense is not None and dense.layout == layout else None
     tiling = tiling_of(plan.memref.type)
     rank = len(shape)
     if rank < 2 or tiling is None or layout.bits != 32 or not layout.is_native:
@@ -241,6 +244,27 @@ def access_in(
         open_row=False,
         axis=dim - rank,
     )
+
+
+def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
+    """The access of `plan` by full registers; None if that takes no fewer of them."""
+    tiling, layout = tiling_of(plan.memref.type), plan.layout
+    if len(shape) < 2 or tiling is None or len(tiling.first) != 2 or layout.row is None:
+        return None
+    rows, bits = tiling.first[0], layout.bits
+    if rows % packing(bits) or layout.native_rows <= rows or layout.native_rows % rows:
+        return None
+    if tiling.strides[-1] != 1 or layout.row + shape[-2] > rows or plan.axis != -2:
+        return None
+    if plan.single_rows and rows != packing(bits):
+        return None
+    dense = replace(layout, tile_rows=rows)
+    if dense.register_count(shape) >= layout.register_count(shape):
+        return None
+    return replace(
+        plan, layout=dense, steps=(*plan.steps[:-2], *dense.block), sublane_stride=1,
+        tile_rows=layout.native_rows, single_rows=False, open_row=plan.open_word,
+    )  # fmt: skip
 
 
 def accesses(stride: int, c: Converter) -> int:

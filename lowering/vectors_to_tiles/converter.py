@@ -42,7 +42,6 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
-from pallasite.passes.common_subexpressions import remove_common_subexpressions
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -77,8 +76,10 @@ class Converter(Insertion):
     wanted in one more layout pays for it once.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, dense: bool = False) -> None:
         self.target = target
+        self.dense = dense
+        """Whether small tiles of memory fill the registers that are loaded (`dense.py`)."""
         self.costs = Costs.of(target)
         self._values: dict[SSAValue, Tiled] = {}
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
@@ -259,7 +260,7 @@ class Converter(Insertion):
         except Unsupported as error:
             error.location = error.location or source_location(self.anchor)
             raise
-        return emit(planned, sources, self.emit)
+        return emit(planned, sources, self.emit, self.target.max_mask_subelements)
 
     # Operations.
 
@@ -328,17 +329,12 @@ class VectorsToTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from pallasite.lowering.vectors_to_tiles import rules
-        from pallasite.lowering.vectors_to_tiles.spread_loads import load_spread_rows
-        from pallasite.lowering.vectors_to_tiles.views import absorb_bitcasts
+        from pallasite.lowering.vectors_to_tiles.filling import convert
 
         rules.load()
         target = get_target(self.target)
         with collection.paused():
-            for function in lowered_functions(op):
+            for function in list(lowered_functions(op)):
                 if function.body.blocks:
-                    Converter(target).run(function)
-                    absorb_bitcasts(function)
-                    load_spread_rows(function)
-            for function in lowered_functions(op):
-                remove_common_subexpressions(function)
+                    convert(function, target)
         set_form(op, "tiles")

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import integer_attribute, tiling_of
-from pallasite.layouts.registers import SUBLANES, packing, register_shape
+from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.lowering.vectors_to_tiles.access import Access, accesses
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
@@ -30,7 +30,12 @@ code where rows lie in the same banks."""
 @lru_cache(maxsize=256)
 def sublane_mask(first: int, last: int) -> Attribute:
     """The mask of a load or store that sets sublanes `first` to `last - 1`."""
-    return DenseArrayBase.from_list(i1, [first <= s < last for s in range(SUBLANES)])
+    return DenseArrayBase.from_list(i1, between(first, last))
+
+
+def between(first: int, last: int) -> list[bool]:
+    """Which sublanes are `first` to `last - 1`."""
+    return [first <= s < last for s in range(SUBLANES)]
 
 
 def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -44,6 +49,8 @@ def _grid_of_access(plan: Access, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def load_grid(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
     """A vector of `shape`; sublanes outside a small tile or the buffer are not read."""
+    if len(shape) > 1 and not plan.layout.is_native:
+        return _load_dense(plan, shape, element, c)
     p = packing(plan.layout.bits)
     last = SUBLANES if plan.tile_rows >= SUBLANES * p else -(-plan.tile_rows // p)
     blocks = list(_grid_of_access(plan, shape))
@@ -88,6 +95,26 @@ def _load_ragged(
         return tail
     head = load_registers(plan, plan.base, element, [*blocks[:-2], whole, blocks[-1]], SUBLANES, c)
     return c.emit(grid.ConcatOp([head, tail], len(blocks) - 2))
+
+
+def _load_dense(plan: Access, shape: tuple[int, ...], element: Attribute, c: Converter) -> SSAValue:
+    """The registers of `plan`; of the last one only tiles that hold columns of the vector."""
+    blocks = list(plan.layout.grid_shape(shape))
+    unit = plan.layout.tile_rows // plan.layout.packing
+    assert plan.layout.column is not None
+    tiles = -(-(plan.layout.column + shape[-1]) // LANES)
+    rest = tiles * unit - (blocks[-1] - 1) * SUBLANES
+    if rest == SUBLANES:
+        return load_registers(plan, plan.base, element, blocks, SUBLANES, c)
+    whole = blocks[-1] - 1
+    base = list(plan.base)
+    if whole:
+        base[-1] = moved(base[-1], whole * plan.steps[-1], c)
+    tail = load_registers(plan, base, element, [*blocks[:-1], 1], rest, c)
+    if not whole:
+        return tail
+    head = load_registers(plan, plan.base, element, [*blocks[:-1], whole], SUBLANES, c)
+    return c.emit(grid.ConcatOp([head, tail], len(blocks) - 1))
 
 
 def load_registers(

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from pallasite.dialects import vector
 from pallasite.dialects.types import element_of, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import access, access_in
+from pallasite.lowering.vectors_to_tiles.access import access, access_in, dense_access
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.loading import load_grid
 from pallasite.lowering.vectors_to_tiles.packed_loads import (
@@ -26,7 +26,8 @@ def lower_load(op: vector.LoadOp, c: Converter) -> None:
     result, indices = op.results[0], list(op.indices)
     shape = shape_of(result.type)
     plan = access(op, op.base, indices, shape, c)
-    c.define(result, load_grid(plan, shape, element_of(result), c), plan.layout)
+    chosen = (dense_access(plan, shape) if c.dense else None) or plan
+    c.define(result, load_grid(chosen, shape, element_of(result), c), chosen.layout)
 
     def again(layout: VectorLayout) -> SSAValue | None:
         other = access_in(plan, indices, shape, layout)

@@ -51,24 +51,27 @@ from pallasite.layouts.plan import (
     Words,
 )
 from pallasite.layouts.planner.fields import FULL, Affine, Box, Field, Mask
-from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.passes.scalar_folds import wrap
 
 Insert = Callable[[Operation], SSAValue]
 
 
-def emit(plan: Plan, operands: Sequence[SSAValue], insert: Insert) -> SSAValue:
+def emit(
+    plan: Plan, operands: Sequence[SSAValue], insert: Insert, packed_masks: int = 1
+) -> SSAValue:
     """Inserts the operations of `plan` applied to the grids `operands`; returns the moved grid.
 
-    `insert` places one operation and returns its first result. Masks are moved as integers of
+    `insert` places one operation and returns its first result. Masks of up to `packed_masks`
+    elements per word choose between packed registers. Masks are moved as integers of
     their data's width, unless registers are merely renamed.
     """
     element = cast(AnyVector, operands[0].type).element_type
     renamed = all(isinstance(step, RENAMING) for step in plan.steps)
     if element != i1 or renamed:
-        return _Emitter(plan, element, insert).run(operands)
+        return _Emitter(plan, element, insert, packed_masks).run(operands)
     integer = IntegerType(plan.bits)
-    emitter = _Emitter(plan, integer, insert)
+    emitter = _Emitter(plan, integer, insert, packed_masks)
     moved = emitter.run([emitter.integers(mask) for mask in operands])
     zero = emitter.constant(0, cast(AnyVector, moved.type))
     return insert(arith.CmpiOp(moved, zero, "ne"))
@@ -81,8 +84,11 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[Any]:
 class _Emitter:
     """Emits the steps of one plan; constants, masks and index registers are made once."""
 
-    def __init__(self, plan: Plan, element: Attribute, insert: Insert) -> None:
+    def __init__(
+        self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int
+    ) -> None:
         self._plan, self._element, self._insert = plan, element, insert
+        self._packed_masks = packed_masks
         self._made: dict[object, SSAValue] = {}
 
     def run(self, operands: Sequence[SSAValue]) -> SSAValue:
@@ -90,11 +96,53 @@ class _Emitter:
         plan = self._plan
         for number, step in enumerate(plan.steps, plan.sources):
             given = [values[o] for o in step.operands]
-            values.append(self._step(step, given, plan.values[number]))
-        return values[plan.result]
+            value = plan.values[number]
+            if isinstance(step, Words | Elements):
+                values.append(given[0])
+                continue
+            kinds = [plan.values[o].kind for o in step.operands]
+            if self._keeps_packed(step, given):
+                kinds = ["element"] * len(given)
+            given = [self._held(v, kind) for v, kind in zip(given, kinds, strict=True)]
+            values.append(self._step(step, given, value))
+        return self._held(values[plan.result], plan.values[plan.result].kind)
 
-    def type(self, value: Value) -> AnyVector:
-        """The vector type of a value: registers of the moved element, or i32 words."""
+    # Words of packed elements. What moves whole words does so with registers of either type, so
+    # that they change it only where another operation wants that.
+
+    def _keeps_packed(self, step: Step, operands: Sequence[SSAValue]) -> bool:
+        """Whether a step moves whole words of registers that are packed."""
+        if isinstance(step, Unpack):
+            return True
+        if any(cast(AnyVector, v.type).element_type == i32 for v in operands):
+            return False
+        if isinstance(step, Select):
+            return bool(step.mask.boxes) and packing(self._plan.bits) <= self._packed_masks
+        return isinstance(step, (*RENAMING, RotateLanes, SublaneShuffle))
+
+    def _held(self, value: SSAValue, kind: str) -> SSAValue:
+        """Registers of packed elements, or the same as words."""
+        source = cast(AnyVector, value.type)
+        if self._plan.bits == 32 or (source.element_type == i32) == (kind == "word"):
+            return value
+        shape = source.get_shape()
+        lead = shape[: -2 if source.element_type == i32 else -3]
+        if kind == "word":
+            made = vector_of(i32, (*lead, SUBLANES, LANES))
+        else:
+            made = vector_of(self._element, (*lead, *register_shape(self._plan.bits)))
+        return self.once(
+            (kind, value), lambda: tpu.BitcastVregOp(operands=[value], result_types=[made])
+        )
+
+    def type(self, value: Value, like: SSAValue | None = None) -> AnyVector:
+        """The vector type of a value: registers of the moved element, or i32 words; or the type of
+        the registers of another value."""
+        if like is not None:
+            kind = cast(AnyVector, like.type)
+            packed = kind.element_type != i32 and self._plan.bits < 32
+            register = kind.get_shape()[-3 if packed else -2 :]
+            return vector_of(kind.element_type, (*value.grid, *register))
         if value.kind == "word":
             return vector_of(i32, (*value.grid, SUBLANES, LANES))
         # A mask has the register shape of its data.
@@ -133,8 +181,8 @@ class _Emitter:
 
     # Masks and index registers.
 
-    def mask(self, mask: Mask, shape: Sequence[int]) -> SSAValue:
-        """An i1 grid of shape `shape`."""
+    def mask(self, mask: Mask, shape: Sequence[int], register: Sequence[int]) -> SSAValue:
+        """An i1 grid of shape `shape` for such registers; only boxes are for packed ones."""
         if mask.field is not None and mask.first is not None:
             return self._lanes_from(mask.field, mask.first, shape)
         if mask.field is not None:
@@ -142,7 +190,7 @@ class _Emitter:
             kind = cast(AnyVector, field.type)
             bit = self._insert(arith.AndIOp(field, self.constant(1 << mask.bit, kind)))
             return self._insert(arith.CmpiOp(bit, self.constant(0, kind), "ne"))
-        boxes = [self._box(box) for box in mask.boxes]
+        boxes = [self._box(box, register) for box in mask.boxes]
         joined = boxes[0]
         for box in boxes[1:]:
             left = joined
@@ -157,11 +205,11 @@ class _Emitter:
         made = self._insert(arith.CmpiOp(self.spread(lane, inner), begin, "sge"))
         return self._repeated(made, field, shape)
 
-    def _box(self, box: Box) -> SSAValue:
-        kind = vector_of(i1, (SUBLANES, LANES))
+    def _box(self, box: Box, register: Sequence[int] = (SUBLANES, LANES)) -> SSAValue:
+        kind = vector_of(i1, register)
         s0, s1, l0, l1 = (self.scalar(v, IndexType()) for v in box)
         return self.once(
-            ("box", box),
+            ("box", box, kind),
             lambda: tpu.CreateMaskOp(operands=[[s0, l0], [s1, l1]], result_types=[kind]),
         )
 
@@ -239,7 +287,7 @@ class _Emitter:
             return self._packing(step, operands, value)
         first = operands[0]
         rank = len(value.grid)
-        kind = self.type(value)
+        kind = self.type(value, first)
         match step:
             case SublaneShuffle():
                 made = tpu.SublaneShuffleOp(
@@ -254,7 +302,9 @@ class _Emitter:
                     properties={"dimension": IntegerAttr(rank + 1, si32)},
                 )
             case Select():
-                made = arith.SelectOp(self.mask(step.mask, value.grid), first, operands[1])
+                register = kind.get_shape()[rank:]
+                mask = self.mask(step.mask, value.grid, register)
+                made = arith.SelectOp(mask, first, operands[1])
             case GatherLanes() if (lanes := _diagonals(step.index, value.registers)) is not None:
                 return self._columns(first, lanes, kind, kind.get_shape()[rank:])
             case GatherLanes() | GatherSublanes():
@@ -304,7 +354,7 @@ class _Emitter:
 
     def _renaming(self, step: Step, operands: list[SSAValue], value: Value) -> SSAValue:
         first = operands[0]
-        kind = self.type(value)
+        kind = self.type(value, first)
         match step:
             case GridReshape():
                 made = grid.ReshapeOp(first, kind)
@@ -318,8 +368,6 @@ class _Emitter:
                 made = grid.ConcatOp(operands, step.dim)
             case GridTake():
                 made = grid.TakeOp(first, step.numbers().tolist(), kind)
-            case Words() | Elements():
-                made = tpu.BitcastVregOp(operands=[first], result_types=[kind])
             case _:
                 raise TypeError(f"no operation for {type(step).__name__}")
         return self._insert(made)

@@ -16,18 +16,20 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i1, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import array_attribute, integer_attribute, shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in
-from pallasite.lowering.vectors_to_tiles.agreement import relayout_cost
+from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in, dense_access
+from pallasite.lowering.vectors_to_tiles.agreement import moving_cost, relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_of, sublanes_of
 from pallasite.lowering.vectors_to_tiles.loading import (
+    between,
     load_registers,
     load_slots,
     moved,
     slots,
-    sublane_mask,
 )
 from pallasite.lowering.vectors_to_tiles.masks import mask_in_layout, merge_flat, merge_rows
 from pallasite.lowering.vectors_to_tiles.stacked import stacked_view
@@ -91,19 +93,49 @@ def store_grid(
     """Stores the vector `value`, where `mask` is set, in the layout it has if memory takes that."""
     if indices and mask is None and _store_stacked(op, value, plan, indices, c):
         return
-    layout = c.tiled(value).layout
     held: SSAValue | None = None
-    if indices and layout != plan.layout and layout.row is not None and mask is None:
-        other = access_in(plan, list(indices), shape_of(value.type), layout)
-        if other is not None:
-            held = _rather_together(value, other, plan.layout, c)
-            plan = plan if held is not None else other
+    if indices and mask is None:
+        plan, held = _chosen(value, plan, indices, c)
     held = c.in_layout(value, plan.layout) if held is None else held
     words = mask_in_layout(c, mask, plan.layout) if mask is not None else None
     if len(shape_of(value.type)) == 1:
         _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value.type))[1], c)
         return
     _store_classes(held, words, plan, shape_of(value.type), c)
+
+
+def _chosen(
+    value: SSAValue, plan: Access, indices: Sequence[SSAValue], c: Converter
+) -> tuple[Access, SSAValue | None]:
+    """The access of `plan` in the layout in which it costs least to store `value`, and its grid
+    there if that is no matter of `Converter.in_layout`."""
+    layout, shape = c.tiled(value).layout, shape_of(value.type)
+    dense = dense_access(plan, shape)
+    if dense is not None and not is_storable(dense, shape):
+        dense = None
+    if dense is not None and layout == dense.layout:
+        return dense, None
+    other = None
+    if layout not in (plan.layout, None if dense is None else dense.layout):
+        other = access_in(plan, list(indices), shape, layout) if layout.row is not None else None
+    if other is not None and not other.layout.is_native:
+        other = None
+    if dense is not None and _cost(value, dense.layout, c) < (
+        _cost(value, plan.layout, c) if other is None else layout.register_count(shape)
+    ):
+        return dense, None
+    if other is None:
+        return plan, None
+    held = _rather_together(value, other, plan.layout, c)
+    return (other, None) if held is None else (plan, held)
+
+
+def _cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
+    """What it takes to store `value` in `layout`; if it is loaded so, other loads are saved."""
+    held, count = c.tiled(value), layout.register_count(shape_of(value.type))
+    if held.layout != layout and c.served(value, layout) is not None:
+        return 2 * count - held.layout.register_count(held.shape)
+    return count + moving_cost(value, layout, c)
 
 
 def _rather_together(
@@ -152,6 +184,15 @@ def _store_classes(
 ) -> None:
     rows, columns = plan.layout.extents(shape)
     assert plan.layout.row is not None and plan.layout.column is not None
+    if not plan.layout.is_native:
+        assert words is None, "registers of small tiles are stored without a mask"
+        end = plan.layout.column + columns
+        columns += -end % LANES if plan.open_column else 0
+        last = plan.layout.tile_rows if plan.open_row else plan.layout.row + rows
+        row = Class(0, 1, plan.layout.row, last)
+        for k in classes(plan.layout.column, columns, plan.layout.block[1], open_end=False):
+            _store_tiles(held, plan, row, k, c)
+        return
     for r in classes(plan.layout.row, rows, plan.layout.block[0], plan.open_row):
         for k in classes(plan.layout.column, columns, LANES, plan.open_column):
             _store_class(held, words, plan, r, k, c)
@@ -189,7 +230,19 @@ def _store_class(
         mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
     if r.low % p or high % p:
         value = _merge_rows(value, base, plan, r.low, high, blocks, c)
-    _emit_store(value, base, mask, (first, last), plan, c)
+    _emit_store(value, base, mask, between(first, last), plan, c)
+
+
+def _store_tiles(held: SSAValue, plan: Access, r: Class, k: Class, c: Converter) -> None:
+    """As `_store_class`, of registers that hold several tiles."""
+    lead = grid_of(held)[:-2]
+    value = _part(held, lead, r, k, c)
+    rows, columns = (r.low, r.high), (k.low, k.high)
+    mask = lanes_of(plan, columns, (*lead, 1, k.count), c)
+    base = list(plan.base)
+    if k.first:
+        base[-1] = moved(base[-1], k.first * plan.steps[-1], c)
+    _emit_store(value, base, mask, sublanes_of(plan, rows, columns), plan, c)
 
 
 def _lane_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:
@@ -227,7 +280,7 @@ def _emit_store(
     value: SSAValue,
     base: Sequence[SSAValue],
     mask: SSAValue | None,
-    sublanes: tuple[int, int],
+    sublanes: Sequence[bool],
     plan: Access,
     c: Converter,
 ) -> None:
@@ -243,7 +296,7 @@ def _emit_store(
         tpu.StoreOp.create(
             operands=operands,
             properties={
-                "sublane_mask": sublane_mask(*sublanes),
+                "sublane_mask": DenseArrayBase.from_list(i1, list(sublanes)),
                 "sublane_stride": integer_attribute(plan.sublane_stride, i32),
                 "add": integer_attribute(0, i1),
                 "operandSegmentSizes": array_attribute(i32, *segments),
@@ -281,7 +334,7 @@ def _store_flat(
             given = c.box(words, [0, part.first], [1, part.count])
             given = c.emit(grid.ReshapeOp(given, vector_of(i1, (part.count, SUBLANES, LANES))))
             mask = given if mask is None else c.emit(arith.AndIOp(mask, given))
-        _emit_store(value, base, mask, (first, last), plan, c)
+        _emit_store(value, base, mask, between(first, last), plan, c)
 
 
 def _flat_mask(low: int, high: int, blocks: Sequence[int], c: Converter) -> SSAValue:

@@ -1,0 +1,81 @@
+"""Registers that are full of small tiles of memory, side by side.
+
+Where memory has tiles of few rows (4 of f32, 8 of bf16), those of one row of tiles follow each
+other, so one access takes as many as a register holds:
+
+    %v = vector.load %x[0, 0] : memref<4x512xf32, tiled<(4,128),[4,1]>>, vector<4x512xf32>
+becomes
+    %v = tpu.load %x[0, 0] {grid.steps = array<i64: 4, 256>} : ..., vector<1x2x8x128xf32>
+
+Both stand for the same value, in layouts with tiles of 8 and of 4 rows. Work on single elements is
+half as much in the second; what looks along rows or lanes is mostly done in the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.types import vector_of
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.lowering.vectors_to_tiles.access import Access
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+
+
+def is_storable(plan: Access, shape: Sequence[int]) -> bool:
+    """Whether no word holds rows beside those that a store of `shape` writes, nor a masked one."""
+    assert plan.layout.row is not None
+    p = plan.layout.packing
+    return plan.layout.row % p == 0 and (plan.open_word or (plan.layout.row + shape[-2]) % p == 0)
+
+
+def sublanes_of(plan: Access, rows: tuple[int, int], columns: tuple[int, int]) -> list[bool]:
+    """The sublanes of a register that hold rows and columns of its block in two ranges."""
+    p = plan.layout.packing
+    unit = plan.layout.tile_rows // p
+    first, last = columns[0] // LANES, -(-columns[1] // LANES)
+    low, high = rows[0] // p, -(-rows[1] // p)
+    return [first <= s // unit < last and low <= s % unit < high for s in range(SUBLANES)]
+
+
+def lanes_of(
+    plan: Access, columns: tuple[int, int], blocks: Sequence[int], c: Converter
+) -> SSAValue | None:
+    """A mask of the lanes of all registers of `blocks` whose column is in the range `columns`."""
+    low, high = columns
+    unit = plan.layout.tile_rows // plan.layout.packing
+    if low % LANES == 0 and high % LANES == 0:
+        return None
+    boxes: list[tuple[int, int, int, int]] = []
+    whole = range(-(-low // LANES), high // LANES)
+    if low // LANES == high // LANES:
+        boxes.append((0, SUBLANES, low % LANES, high % LANES))
+    else:
+        tiles = SUBLANES // unit
+        if low % LANES:
+            # What lies before the first tile and behind the last is not stored.
+            last = low // LANES + 1 if whole or high % LANES else tiles
+            boxes.append((0, last * unit, low % LANES, LANES))
+        if high % LANES:
+            boxes.append((high // LANES * unit, SUBLANES, 0, high % LANES))
+        if whole:
+            first = whole.start if low % LANES else 0
+            last = whole.stop if high % LANES else tiles
+            boxes.append((first * unit, last * unit, 0, LANES))
+    made = [_box(box, c) for box in boxes]
+    mask = made[0]
+    for other in made[1:]:
+        mask = c.emit(arith.OrIOp(mask, other))
+    return c.emit(grid.BroadcastOp(mask, vector_of(i1, (*blocks, SUBLANES, LANES))))
+
+
+def _box(box: tuple[int, int, int, int], c: Converter) -> SSAValue:
+    first, last, low, high = box
+    bounds = [c.constant_index(n) for n in (first, low, last, high)]
+    made = tpu.CreateMaskOp.create(
+        operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
+    )
+    return c.emit(made)

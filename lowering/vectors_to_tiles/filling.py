@@ -1,0 +1,86 @@
+"""Whether the loads of a function fill registers with small tiles (`dense.py`), or take one tile
+per register: a function is converted both ways, and the shorter one is kept.
+
+Work on single elements takes fewer full registers; reductions, products and broadcasts want one
+tile in each, and moving it there costs more than loading it so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from pallasite.diagnostics import Diagnostic
+from pallasite.dialects import arith, func, grid, tpu, vector
+from pallasite.dialects.grid_base import Renaming
+from pallasite.dialects.types import bit_width, element_of, shape_of, split_grid, tiling_of
+from pallasite.dialects.walking import of_kind, operations
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.spread_loads import load_spread_rows
+from pallasite.lowering.vectors_to_tiles.views import absorb_bitcasts
+from pallasite.passes.common_subexpressions import remove_common_subexpressions
+from pallasite.targets import Target
+
+_FREE = (Renaming, arith.ConstantOp, tpu.BitcastVregOp, grid.ConcatOp, grid.PoisonOp)
+
+
+def convert(function: func.FuncOp, target: Target) -> None:
+    """Converts the vectors of `function` to grids of registers."""
+    block = function.parent_block()
+    other = function.clone() if block is not None and _has_small_tiles(function) else None
+    _convert(function, target, dense=False)
+    if other is None or block is None:
+        return
+    block.insert_op_after(other, function)
+    loser = other
+    try:
+        _convert(other, target, dense=True)
+        if _operations(other) < _operations(function):
+            loser = function
+    except Diagnostic:
+        pass
+    loser.detach()
+    loser.erase(safe_erase=False)
+
+
+def _convert(function: func.FuncOp, target: Target, dense: bool) -> None:
+    Converter(target, dense).run(function)
+    absorb_bitcasts(function)
+    load_spread_rows(function)
+    remove_common_subexpressions(function)
+
+
+def _has_small_tiles(function: func.FuncOp) -> bool:
+    """Whether some load takes several tiles that a register could hold together."""
+    for op in of_kind(function, vector.LoadOp):
+        tiling = tiling_of(cast(MemRefType[Attribute], op.base.type))
+        shape = shape_of(op.results[0].type)
+        native = SUBLANES * packing(bit_width(element_of(op.results[0])))
+        if tiling is None or len(shape) < 2 or len(tiling.first) != 2 or shape[-1] <= LANES:
+            continue
+        if shape[-2] <= tiling.first[0] < native and tiling.strides[-1] == 1:
+            return True
+    return False
+
+
+def _operations(function: func.FuncOp) -> int:
+    """Register operations of `function`."""
+    count = 0
+    for op in operations(function):
+        if isinstance(op, _FREE):
+            continue
+        if isinstance(op, grid.ReduceOp):
+            count += _registers(op.operands[0].type) - _registers(op.results[0].type)
+            continue
+        values = (*op.operands, *op.results)
+        count += max((_registers(value.type) for value in values), default=0)
+    return count
+
+
+def _registers(kind: Attribute) -> int:
+    split = split_grid(kind)
+    return 0 if split is None else math.prod(split[0])
