@@ -26,7 +26,8 @@ from pallasite.collection import paused
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import make_context
 from pallasite.dialects.kernel import form_of, set_form
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
 from pallasite.lowering.pipelines import steps
 from pallasite.targets import get_target
 

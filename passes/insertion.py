@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+
+
+def put_before(op: Operation, place: Operation) -> None:
+    """Inserts `op`, which need not have results, in front of `place`, at its source line."""
+    op.location = place.location
+    Rewriter.insert_op(op, InsertPoint.before(place))
 
 
 def insert_before(op: Operation, place: Operation) -> SSAValue:
     """Inserts `op` in front of `place`, at its source line; returns its first result."""
-    op.location = place.location
-    Rewriter.insert_op(op, InsertPoint.before(place))
+    put_before(op, place)
     return op.results[0]
+
+
+def alike(
+    op: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]
+) -> Operation:
+    """An operation like `op`, which has no regions, on other operands, with other result types."""
+    return type(op).create(
+        operands=operands,
+        result_types=result_types,
+        properties=op.properties,
+        attributes=op.attributes,
+    )
 
 
 class Insertion:

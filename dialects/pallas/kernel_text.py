@@ -26,12 +26,12 @@ from xdsl.ir import Attribute, Region
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from pallasite.dialects.pallas.affine_text import axis_variables
 from pallasite.dialects.pallas.attrs import OperandAttr, Role, WindowAttr
 from pallasite.dialects.pallas.base import integers_of, memref_in
 from pallasite.dialects.pallas.scope import end_region, print_argument, print_body
 from pallasite.dialects.pallas.syntax import (
     Axes,
-    axis_variables,
     parse_axes,
     parse_window,
     print_axes,

@@ -19,16 +19,11 @@ from xdsl.ir import Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from pallasite.dialects.pallas.affine_text import axis_variables
 from pallasite.dialects.pallas.attrs import Role, WindowAttr
 from pallasite.dialects.pallas.base import integers_of, memref_in, parse_ref_type
 from pallasite.dialects.pallas.scope import end_region, print_body
-from pallasite.dialects.pallas.syntax import (
-    axis_variables,
-    parse_axes,
-    parse_window,
-    print_axes,
-    print_window,
-)
+from pallasite.dialects.pallas.syntax import parse_axes, parse_window, print_axes, print_window
 from pallasite.dialects.tpu.keywords import MemorySpace
 from pallasite.dialects.types import memory_space
 

@@ -24,12 +24,12 @@ from pallasite.dialects.tpu.base import (
     VECTOR_32,
     VECTOR_I32,
     TpuOp,
+    check_element_types,
     operand,
     operands,
     optional_operand,
 )
 from pallasite.dialects.tpu.memory import (
-    check_element_types,
     check_indices,
     check_load_mask,
     check_store_mask,

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import VectorType, f32, i32
 
 from pallasite.dialects import pallas
 from pallasite.dialects.pallas.base import integers_of
-from pallasite.dialects.pallas.dot import free_dimensions, vector_type
+from pallasite.dialects.pallas.dot import free_dimensions
 from pallasite.dialects.tpu import ReductionKind
-from pallasite.dialects.types import element_type, shape_of
+from pallasite.dialects.types import element_type, shape_of, vector_type
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.matmul import Contraction, product
 from pallasite.interpreter.ops.reduce import fold_of, index_of_extremum, reduced_onto

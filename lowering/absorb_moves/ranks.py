@@ -10,7 +10,7 @@ from xdsl.rewriter import Rewriter
 
 from pallasite.dialects import tpu, vector
 from pallasite.dialects.types import element_type, shape_of
-from pallasite.lowering.absorb_moves.memory import insert_before
+from pallasite.passes.insertion import insert_before
 
 
 def load_in_full_rank(op: vector.LoadOp) -> None:

@@ -21,12 +21,12 @@ from pallasite.dialects.types import bit_width, element_type, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.absorb_moves.memory import (
     Shape,
-    insert_before,
     is_whole_buffer,
     registers,
     rows_are_ours,
 )
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import alike, insert_before
 
 
 def _only_rows_change(one: Shape, other: Shape) -> bool:
@@ -139,13 +139,7 @@ def roll_as_column(op: tpu.DynamicRotateOp) -> None:
         total = insert_before(arith.MuliOp(op.amount, times), op)
     else:
         total = insert_before(arith.ConstantOp(IntegerAttr(amount * factor, i32)), op)
-    made = tpu.DynamicRotateOp.create(
-        operands=[value, total],
-        result_types=[kind],
-        properties=op.properties,
-        attributes=op.attributes,
-    )
-    rolled = insert_before(made, op)
+    rolled = insert_before(alike(op, [value, total], [kind]), op)
     _store_again(store, rolled, _reshaped(store.base, rows, store))
     op.detach()
     op.erase()

@@ -37,7 +37,7 @@ from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_o
 from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.absorb_moves.memory import buffer_of
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.insertion import insert_before
+from pallasite.passes.insertion import alike, insert_before
 
 _MOST_BLOCKS = 16
 """Blocks of rows that get a load of their own; the size of the result must stay bounded."""
@@ -122,13 +122,10 @@ def _deeper(memref: SSAValue, added: int, deepened: Deepened) -> SSAValue | None
     if inner is None:
         return None
     rows += -(-added // factor) * factor
-    again = type(owner).create(
-        operands=[inner, *owner.operands[1:]],
-        result_types=[
-            MemRefType(kind.element_type, [*lead, rows, columns], kind.layout, kind.memory_space)
-        ],
-        properties=owner.properties,
-        attributes=owner.attributes,
+    again = alike(
+        owner,
+        [inner, *owner.operands[1:]],
+        [MemRefType(kind.element_type, [*lead, rows, columns], kind.layout, kind.memory_space)],
     )
     again.location = owner.location
     Rewriter.insert_op(again, InsertPoint.after(owner))

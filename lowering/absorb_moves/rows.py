@@ -32,9 +32,10 @@ from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, element_type, shape_of, splat, splat_value
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.registers import SUBLANES
-from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of, insert_before
+from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.effects import is_pure
+from pallasite.passes.insertion import alike, insert_before
 
 _LOADS = (vector.LoadOp, memref_dialect.LoadOp)
 
@@ -215,13 +216,7 @@ def _computed(
 
     def build(place: Operation) -> SSAValue:
         values = [part if isinstance(part, SSAValue) else part(place) for part in parts]
-        made = type(first).create(
-            operands=values,
-            result_types=[wanted],
-            properties=first.properties,
-            attributes=first.attributes,
-        )
-        return insert_before(made, place)
+        return insert_before(alike(first, values, [wanted]), place)
 
     return build
 

@@ -17,11 +17,11 @@ from pallasite.lowering.absorb_moves.memory import (
     Box,
     box_of,
     index_plus,
-    insert_before,
     memory_serves,
     only_sliced,
     part_of,
 )
+from pallasite.passes.insertion import alike, insert_before
 
 
 def unserved(value: SSAValue, box: Box) -> int:
@@ -74,13 +74,7 @@ def sliced(value: SSAValue, box: Box) -> SSAValue:
             else sliced(v, box) if _may_shrink(v) else _cut(v, box, owner)
             for v in owner.operands
         ]  # fmt: skip
-        made = type(owner).create(
-            operands=operands,
-            result_types=[kind],
-            properties=owner.properties,
-            attributes=owner.attributes,
-        )
-        return insert_before(made, owner)
+        return insert_before(alike(owner, operands, [kind]), owner)
     return _cut(value, box, None)
 
 

@@ -37,7 +37,8 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller

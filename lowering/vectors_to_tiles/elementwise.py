@@ -15,6 +15,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
+from pallasite.passes.insertion import alike
 
 
 def elementwise_kinds() -> list[type[Operation]]:
@@ -93,13 +94,9 @@ def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
         else v
         for v in op.operands
     ]
-    made = type(op).create(
-        operands=operands,
-        result_types=[grid_type(layout, shape_of(op.results[0].type), element_of(op.results[0]))],
-        properties=op.properties,
-        attributes=op.attributes,
-    )
-    return c.emit(made)
+    (result,) = op.results
+    kind = grid_type(layout, shape_of(result.type), element_of(result))
+    return c.emit(alike(op, operands, [kind]))
 
 
 def _moves_alone(op: Operation, c: Converter) -> bool:

@@ -22,7 +22,7 @@ from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.vectors_to_tiles.loading import sublane_mask
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.insertion import insert_before
+from pallasite.passes.insertion import alike, insert_before
 
 
 def load_spread_rows(function: func.FuncOp) -> None:
@@ -117,10 +117,5 @@ def _renamed(value: SSAValue, old: SSAValue, new: SSAValue, place: Operation) ->
         return new
     owner = value.owner
     assert isinstance(owner, Renaming)
-    made = type(owner).create(
-        operands=[_renamed(owner.operands[0], old, new, place)],
-        result_types=[value.type],
-        properties=owner.properties,
-        attributes=owner.attributes,
-    )
+    made = alike(owner, [_renamed(owner.operands[0], old, new, place)], [value.type])
     return insert_before(made, place)

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects import memref as memref_dialect
@@ -44,6 +43,7 @@ from pallasite.layouts.registers import packing, register_shape
 from pallasite.layouts.tiling import Tiling
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import alike, insert_before, put_before
 
 
 def absorb_bitcasts(function: func.FuncOp) -> None:
@@ -71,7 +71,7 @@ def _retype_store(op: tpu.StoreOp) -> None:
         properties=op.properties,
         attributes={**op.attributes, **steps},
     )
-    _insert(made, op)
+    put_before(made, op)
     op.detach()
     op.erase()
 
@@ -99,18 +99,13 @@ def _before(value: SSAValue, place: Operation) -> SSAValue:
         return owner.operands[0]
     assert isinstance(owner, Renaming | grid.ConcatOp)
     operands = [_before(v, place) for v in owner.operands]
-    return _insert(_alike(owner, operands), place)
+    return insert_before(_alike(owner, operands), place)
 
 
 def _alike(op: Operation, operands: list[SSAValue]) -> Operation:
     """The renaming `op` of registers of another type."""
     element = cast(AnyVector, operands[0].type).element_type
-    return type(op).create(
-        operands=operands,
-        result_types=[_as(op.results[0], element)],
-        properties=op.properties,
-        attributes=op.attributes,
-    )
+    return alike(op, operands, [_as(op.results[0], element)])
 
 
 def _retype_load(op: tpu.LoadOp) -> None:
@@ -128,7 +123,7 @@ def _retype_load(op: tpu.LoadOp) -> None:
         properties=op.properties,
         attributes={**op.attributes, **steps},
     )
-    _replace(op.result, _insert(made, op))
+    _replace(op.result, insert_before(made, op))
 
 
 def _casts_of(value: SSAValue, casts: list[tpu.BitcastVregOp]) -> bool:
@@ -150,7 +145,7 @@ def _replace(old: SSAValue, new: SSAValue) -> None:
         if isinstance(op, tpu.BitcastVregOp):
             op.results[0].replace_all_uses_with(new)
         else:
-            _replace(op.results[0], _insert(_alike(op, [new]), op))
+            _replace(op.results[0], insert_before(_alike(op, [new]), op))
 
 
 def _place(
@@ -180,18 +175,18 @@ def _place(
             # The allocation consists of whole tiles, and a tile of whole words.
             shape[-2] = tiling.padded(shape)[-2]
             whole = memref_of(kind.element_type, tuple(shape), kind.memory_space, kind.layout)
-            memref = _insert(
+            memref = insert_before(
                 tpu.ReinterpretCastOp(operands=[memref, [], []], result_types=[whole]), op
             )
         at = arith.ConstantOp(IntegerAttr(row * old // new, IndexType()))
-        indices[-2] = _insert(at, op)
+        indices[-2] = insert_before(at, op)
         shape[-2] = shape[-2] * old // new
         if lines:
             lines[-2] = lines[-2] * old // new
     view = memref_of(
         element, tuple(shape), kind.memory_space, TiledLayoutAttr.of(_tiles(tiling, old, new))
     )
-    base = _insert(tpu.MemrefBitcastOp(operands=[memref], result_types=[view]), op)
+    base = insert_before(tpu.MemrefBitcastOp(operands=[memref], result_types=[view]), op)
     kept: dict[str, Attribute] = {STEPS: DenseArrayBase.from_list(i64, lines)} if lines else {}
     if box is not None:
         kept[BOX] = box.attribute
@@ -225,9 +220,3 @@ def _as(value: SSAValue, element: Attribute) -> AnyVector:
 
 def _width(value: SSAValue) -> int:
     return bit_width(element_of(value))
-
-
-def _insert(op: Operation, place: Operation) -> SSAValue:
-    op.location = place.location
-    Rewriter.insert_op(op, InsertPoint.before(place))
-    return op.results[0] if op.results else op.operands[0]

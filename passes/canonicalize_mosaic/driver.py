@@ -36,7 +36,7 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
-from pallasite.passes.insertion import Insertion
+from pallasite.passes.insertion import Insertion, alike
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
@@ -115,13 +115,7 @@ class Legalizer(Insertion):
 
     def again(self, op: Operation, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """`op` on other operands, with another result type."""
-        made = type(op).create(
-            operands=operands,
-            result_types=[result],
-            properties=op.properties,
-            attributes=op.attributes,
-        )
-        return self.emit(made)
+        return self.emit(alike(op, operands, [result]))
 
     unsupported = staticmethod(refusal)
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pallasite.diagnostics import Unsupported
 from pallasite.layouts.move import Move
 from pallasite.layouts.plan import Plan
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.execute import execute
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

@@ -8,8 +8,9 @@ import pytest
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.batch import batch
 from pallasite.layouts.planner.check import expected_elements, source_elements
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.execute import UNDEFINED, execute
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.split import by_axes, regrouped
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target

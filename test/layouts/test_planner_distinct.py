@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pallasite.layouts.move import Move
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.distinct import distinct_cost
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 
 SHAPES = [((128, 8, 128), (1, 2, 0)), ((6, 40, 256), (1, 0, 2)), ((4, 100, 72), (0, 2, 1))]

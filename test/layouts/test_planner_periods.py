@@ -9,10 +9,11 @@ import pytest
 
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.check import corners, expected_elements, performs, source_elements
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.demand import demand
 from pallasite.layouts.planner.execute import UNDEFINED, execute, execute_part
 from pallasite.layouts.planner.periods import Periods, periods
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.trace import trace
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target

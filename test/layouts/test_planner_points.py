@@ -28,9 +28,10 @@ from pallasite.layouts.plan import (
     Value,
 )
 from pallasite.layouts.planner.check import corner_elements, performs, performs_at
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.demand import ALL_LANES, origins, origins_of
 from pallasite.layouts.planner.fields import Field, Mask
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 

@@ -11,8 +11,9 @@ import pytest
 
 from pallasite.layouts.move import Move
 from pallasite.layouts.planner.check import performs, performs_at
+from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.demand import ALL_LANES
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.planner.program import Program
 from pallasite.layouts.strategies.flat import by_chunks, elements_to_check, usual_cost
 from pallasite.layouts.vector_layout import VectorLayout

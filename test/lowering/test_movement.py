@@ -20,7 +20,8 @@ from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.interpreter.values import carrier, poison, quiet
 from pallasite.layouts.move import Move, Repeat, Reshape, Slice
-from pallasite.layouts.planner.planner import Costs, plan
+from pallasite.layouts.planner.costs import Costs
+from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.targets import get_target

@@ -28,8 +28,7 @@ from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, SourceLocation,
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
-from pallasite.dialects.tpu.base import is_float
-from pallasite.dialects.types import bit_width, element_type
+from pallasite.dialects.types import bit_width, element_type, is_float
 from pallasite.dialects.verification import verify
 from pallasite.frontend.jaxprs.advice import ADVICE
 from pallasite.frontend.jaxprs.internals import core_type, kind, primitives
