@@ -46,11 +46,8 @@ from pallasite.jax.failures import (
     without_tpu_options,
 )
 from pallasite.jax.kept_counts import check_counts
-from pallasite.jax.kernel_tracing import (
-    keep_pipelines,
-    trace_kernels,
-    tracing_into,
-)
+from pallasite.jax.kept_pipelines import keep_pipelines
+from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
 from pallasite.jax.meshes import check_results
 from pallasite.jax.pinned import pin_to_arrays
 from pallasite.jax.settings import Settings, Simulated
