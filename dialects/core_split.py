@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, Kernel
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import memory_space
 
 
@@ -47,12 +46,12 @@ def core_split(
     grid = kernel.grid or ()
     for axis, kind in enumerate(kernel.semantics[: len(grid)]):
         if kind == "core_parallel" and grid[axis] > cores:
-            raise Unsupported(
+            raise refusal(
+                kernel.func,
                 "core-parallel",
                 f"core-parallel grid axis {axis} has {grid[axis]} steps, the device has "
                 f"{cores} {'cores' if cores > 1 else 'core'}",
-                source_location(kernel.func),
-                [Note("each core takes one step of such an axis; use `parallel` for more")],
+                "each core takes one step of such an axis; use `parallel` for more",
             )
     if cores == 1:
         return None

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation
 
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.scf import (
     ConditionOp,
     ExecuteRegionOp,
@@ -79,11 +79,11 @@ def find_function(functions: dict[str, FuncOp], name: str, user: Operation | Non
     if func is None:
         raise ExecutionError("unknown-function", f"no function @{name} in the module", location)
     if len(func.body.blocks) != 1:
-        raise Unsupported(
+        raise refusal(
+            func,
             "unstructured-function",
             f"expected one block in function @{name}, got {len(func.body.blocks)}",
-            source_location(func),
-            [Note("write branches and loops as scf operations")],
+            "write branches and loops as scf operations",
         )
     return func
 
@@ -94,10 +94,10 @@ def single_block(op: Operation, index: int) -> Block | None:
     if not blocks:
         return None
     if len(blocks) > 1:
-        raise Unsupported(
+        raise refusal(
+            op,
             "unstructured-region",
             f"expected one block in a region of {op.name}, got {len(blocks)}",
-            source_location(op),
         )
     return blocks[0]
 
@@ -174,7 +174,7 @@ def check_known(functions: dict[str, FuncOp], name: str) -> None:
 
 def _unknown(op: Operation) -> Unsupported:
     name = getattr(getattr(op, "op_name", None), "data", op.name)
-    return Unsupported("no-meaning", f"operation {name} cannot be executed", source_location(op))
+    return refusal(op, "no-meaning", f"operation {name} cannot be executed")
 
 
 def allocates(block: Block) -> bool:

@@ -22,7 +22,7 @@ from xdsl.traits import IsTerminator
 from pallasite.diagnostics import ExecutionError, Note, Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import CallOp, FuncOp
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.interpreter.machine.memory import MEMORY_NOTE
 from pallasite.interpreter.meanings import lookup
 
@@ -163,11 +163,11 @@ def _check_rank(op: Operation) -> None:
     for result in op.results:
         type = result.type
         if isinstance(type, VectorType | MemRefType) and type.get_num_dims() > MOST_DIMENSIONS:
-            raise Unsupported(
+            raise refusal(
+                op,
                 "too-many-dimensions",
                 f"expected at most {MOST_DIMENSIONS} dimensions, got {type.get_num_dims()}",
-                source_location(op),
-                [Note("merge dimensions of size 1")],
+                "merge dimensions of size 1",
             )
 
 

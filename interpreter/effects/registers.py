@@ -8,9 +8,8 @@ from typing import Any
 from xdsl.dialects import arith
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
-from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.registers import box_of, grid_steps
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.interpreter.effects.observed import is_read
@@ -129,9 +128,9 @@ def _broadcast_map(op: vector.TransferReadOp, shape: tuple[int, ...]) -> tuple[i
             return tuple(dims)
         if dims == list(range(rank)) and len(shape) == rank:
             return tuple(dims)
-    raise Unsupported(
+    raise refusal(
+        op,
         "transfer-read",
         f"vector.transfer_read of {op.result.type} by {op.permutation_map} is neither a row in "
         f"every sublane of a 32-bit register nor a plain box",
-        source_location(op),
     )

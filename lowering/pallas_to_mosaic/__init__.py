@@ -12,8 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Unsupported
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.targets import DEFAULT_TARGET, get_target
 
 
@@ -41,9 +40,9 @@ class LowerToMosaicPass(ModulePass):
                 lower_kernel(op, kernel)
         for left in op.walk():
             if left.dialect_name() == "pallas":
-                raise Unsupported(
+                raise refusal(
+                    left,
                     "no-lowering",
                     f"{left.name} has no counterpart in the mosaic form here",
-                    source_location(left),
                 )
         set_form(op, "mosaic")

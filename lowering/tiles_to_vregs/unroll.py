@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import integers_in, is_vector, splat
 from pallasite.lowering.creation import (
     Model,
@@ -67,9 +67,7 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
 
 
 def _unknown(op: Operation) -> Unsupported:
-    return Unsupported(
-        "no-unroll-rule", f"{op.name} has no meaning on single registers", source_location(op)
-    )
+    return refusal(op, "no-unroll-rule", f"{op.name} has no meaning on single registers")
 
 
 def _keep_scalars(op: Operation, u: Unroller) -> None:

@@ -57,7 +57,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import Unsupported, VerifyError
+from pallasite.diagnostics import VerifyError
 from pallasite.dialects import func, memref
 from pallasite.dialects.core_split import core_split
 from pallasite.dialects.kernel import (
@@ -71,7 +71,7 @@ from pallasite.dialects.kernel import (
     set_form,
 )
 from pallasite.dialects.kernel_call import call_of, set_call, vmem_setting
-from pallasite.dialects.locations import argument_location, first_location, source_location
+from pallasite.dialects.locations import argument_location, first_location, refusal, source_location
 from pallasite.dialects.subcores import subcore_functions
 from pallasite.dialects.tpu import (
     DimensionSemantics,
@@ -120,10 +120,10 @@ class WindowsToDmaPass(ModulePass):
             set_form(op, "dma")
             return
         if function is None:
-            raise Unsupported(
+            raise refusal(
+                op,
                 "no-tensorcore-kernel",
                 "expected a function with tpu.core_type = #tpu.core_type<tc>, or one called main",
-                source_location(op),
             )
         call, vmem = call_of(op), vmem_with_copies(op, target)
         _Lowering(op, function, target).run()

@@ -12,10 +12,10 @@ from typing import cast
 from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from pallasite.diagnostics import Note, Unsupported
+from pallasite.diagnostics import Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.kernel import Kernel
-from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.pallas.scope import SCRATCH_ADVICE
 from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
@@ -92,18 +92,14 @@ def check_scratch(kernel: Kernel) -> None:
         if (space := memory_space(argument.type)) in _ALLOCATED:
             continue
         name = f"scratch {number}" + (f" (%{argument.name_hint})" if argument.name_hint else "")
-        raise Unsupported(
+        raise refusal(
+            kernel.func,
             "scratch-space",
             f"{name} must be in VMEM, SMEM or semaphore memory, got {str(space).upper()}",
-            source_location(kernel.func),
-            [
-                Note("a kernel allocates in the memories of its core, the program in HBM"),
-                *map(Note, SCRATCH_ADVICE),
-                Note(
-                    "the TPU compiler says: Scratch memref allocation only supported for vmem, "
-                    "smem and semaphore_mem."
-                ),
-            ],
+            "a kernel allocates in the memories of its core, the program in HBM",
+            *SCRATCH_ADVICE,
+            "the TPU compiler says: Scratch memref allocation only supported for vmem, "
+            "smem and semaphore_mem.",
         )
 
 

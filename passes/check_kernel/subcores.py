@@ -13,11 +13,10 @@ from typing import Any, cast
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import tpu
 from pallasite.dialects.kernel import Kernel
 from pallasite.dialects.kernel_call import call_of
-from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kernels
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import AnyMemRef, bit_width, element_type, memory_space, shape_of
@@ -74,28 +73,28 @@ def _check_operands(kernel: Kernel, running: int) -> None:
     for argument in kernel.operands:
         space = memory_space(argument.type)
         if space == "semaphore_mem" and running > 1:
-            raise Unsupported(
+            raise refusal(
+                kernel.func,
                 "subcore-operand",
                 f"a semaphore{_named(argument)} from or for another kernel is one counter, but "
                 f"{running} subcores run",
-                source_location(kernel.func),
-                [Note("start the transfer on a mesh of one: num_cores=1")],
+                "start the transfer on a mesh of one: num_cores=1",
             )
         if space not in ("hbm", "any", "semaphore_mem"):
-            raise Unsupported(
+            raise refusal(
+                kernel.func,
                 "subcore-operand",
                 f"an operand{_named(argument)} of a kernel on SparseCores is in "
                 f"{space or 'no memory'}",
-                source_location(kernel.func),
-                [Note("operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy")],
+                "operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy",
             )
         element = cast(AnyMemRef, argument.type).element_type
         if space != "semaphore_mem" and bit_width(element) > 32:
-            raise Unsupported(
+            raise refusal(
+                kernel.func,
                 "element-type",
                 f"kernels cannot hold elements of type {element}",
-                source_location(kernel.func),
-                [Note("memory holds elements of 2, 4, 8, 16 or 32 bits")],
+                "memory holds elements of 2, 4, 8, 16 or 32 bits",
             )
 
 
@@ -107,11 +106,11 @@ def _check_memory(kernel: Kernel) -> None:
             continue
         type = cast(AnyMemRef, value.type)
         if in_space(type, "vmem") and memory_core(type) in (None, SCALAR_SUBCORE):
-            raise Unsupported(
+            raise refusal(
+                kernel.func,
                 "memory-space",
                 f"a scalar subcore has no VMEM{_named(value)}",
-                source_location(kernel.func),
-                [Note("use pltpu.SMEM, or pltpu.VMEM_SHARED for what its core shares")],
+                "use pltpu.SMEM, or pltpu.VMEM_SHARED for what its core shares",
             )
 
 

@@ -10,11 +10,10 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import call_of
-from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.divisibility import remainder
@@ -88,14 +87,12 @@ def _check_elements(module: ModuleOp, func: FuncOp) -> None:
     parts = (("operand", call.operands), ("result", call.results))
     for what, number, type in ((w, n, t) for w, types in parts for n, t in enumerate(types)):
         if 0 in type.get_shape():
-            raise Unsupported(
+            raise refusal(
+                func,
                 "empty-array",
                 f"{what} {number} of the call, {type}, has no elements",
-                source_location(func),
-                [
-                    Note("XLA lays no tiles over it, which the TPU compiler asks for"),
-                    Note("leave it out of the call, or skip the call where it is empty"),
-                ],
+                "XLA lays no tiles over it, which the TPU compiler asks for",
+                "leave it out of the call, or skip the call where it is empty",
             )
 
 

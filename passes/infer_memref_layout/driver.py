@@ -25,10 +25,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.diagnostics import Note, Unsupported
 from pallasite.dialects import func, memref, tpu, vector
 from pallasite.dialects.kernel import EXTENT
-from pallasite.dialects.locations import source_location
+from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.tpu import TiledLayoutAttr
 from pallasite.dialects.tpu.views import check_tiled_reshape, is_contiguous
@@ -198,14 +197,12 @@ def _lay_out_view(op: Operation) -> None:
         elif is_contiguous(tiling, source.get_shape()) and not _in_vmem(source):
             made = refolded(tiling, source.get_shape(), result.get_shape())
     if made is None:
-        raise Unsupported(
+        raise refusal(
+            op,
             "view-layout",
             f"{op.name} from {source} to {result} does not keep whole tiles together",
-            source_location(op),
-            [
-                Note("memory is not moved: what lies in one tile must stay in one"),
-                Note("load the whole array and reshape its value"),
-            ],
+            "memory is not moved: what lies in one tile must stay in one",
+            "load the whole array and reshape its value",
         )
     Rewriter.replace_value_with_new_type(op.results[0], with_tiling(result, made))
 

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pallasite.api import lower
-from pallasite.diagnostics import WITHOUT_X64, Diagnostic, Note, SourceLocation, Unsupported
+from pallasite.diagnostics import WITHOUT_X64, Diagnostic, SourceLocation
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.locations import position_of, source_location
+from pallasite.dialects.locations import position_of, refusal, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
 from pallasite.dialects.types import bit_width, element_type, is_float
 from pallasite.dialects.verification import verify
@@ -138,8 +138,8 @@ def _refused_at(take: Callable[[tracing.Traced], str]) -> SourceLocation | None:
         take(traced)
         assert traced.module is not None
         verify(traced.module)
-    except Diagnostic as refusal:
-        return refusal.location
+    except Diagnostic as error:
+        return error.location
     except Exception:
         # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
         return None
@@ -176,7 +176,7 @@ def _check_products(module: ModuleOp) -> None:
             advice = f"write preferred_element_type=jnp.{wide}, and cast the result"
         else:
             continue
-        raise Unsupported("product", message, source_location(op), [Note(advice)])
+        raise refusal(op, "product", message, advice)
 
 
 def _check_counts(module: ModuleOp) -> None:
@@ -184,11 +184,11 @@ def _check_counts(module: ModuleOp) -> None:
     counts in integers only."""
     for op in module.walk():
         if isinstance(op, arith.SIToFPOp) and _counts(op.input):
-            raise Unsupported(
+            raise refusal(
+                op,
                 "float-count",
                 f"JAX counts vectors in integers, got {element_type(op.result.type)}",
-                source_location(op),
-                [Note("convert what is counted: jnp.arange(n).astype(jnp.float32)")],
+                "convert what is counted: jnp.arange(n).astype(jnp.float32)",
             )
 
 
