@@ -9,7 +9,15 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, MemRefType, TensorType, i1, i32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    TensorType,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import UsageError
@@ -120,8 +128,15 @@ def _check_call(
             f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
             source_location(kernel.func),
         )
+    windowed = {
+        argument
+        for argument, window in zip(kernel.operands, kernel.windows, strict=True)
+        if window.windowed
+    }
     for type, argument in zip((*call.operands[bounds:], *call.results), arguments, strict=True):
         _check_element(type, argument, kernel)
+        if argument not in windowed:
+            _check_shape(type, argument, kernel)
 
 
 def _grid(kernel: Kernel, bounds: Sequence[Array]) -> tuple[int, ...]:
@@ -178,6 +193,29 @@ def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel:
         "call-mismatch",
         f"the call has {arrays.type_text(type)} where the kernel sees elements of type {seen}",
         source_location(kernel.func),
+    )
+
+
+def _check_shape(type: TensorType[Attribute], argument: BlockArgument, kernel: Kernel) -> None:
+    """Refuses a call whose array has another shape than the ref that is all of it.
+
+    Refs with a layout may be padded, and dynamic ones have any shape.
+    """
+    if not isinstance(argument.type, MemRefType):
+        return
+    memref = cast("MemRefType[Attribute]", argument.type)
+    if not memref.has_static_shape() or not isinstance(memref.layout, NoneAttr):
+        return
+    shape = type.get_shape()
+    if _shape_for(shape, memref, True) != memref.get_shape():
+        raise _other_shape(shape, argument, kernel.func)
+
+
+def _other_shape(shape: tuple[int, ...], argument: BlockArgument, kernel: Operation) -> UsageError:
+    return UsageError(
+        "call-mismatch",
+        f"the call has an array of shape {list(shape)} where the kernel sees {argument.type}",
+        source_location(kernel),
     )
 
 
@@ -243,11 +281,7 @@ def _allocate(
     if buffer.shape != shape:
         padded = zip(shape, buffer.shape, strict=False)
         if len(shape) != len(buffer.shape) or any(size > there for size, there in padded):
-            raise UsageError(
-                "call-mismatch",
-                f"the call has an array of shape {list(shape)} where the kernel sees {memref}",
-                source_location(cast("Operation", argument.block.parent_op())),
-            )
+            raise _other_shape(shape, argument, cast("Operation", argument.block.parent_op()))
         ref = buffer.slice((0,) * len(shape), shape)
     return Operand(name, ref, buffer, output)
 

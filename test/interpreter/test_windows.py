@@ -108,6 +108,18 @@ def test_arrays_have_at_most_the_shape_of_the_ref() -> None:
     assert caught.value.code == "call-mismatch" and caught.value.location is not None
 
 
+@pytest.mark.parametrize("rows", [7, 16])
+@pytest.mark.parametrize("space", ["vmem", "smem", "any"])
+def test_arrays_without_blocks_have_the_shape_of_the_ref(space: str, rows: int) -> None:
+    """What is missing would be undefined, what is left over lost."""
+    array = f"memref<8x128xf32, #tpu.memory_space<{space}>>"
+    text = kernel(f"%x: {array}, %o: {array}", "", grid="")
+    for given, made in ((rows, 8), (8, rows)):
+        with pytest.raises(Diagnostic, match=rf"shape \[{rows}, 128\] where the kernel") as caught:
+            run(text, np.zeros((given, 128), np.float32), results=[((made, 128), "float32")])
+        assert caught.value.code == "call-mismatch" and caught.value.location is not None
+
+
 @pytest.mark.parametrize("block", ["8, 64", "16, 128", "8, 0", "128"])
 def test_a_block_has_the_shape_of_the_ref(block: str) -> None:
     index = ["%i", "%z"][: block.count(",") + 1]
