@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Note, SourceLocation, VerifyError
 from pallasite.dialects.locations import source_location
 
 CALL = "tpu.call"
@@ -158,6 +158,18 @@ def _told_call(module: ModuleOp) -> Call | None:
                 source_location(other),
             )
     return call
+
+
+def check_sizes(call: Call, location: SourceLocation | None) -> None:
+    """Raises `VerifyError` for arrays of which the program does not say how large they are."""
+    for type in (*call.operands, *call.results):
+        if not type.has_static_shape():
+            raise VerifyError(
+                "unknown-size",
+                f"the call has an array of type {type}, whose size is not known",
+                location,
+                [Note("export or lower the program for arrays of known shapes")],
+            )
 
 
 def set_call(module: ModuleOp, call: Call) -> None:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 from pallasite import arguments
 from pallasite.diagnostics import ExecutionError, Note, UsageError
 from pallasite.dialects.kernel import IN_PLACE, Kernel
-from pallasite.dialects.kernel_call import Call
+from pallasite.dialects.kernel_call import Call, check_sizes
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
@@ -40,6 +40,7 @@ def call_and_inputs(
         )
     if call is None or results is not None:
         call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
+    check_sizes(call, source_location(kernel.func))
     return call, [_checked_inputs(call, device) for device in inputs]
 
 
@@ -112,7 +113,8 @@ def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
 
 def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Operation) -> None:
     """Raises if the arrays of a call take more than `max_memory` (None: the default) on so many
-    devices."""
+    devices, or nobody knows how many bytes."""
+    check_sizes(call, source_location(kernel))
     check_size(array_bytes(call) * devices, max_memory, kernel)
 
 

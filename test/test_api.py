@@ -305,6 +305,21 @@ def test_random_inputs_fit_into_the_memory_of_a_run() -> None:
         api.random_inputs(module, devices=1000, max_memory=1 << 20)
 
 
+@pytest.mark.parametrize("form", ["mosaic", "tiles"])
+@pytest.mark.parametrize("part", ["operands", "results"])
+def test_arrays_of_unknown_size_are_refused(part: str, form: str) -> None:
+    module = pallasite.parse((DATA / "io_alias.stablehlo.mlir").read_text())
+    inputs = api.random_inputs(module)
+    text = re.sub(rf"({part} = \[tensor<)\d+", r"\1?", str(module))
+    for ask in (
+        api.random_inputs,
+        lambda m: pallasite.run(m, inputs, form=form),
+    ):
+        with pytest.raises(Diagnostic, match=r"an array of type tensor<\?x.*not known") as caught:
+            ask(pallasite.parse(text))
+        assert caught.value.code == "unknown-size" and caught.value.location is not None
+
+
 def test_defects_of_passes_come_out_as_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
     from pallasite.passes import check_kernel
 

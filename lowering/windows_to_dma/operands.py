@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import DYNAMIC, Kernel, Window
-from pallasite.dialects.kernel_call import Call
+from pallasite.dialects.kernel_call import Call, check_sizes
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of
@@ -115,6 +115,7 @@ def classify(
     inputs = count
     dynamic = sum(bound == DYNAMIC for bound in kernel.grid or ())
     if call is not None:
+        check_sizes(call, source_location(kernel.func))
         inputs = count - len(call.results)
         expected = dynamic + len(kernel.prefetch) + inputs
         if inputs < 0 or len(call.operands) != expected:
