@@ -87,6 +87,31 @@ def grid_and_register(
     return split
 
 
+def check_same_grid(op: Operation, *types: VectorType[Attribute]) -> None:
+    """Registers of one element type become as many of another one, whatever their widths."""
+    grids = {grid_and_register(op, type)[0] for type in types}
+    if len(grids) > 1:
+        listed = ", ".join(dict.fromkeys(map(str, types)))
+        raise VerifyError(
+            "register-count",
+            f"'{op.name}': expected grids of one shape, got {listed}",
+            source_location(op),
+        )
+
+
+def check_within_registers(
+    op: Operation, type: VectorType[Attribute], dimension: int, grid: Sequence[int]
+) -> None:
+    """An operation on registers works along their dimensions, not along those of their grid."""
+    if not len(grid) <= dimension < type.get_num_dims():
+        raise VerifyError(
+            "grid-dimension",
+            f"'{op.name}': expected a dimension of the registers of {type}, "
+            f"{len(grid)} or {len(grid) + 1}, got {dimension}",
+            source_location(op),
+        )
+
+
 def grid_steps(op: Operation, base: Attribute, type: VectorType[Attribute]) -> tuple[int, ...]:
     """The `grid.steps` of a load or store of type `type` at `base`; () for a single register."""
     grid, _ = grid_and_register(op, type)

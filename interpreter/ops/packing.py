@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute
 
 from pallasite.dialects import tpu
-from pallasite.dialects.registers import grid_and_register
+from pallasite.dialects.registers import check_same_grid
 from pallasite.dialects.tpu.keywords import PackFormat
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
@@ -67,6 +67,7 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
     source, result = op.sources[0].type, op.result.type
     if source.get_num_dims() == 1:
         return subelements.pack(op, facts)
+    check_same_grid(op, source, result)
     before, after = _packing(source), _packing(result)
     parts = after // before
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
@@ -100,8 +101,8 @@ def unpack_subelements(op: tpu.UnpackSubelementsOp, facts: Facts) -> Function:
     source, result = op.source.type, op.result.type
     if result.get_num_dims() == 1:
         return subelements.unpack(op)
+    check_same_grid(op, source, result)
     before, after = _packing(source), _packing(result)
-    grid_and_register(op, source)
     parts, index = before // after, op.index.value.data
     convert = converter(source, result, signed=not bool(op.unsigned_integers.value.data))
     if op.pack_format.data is PackFormat.INTERLEAVED:

@@ -20,8 +20,15 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.registers import check_within_registers
 from pallasite.dialects.tpu.keywords import ReductionKind
-from pallasite.dialects.types import AnyVector, element_type, register_rank, shape_of
+from pallasite.dialects.types import (
+    AnyVector,
+    element_type,
+    register_rank,
+    shape_of,
+    split_grid,
+)
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
 from pallasite.interpreter.ops.shape import as_scalar, stretch
@@ -226,6 +233,8 @@ def all_reduce(op: tpu.AllReduceOp, facts: Facts) -> Function:
     # The verifier, which is the reference's, lets these pass.
     if not 0 <= dim < len(shape) or shape != source.get_shape():
         raise unsupported(op, f"dimension {dim} of {source}, with the result {result}")
+    if (split := split_grid(source)) is not None:
+        check_within_registers(op, source, dim, split[0])
     if element_type(source) == i1:
         return _mask_reduction(op, dim, kind, shape, dtype)
     if kind in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):

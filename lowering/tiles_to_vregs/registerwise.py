@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
+from pallasite.dialects.registers import check_within_registers
 from pallasite.dialects.types import is_vector, splat, splat_value
 from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
@@ -32,19 +33,24 @@ def _elementwise(module: Any) -> list[type[Operation]]:
     return [k for k in kinds if getattr(k, "name", None) and k not in _GENERATORS]
 
 
-def _shift_dimensions(op: Operation, rank: int) -> dict[str, Attribute]:
+def _shift_dimensions(op: Operation, grid: Sequence[int]) -> dict[str, Attribute]:
     """The properties of `op` with dimensions counted in a register instead of in the grid."""
-    properties = dict(op.properties)
+    properties, rank = dict(op.properties), len(grid)
     if not rank or properties.keys().isdisjoint(_DIMENSIONS):
         return properties
+    type = cast("VectorType[Attribute]", op.results[0].type)
     for name in ("dimension", "stride_dimension", "dim"):
         value = properties.get(name)
         if isinstance(value, IntegerAttr):
+            check_within_registers(op, type, value.value.data, grid)
             properties[name] = IntegerAttr(value.value.data - rank, value.type)
     value = properties.get("dimensions")
     if isinstance(value, DenseArrayBase):
-        dims = [int(d) - rank for d in cast(DenseArrayBase[Any], value).get_values()]
-        properties["dimensions"] = DenseArrayBase.from_list(value.elt_type, dims)
+        dims = [int(d) for d in cast(DenseArrayBase[Any], value).get_values()]
+        for dim in dims:
+            check_within_registers(op, type, dim, grid)
+        within = [dim - rank for dim in dims]
+        properties["dimensions"] = DenseArrayBase.from_list(value.elt_type, within)
     return properties
 
 
@@ -62,7 +68,7 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
     if grid is None or kind is None:
         u.keep(op)
         return
-    properties = _shift_dimensions(op, len(grid))
+    properties = _shift_dimensions(op, grid)
     count = prod(grid)
     model = Model(type(op), (kind,), properties, op.attributes, op.location)
     if type(op) is tpu.PrngRandomBitsOp:
@@ -201,7 +207,7 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     if grid is None:
         u.keep(op)
         return
-    properties = _shift_dimensions(op, len(grid))
+    properties = _shift_dimensions(op, grid)
     constant = properties.get("value")
     if constant is not None:
         properties["value"] = _splat(constant, kind)

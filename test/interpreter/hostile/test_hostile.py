@@ -244,6 +244,10 @@ def test_the_default_limit_is_met_soon(name: str, form: str) -> None:
         (f"%r = tpu.create_mask [%c0, %c0] [%c0, %c0] : {BLOCK}", "not-registers"),
         ("%r = tpu.create_mask [%c0, %c0] [%c0, %c0] : vector<128xi1>", "not-registers"),
         ("%r = tpu.unpack_subelements %n, 0 {pack_format = #tpu.pack_format<compressed>} : vector<8x128xbf16> -> vector<8x128xf32>", "not-registers"),
+        ("%r = tpu.unpack_subelements %p, 0 {pack_format = #tpu.pack_format<compressed>} : vector<8x128x2xbf16> -> vector<8x8xf32>", "not-registers"),
+        ("%r = tpu.unpack_subelements %p, 0 {pack_format = #tpu.pack_format<compressed>} : vector<8x128x2xbf16> -> vector<2x1x8x128xf32>", "register-count"),
+        ("%r = tpu.pack_subelements %v, %v {pack_format = #tpu.pack_format<compressed>, positions = array<i32: 0, 1>} : vector<8x128xf32>, vector<8x128xf32> -> vector<2x8x128x2xbf16>", "register-count"),
+        ("%r = tpu.all_reduce %g {dim = 0 : i64, kind = #tpu.reduction_kind<sum>} : vector<2x1x8x128xf32> -> vector<2x1x8x128xf32>", "grid-dimension"),
         (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<2x1x8x128xf32>", "grid-steps"),
         (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<8x128xi32>", "register-elements"),
         (f"%r = tpu.load %x[%c0, %c0] sublanes [true] : {BLOCK}, vector<8x128x2xbf16>", "register-elements"),
@@ -261,6 +265,8 @@ def test_operations_on_no_registers(form: str, body: str, code: str) -> None:
             "w": "16x128xf32",
             "u": "12x128xf32",
             "n": "8x128xbf16",
+            "p": "8x128x2xbf16",
+            "g": "2x1x8x128xf32",
         }.items()
     )
     parsed = pallasite.parse(

@@ -9,3 +9,20 @@ func.func @logical_load(%x: !x) -> vector<16x128xf32> {
   %v = vector.load %x[%c0, %c0] : !x, vector<16x128xf32>
   func.return %v : vector<16x128xf32>
 }
+
+// -----
+
+// Sums over registers are grid.reduce, and rotations along the grid have no name.
+// CHECK: error: 'tpu.all_reduce': expected a dimension of the registers of vector<4x1x8x128xf32>, 2 or 3, got 1 [grid-dimension]
+func.func @reduced_grid(%v: vector<4x1x8x128xf32>) -> vector<4x1x8x128xf32> {
+  %r = tpu.all_reduce %v {dim = 1 : i64, kind = #tpu.reduction_kind<sum>} : vector<4x1x8x128xf32> -> vector<4x1x8x128xf32>
+  func.return %r : vector<4x1x8x128xf32>
+}
+
+// -----
+
+// CHECK: error: 'tpu.dynamic_rotate': expected a dimension of the registers of vector<4x1x8x128xf32>, 2 or 3, got 0 [grid-dimension]
+func.func @rotated_grid(%v: vector<4x1x8x128xf32>, %n: i32) -> vector<4x1x8x128xf32> {
+  %r = tpu.dynamic_rotate %v by %n dim 0 : vector<4x1x8x128xf32>, i32 -> vector<4x1x8x128xf32>
+  func.return %r : vector<4x1x8x128xf32>
+}
