@@ -129,14 +129,18 @@ def _last_place(
     for dim, (start, size, step, extent) in enumerate(zip(index, shape, steps, extents)):  # noqa: B905
         last = extent - (size - 1) * step - 1
         if start > last:
-            where = f"at {last} at most" if last >= 0 else "nowhere"
-            return [
-                Note(
-                    f"{size} elements of dimension {dim} begin {where}: take fewer, loop less far, "
-                    "or guard the access with @pl.when"
-                )
-            ]
+            return [Note(_reach(dim, size, last, extent))]
     return []
+
+
+def _reach(dim: int, size: int, last: int, extent: int) -> str:
+    """What to do about `size` elements of `dim` that begin behind `last`, the last place."""
+    if last < 0:
+        return f"dimension {dim} has {extent} elements: take no more than these"
+    guard = "loop less far, or guard the access with @pl.when"
+    if size == 1:
+        return f"the last index of dimension {dim} is {last}: {guard}"
+    return f"{size} elements of dimension {dim} begin at {last} at most: take fewer, {guard}"
 
 
 def no_view(

@@ -71,6 +71,12 @@ def mapped(index_map: Any) -> Any:
     return call(scaled, X, grid=(2,), in_specs=blocks, out_specs=still)
 
 
+def in_elements(index_map: Any) -> Any:
+    blocks = [pl.BlockSpec((pl.Element(8), pl.Element(128)), index_map)]
+    still = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    return call(scaled, X, grid=(2,), in_specs=blocks, out_specs=still)
+
+
 def maps_by_a_table() -> Any:
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1,
@@ -227,6 +233,12 @@ FAULTS: dict[str, Fault] = {
         lambda: mapped(lambda i: (i, None)),
         "write 0",
         lambda: mapped(lambda i: (i, 0)),
+        2 * X,
+    ),
+    "map of slices": (
+        lambda: mapped(lambda i: (pl.ds(8 * i, 8), 0)),
+        "pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (8 * i, 0))",
+        lambda: in_elements(lambda i: (8 * i, 0)),
         2 * X,
     ),
     "map that asks": (

@@ -147,6 +147,13 @@ def in_turns(turns: int) -> Function:
     return lambda: call(body, X)
 
 
+def by_number(index: int) -> Function:
+    def body(numbers: Any, x: Any, o: Any) -> None:
+        o[...] = numbers[index + pl.program_id(0)] * x[...]
+
+    return lambda: call(body, jnp.arange(4.0), X, grid=(1,), in_specs=[SMEM, pl.BlockSpec()])
+
+
 def product(cast: Callable[[Any], Any], precision: Any = None) -> Function:
     def body(x: Any, o: Any) -> None:
         a = cast(x[...])
@@ -239,6 +246,13 @@ REFUSALS: dict[str, Refusal] = {
         "8 elements of dimension 0 begin at 8 at most: take fewer, loop less far",
         in_turns(2),
         X,
+    ),
+    "no such number": (
+        by_number(4),
+        "at [4] is outside",
+        "the last index of dimension 0 is 3: loop less far",
+        by_number(3),
+        3 * X,
     ),
     "product of integers": (
         product(lambda x: x),

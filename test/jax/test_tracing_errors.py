@@ -131,7 +131,7 @@ def test_parameters_are_counted() -> None:
     kernel = pl.pallas_call(adds_refs, out_shape=x, scratch_shapes=[scratch])
     with simulate(), pytest.raises(TypeError, match="positional argument") as caught:
         kernel(x)
-    assert "1 inputs, 1 outputs, 1 scratch" in "\n".join(caught.value.__notes__)
+    assert "1 input, 1 output, 1 scratch" in "\n".join(caught.value.__notes__)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,16 @@ def times_axis(index: Callable[[], Any]) -> Function:
     return lambda: call(body, X, grid=(1,))
 
 
+def repeats_rows(where: Any) -> Callable[[Any, Any], None]:
+    """A kernel that stores the four rows behind row 12, asking for 16."""
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = x[...]
+        o[where] = x[12:28]
+
+    return body
+
+
 def repeated(**options: Any) -> Function:
     def sums(s: Any, x: Any) -> Any:
         return lax.fori_loop(0, s[0], lambda _, total: total + x, jnp.zeros_like(x), **options)
@@ -206,6 +216,39 @@ FAULTS: dict[str, Fault] = {
         "jnp.tile(x, (2, 1))",
         of_value(lambda x: x + jnp.tile(x[:8], (2, 1))),
         X + jnp.tile(X[:8], (2, 1)),
+    ),
+    "rows behind the end": (
+        lambda: call(repeats_rows(slice(None)), X),
+        "ref[pl.ds(0, n)] = value",
+        lambda: call(repeats_rows(pl.ds(0, 4)), X),
+        jnp.concatenate([X[12:], X[4:]]),
+    ),
+    "counted": (
+        of_numbers(lambda s, x: jnp.where(jnp.arange(s[0])[None, :] >= 0, x, 0.0), NUMBER[None]),
+        "lax.broadcasted_iota(jnp.int32, x.shape, 1) < n",
+        of_numbers(
+            lambda s, x: jnp.where(lax.broadcasted_iota(jnp.int32, x.shape, 1) < s[0], x, 0.0),
+            NUMBER[None],
+        ),
+        jnp.where(jnp.arange(128) < 3, X, 0),
+    ),
+    "columns by columns": (
+        of_value(lambda x: jnp.dot(x, x[:8], precision=EXACT)[:, :1]),
+        "x @ y.T",
+        of_value(lambda x: jnp.dot(x, x[:8].T, precision=EXACT)[:, :1]),
+        np.broadcast_to((np.asarray(X) @ np.asarray(X[:8]).T)[:, :1], X.shape),
+    ),
+    "put together": (
+        of_value(lambda x: jnp.concatenate([x[:8, :64], x[:, 64:]], axis=1)),
+        "y[: x.shape[0]]",
+        of_value(lambda x: jnp.concatenate([x[:8, :64], x[:8, 64:]], axis=1)[:1]),
+        np.broadcast_to(X[:1], X.shape),
+    ),
+    "as many elements": (
+        of_value(lambda x: x.reshape(3, -1)),
+        "take a part first",
+        of_value(lambda x: x[:15].reshape(3, 5, 128)[0, :1]),
+        np.broadcast_to(X[:1], X.shape),
     ),
     "inverse of narrow floats": (
         of_value(lambda x: lax.erf_inv(jnp.tanh(x).astype(jnp.bfloat16)).astype(x.dtype)),

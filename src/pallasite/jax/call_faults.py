@@ -200,6 +200,16 @@ FAULTS_OF_MAPS = (
     ),
     Fault(
         AttributeError,
+        "'(Slice|slice)' object has no attribute 'shape'",
+        "an index map returns the number of a block in each dimension",
+        (
+            "write the number: lambda i: (i, 0)",
+            "for blocks that begin anywhere, sizes of pl.Element, in all dimensions, and the first "
+            "elements: pl.BlockSpec((pl.Element(8), pl.Element(128)), lambda i: (8 * i, 0))",
+        ),
+    ),
+    Fault(
+        AttributeError,
         "'NoneType' object has no attribute 'shape'",
         "an index map returns the number of a block in each dimension",
         ("write 0 for a dimension that is one block: lambda i: (i, 0)",),

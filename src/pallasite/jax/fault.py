@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -19,3 +21,5 @@ class Fault:
     """A pattern of the files of JAX of which the kernel's line has called one."""
     primitive: str = ""
     """Of an error about a kernel as a whole: the primitive of the equation that it is about."""
+    applies: Callable[[re.Match[str]], bool] = lambda said: True
+    """Whether it is of this kind, by what the pattern found in the message."""

@@ -42,6 +42,7 @@ from pallasite.jax.places import (
     place_in,
     said_in,
 )
+from pallasite.jax.shape_faults import FAULTS_OF_SHAPES
 from pallasite.jax.tracing_faults import FAULTS
 
 
@@ -189,7 +190,7 @@ def _explaining(
 def explain(
     error: Exception,
     debug: Any = None,
-    faults: tuple[Fault, ...] = FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS,
+    faults: tuple[Fault, ...] = FAULTS_OF_SHAPES + FAULTS + FAULTS_OF_LOOPS + FAULTS_OF_CALLS,
     jaxprs: Iterable[Any] = (),
 ) -> Diagnostic | None:
     """The kernel's line, the rule and what to write instead, of an error that the table knows; of
@@ -201,7 +202,8 @@ def explain(
     for fault in faults:
         if (
             isinstance(error, fault.kind)
-            and re.search(fault.message, str(error))
+            and (said := re.search(fault.message, str(error)))
+            and fault.applies(said)
             and any(file.endswith(fault.within) for file, _, _ in frames)
             and (not fault.called or re.search(fault.called, called))
         ):
@@ -217,13 +219,15 @@ def _wrong_parameters(error: Exception, grid: Any, debug: Any) -> Diagnostic | N
     """Of a kernel that takes other refs than it is given."""
     if not _is_wrong_call(error):
         return None
-    given = {
-        "scalar prefetch": grid.num_index_operands,
-        "inputs": grid.num_inputs,
-        "outputs": grid.num_outputs,
-        "scratch": grid.num_scratch_operands,
-    }
-    counts = ", ".join(f"{count} {name}" for name, count in given.items() if count)
+    given = [
+        (grid.num_index_operands, "scalar prefetch", ""),
+        (grid.num_inputs, "input", "s"),
+        (grid.num_outputs, "output", "s"),
+        (grid.num_scratch_operands, "scratch", ""),
+    ]
+    counts = ", ".join(
+        f"{count} {name}{ending if count > 1 else ''}" for count, name, ending in given if count
+    )
     rule = f"a kernel takes one ref per operand, in this order: {counts}"
     advice = [Note("give the kernel as many parameters; pytrees of operands are one")]
     if "keyword-only" in str(error):
@@ -258,7 +262,7 @@ def _wrong_map(error: Exception, spec: Any) -> Diagnostic | None:
         return None
     rule = f"an index map takes one number per axis of the grid, which has {axes}"
     if prefetched:
-        rule += f", then the {prefetched} scalar prefetch operands"
+        rule += f", then a ref per scalar prefetch operand, {prefetched} here"
     advice = "take what is left as *_ where the map does not need it"
     if _takes_more(wrong, given):
         advice = "give the call a grid with these axes: grid=(n,)"

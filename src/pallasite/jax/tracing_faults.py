@@ -97,24 +97,6 @@ FAULTS = (
         ("use the function of jax.numpy",),
     ),
     Fault(
-        TypeError,
-        "Shapes must be 1D sequences of concrete values",
-        "the shape of a vector is known when the kernel is traced",
-        ("take the largest one and mask the rest: jnp.where(index < n, x, 0)",),
-    ),
-    Fault(
-        jax.errors.NonConcreteBooleanIndexError,
-        "",
-        "the shape of a vector is known when the kernel is traced",
-        ("keep all of it and choose: jnp.where(mask, x, 0)",),
-    ),
-    Fault(
-        jax.errors.ConcretizationTypeError,
-        "The size argument of",
-        "the shape of a vector is known when the kernel is traced",
-        ("keep all of it and choose: jnp.where(mask, x, 0)",),
-    ),
-    Fault(
         jax.errors.ConcretizationTypeError,
         r"in the item\(\) method",
         "Python numbers are made when the kernel is traced, and this value is known when it runs",
@@ -160,34 +142,6 @@ FAULTS = (
             "for cores, pl.kernel(f, mesh=pltpu.create_tensorcore_mesh(name), ...)",
             "for devices, call the kernel within jax.shard_map over a mesh with this axis",
         ),
-    ),
-    Fault(
-        ValueError,
-        "not enough values to unpack",
-        "a product has contracted dimensions, and batch dimensions",
-        ("write lax.dot_general(x, y, (((1,), (0,)), ((), ()))), or jnp.dot(x, y)",),
-        "lax/lax.py",
-    ),
-    Fault(
-        ValueError,
-        "Incompatible shapes for broadcasting",
-        "shapes fit from the last dimension on, where one of them may be 1",
-        ("write x[:, None] for one number per row: jnp.sum(x, axis=1, keepdims=True)",),
-    ),
-    Fault(
-        TypeError,
-        "incompatible shapes for broadcasting",
-        "shapes fit if each dimension is equal, or 1 in one of them",
-        (
-            "slice one value, or repeat the other: jnp.tile(x, (2, 1)) for twice the rows",
-            "a kernel's parameters are the prefetched scalars, then inputs, outputs and scratch",
-        ),
-    ),
-    Fault(
-        TypeError,
-        "select cases must have the same shapes",
-        "lax.select broadcasts nothing",
-        ("write jnp.where(mask, x, 0.0)",),
     ),
     Fault(
         AttributeError,
@@ -270,15 +224,6 @@ FAULTS = (
         "Invalid dtype for `swap`",
         "values are stored as they are",
         ("convert it first: ref[...] = value.astype(ref.dtype)",),
-    ),
-    Fault(
-        ValueError,
-        "Invalid shape for `swap`",
-        "values are stored as they are, and not broadcast",
-        (
-            "reduce with keepdims=True to keep the rank",
-            "broadcast it first: ref[...] = jnp.broadcast_to(value, ref.shape)",
-        ),
     ),
     Fault(
         ValueError,

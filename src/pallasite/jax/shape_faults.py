@@ -1,0 +1,119 @@
+"""Kinds of errors about the shapes and sizes of values in a kernel."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import numpy as np
+
+from pallasite.jax.fault import Fault
+
+
+def _broadcasts(value: str, part: str) -> bool:
+    """Whether a value of one shape, as JAX writes it, fills a part of the other one."""
+    shapes = [tuple(map(int, re.findall(r"\d+", text))) for text in (value, part)]
+    try:
+        return np.broadcast_shapes(*shapes) == shapes[1]
+    except ValueError:
+        return False
+
+
+FAULTS_OF_SHAPES = (
+    Fault(
+        TypeError,
+        "Shapes must be 1D sequences of concrete values",
+        "the shape of a vector is known when the kernel is traced",
+        ("take the largest one and mask the rest: jnp.where(index < n, x, 0)",),
+    ),
+    Fault(
+        jax.errors.NonConcreteBooleanIndexError,
+        "",
+        "the shape of a vector is known when the kernel is traced",
+        ("keep all of it and choose: jnp.where(mask, x, 0)",),
+    ),
+    Fault(
+        jax.errors.ConcretizationTypeError,
+        "The size argument of",
+        "the shape of a vector is known when the kernel is traced",
+        ("keep all of it and choose: jnp.where(mask, x, 0)",),
+    ),
+    Fault(
+        jax.errors.ConcretizationTypeError,
+        r"in the jnp\.(arange|linspace) argument",
+        "the shape of a vector is known when the kernel is traced",
+        (
+            "count as far as it may go, and compare: "
+            "lax.broadcasted_iota(jnp.int32, x.shape, 1) < n",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "not enough values to unpack",
+        "a product has contracted dimensions, and batch dimensions",
+        ("write lax.dot_general(x, y, (((1,), (0,)), ((), ()))), or jnp.dot(x, y)",),
+        "lax/lax.py",
+    ),
+    Fault(
+        TypeError,
+        "requires contracting dimensions to have the same shape",
+        "a product sums over dimensions of one size",
+        (
+            "jnp.dot(x, y) sums over the columns of x and the rows of y: x @ y.T is over columns",
+            "give the blocks of both operands the same index and size in what is summed over",
+        ),
+    ),
+    Fault(
+        TypeError,
+        "Cannot concatenate arrays with shapes that differ",
+        "what is put together along one dimension is equal in all others",
+        ("take parts of one size: jnp.concatenate([x, y[: x.shape[0]]], axis=1)",),
+    ),
+    Fault(
+        TypeError,
+        "cannot reshape array of shape",
+        "a reshape keeps the number of elements",
+        ("take a part first, or add zeros with jnp.pad, until the sizes multiply to as many",),
+    ),
+    Fault(
+        ValueError,
+        "Incompatible shapes for broadcasting",
+        "shapes fit from the last dimension on, where one of them may be 1",
+        ("write x[:, None] for one number per row: jnp.sum(x, axis=1, keepdims=True)",),
+    ),
+    Fault(
+        TypeError,
+        "incompatible shapes for broadcasting",
+        "shapes fit if each dimension is equal, or 1 in one of them",
+        (
+            "slice one value, or repeat the other: jnp.tile(x, (2, 1)) for twice the rows",
+            "a kernel's parameters are the prefetched scalars, then inputs, outputs and scratch",
+        ),
+    ),
+    Fault(
+        TypeError,
+        "select cases must have the same shapes",
+        "lax.select broadcasts nothing",
+        ("write jnp.where(mask, x, 0.0)",),
+    ),
+    Fault(
+        ValueError,
+        r"Invalid shape for `swap`.* Expected shape: (\(.*?\))\. Value shape: (\(.*?\))",
+        "a value fills the part of the ref that it is stored to",
+        (
+            "store it to a part of its size: ref[pl.ds(0, n)] = value",
+            "give the blocks of inputs and outputs the sizes that the kernel computes with",
+            "a slice ends where its ref does: of 16 rows, ref[12:20] is 4",
+        ),
+        applies=lambda said: not _broadcasts(said[2], said[1]),
+    ),
+    Fault(
+        ValueError,
+        "Invalid shape for `swap`",
+        "values are stored as they are, and not broadcast",
+        (
+            "reduce with keepdims=True to keep the rank",
+            "broadcast it first: ref[...] = jnp.broadcast_to(value, ref.shape)",
+        ),
+    ),
+)
