@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.registers import check_within_registers
+from pallasite.dialects.registers import check_same_grid, check_within_registers
 from pallasite.dialects.types import is_vector, splat, splat_value
 from pallasite.lowering.creation import Model, made
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
@@ -80,6 +80,9 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
         u.registers(v).ravel().tolist() if is_vector(v) else [u.scalar(v)] * count
         for v in op.operands
     ]
+    if any([len(column) != count for column in columns]):
+        vectors = [v.type for v in (*op.operands, *op.results) if is_vector(v)]
+        check_same_grid(op, *cast("list[VectorType[Attribute]]", vectors))
     # By identity: a hash of a value is a call of Python.
     names = [[*map(id, column)] for column in columns]
     keys = [*zip(*names, strict=True)]
@@ -170,6 +173,7 @@ def _shuffle(
 @rule(tpu.PackSubelementsOp)
 def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     """Poison sources are left out of a pack; their positions stay undefined."""
+    check_same_grid(op, op.sources[0].type, op.result.type)
     grid, kind = u.grid(op.results[0].type), u.register_type(op.results[0].type)
     positions = [int(p) for p in op.positions.get_values()]
     columns = [u.registers(v).flat for v in op.operands]

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from pallasite.diagnostics import Unsupported
+from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import integers_in, is_vector, splat
@@ -205,8 +205,16 @@ class Unroller:
         return self._scalars.get(id(value), value)
 
     def registers(self, value: SSAValue) -> Registers:
-        """The registers of grid `value`."""
-        return self._grids[id(value)]
+        """The registers of grid `value`; a `VerifyError` for what has none."""
+        found = self._grids.get(id(value))
+        if found is None:
+            owner = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+            raise VerifyError(
+                "not-registers",
+                f"expected a grid of registers, got {value.type}",
+                source_location(owner) if owner is not None else None,
+            )
+        return found
 
     def define(self, value: SSAValue, registers: Registers) -> None:
         """Records the registers of grid `value`."""

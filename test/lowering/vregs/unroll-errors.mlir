@@ -26,3 +26,27 @@ func.func @rotated_grid(%v: vector<4x1x8x128xf32>, %n: i32) -> vector<4x1x8x128x
   %r = tpu.dynamic_rotate %v by %n dim 0 : vector<4x1x8x128xf32>, i32 -> vector<4x1x8x128xf32>
   func.return %r : vector<4x1x8x128xf32>
 }
+
+// -----
+
+// CHECK: error: 'tpu.unpack_subelements': expected grids of one shape, got vector<2x1x8x128x2xbf16>, vector<1x1x8x128xf32> [register-count]
+func.func @other_grid(%v: vector<2x1x8x128x2xbf16>) -> vector<1x1x8x128xf32> {
+  %r = tpu.unpack_subelements %v, 0 {pack_format = #tpu.pack_format<compressed>} : vector<2x1x8x128x2xbf16> -> vector<1x1x8x128xf32>
+  func.return %r : vector<1x1x8x128xf32>
+}
+
+// -----
+
+// CHECK: error: expected registers of 8 x 128 x 2 elements, got vector<2x1x8x3x2xbf16> [not-registers]
+func.func @packed_parts(%v: vector<2x1x8x128xf32>) -> vector<2x1x8x3x2xbf16> {
+  %r = tpu.pack_subelements %v, %v {pack_format = #tpu.pack_format<compressed>, positions = array<i32: 0, 1>} : vector<2x1x8x128xf32>, vector<2x1x8x128xf32> -> vector<2x1x8x3x2xbf16>
+  func.return %r : vector<2x1x8x3x2xbf16>
+}
+
+// -----
+
+// CHECK: error: expected a grid of registers, got vector<16x128x2xbf16> [not-registers]
+func.func @no_registers(%v: vector<16x128x2xbf16>) -> vector<8x128xf32> {
+  %r = tpu.unpack_subelements %v, 0 {pack_format = #tpu.pack_format<compressed>} : vector<16x128x2xbf16> -> vector<8x128xf32>
+  func.return %r : vector<8x128xf32>
+}
