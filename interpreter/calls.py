@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation
 
@@ -16,32 +16,9 @@ from pallasite.dialects.kernel_call import Call, check_sizes
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import memory_space
 from pallasite.interpreter import arrays
-from pallasite.interpreter.binding import dynamic_bounds
+from pallasite.interpreter.call_plan import CallPlan, array_bytes, dynamic_bounds
 from pallasite.interpreter.machine.memory import MEMORY_NOTE, default_memory
 from pallasite.interpreter.values import Array
-
-
-def call_and_inputs(
-    kernel: Kernel,
-    call: Call | None,
-    inputs: Sequence[Sequence[Any]],
-    *,
-    results: Sequence[tuple[Sequence[int], Any]] | None,
-    aliases: Mapping[int, int] | None,
-    devices: int,
-) -> tuple[Call, list[list[Array]]]:
-    """The call to make of `kernel`, and its operands on every device.
-
-    `call` is what the module records; `results` and `aliases` stand in for it.
-    """
-    if len(inputs) != devices:
-        raise UsageError(
-            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
-        )
-    if call is None or results is not None:
-        call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
-    check_sizes(call, source_location(kernel.func))
-    return call, [_checked_inputs(call, device) for device in inputs]
 
 
 def call_for(
@@ -97,7 +74,18 @@ def _whole_type(argument: BlockArgument, kernel: Kernel) -> TensorType[Attribute
     return arrays.tensor_of(memref.get_shape(), memref.element_type)
 
 
-def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
+def checked_inputs(
+    call: Call, plan: CallPlan, inputs: Sequence[Sequence[Any]], devices: int
+) -> list[list[Array]]:
+    """The operands of a call, of which `plan` is made, on every device."""
+    if len(inputs) != devices:
+        raise UsageError(
+            "device-count", f"expected inputs for {devices} devices, got {len(inputs)}"
+        )
+    return [_checked(call, plan, device) for device in inputs]
+
+
+def _checked(call: Call, plan: CallPlan, inputs: Any) -> list[Array]:
     listed = arguments.array_list(inputs, "inputs")
     if len(listed) != len(call.operands):
         notes = [Note("operands: " + ", ".join(arrays.type_text(t) for t in call.operands))]
@@ -105,10 +93,13 @@ def _checked_inputs(call: Call, inputs: Any) -> list[Array]:
             notes.append(Note("an array is no list of inputs: write [x]"))
         count = f"expected {len(call.operands)} inputs, got {len(listed)}"
         raise UsageError("input-count", count, notes=notes)
-    return [
-        arrays.checked(array, type, f"input {position}")
-        for position, (array, type) in enumerate(zip(listed, call.operands, strict=True))
-    ]
+    found: list[Array] = []
+    for array, wanted in zip(listed, plan.operands, strict=True):
+        if type(array) is not np.ndarray or (array.shape, array.dtype) != wanted:
+            position = len(found)
+            array = arrays.checked(array, call.operands[position], f"input {position}")
+        found.append(array)
+    return found
 
 
 def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Operation) -> None:
@@ -116,14 +107,6 @@ def check_arrays(call: Call, devices: int, max_memory: int | None, kernel: Opera
     devices, or nobody knows how many bytes."""
     check_sizes(call, source_location(kernel))
     check_size(array_bytes(call) * devices, max_memory, kernel)
-
-
-def array_bytes(call: Call) -> int:
-    """Bytes of the arrays of a call."""
-    return sum(
-        prod(type.get_shape()) * arrays.dtype_of(type.element_type).itemsize
-        for type in (*call.operands, *call.results)
-    )
 
 
 def check_size(size: int, max_memory: int | None, kernel: Operation) -> None:

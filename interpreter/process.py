@@ -65,6 +65,12 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@cache
+def _blas() -> tuple[Any, ...]:
+    """Those of NumPy's libraries whose matrix products run on threads."""
+    return tuple(_libraries().select(user_api="blas").lib_controllers)
+
+
 class _OneThread:
     """BLAS on one thread from when the first Python thread enters until the last one leaves.
 
@@ -86,8 +92,7 @@ class _OneThread:
         with self._lock:
             self._inside.add(get_ident())
             if not self._before:
-                found = _libraries().select(user_api="blas").lib_controllers
-                self._before = [(library, library.num_threads) for library in found]
+                self._before = [(library, library.num_threads) for library in _blas()]
             if any(library.num_threads != 1 for library, _ in self._before):
                 self._limited = True
                 self._set([(library, 1) for library, _ in self._before])

@@ -21,8 +21,9 @@ from pallasite.dialects.kernel_call import Call, call_of
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import Kernels, first_function, subcore_kernels
 from pallasite.interpreter import compiled, values
-from pallasite.interpreter.binding import bind, dynamic_bounds
-from pallasite.interpreter.calls import array_bytes, call_and_inputs, check_size
+from pallasite.interpreter.binding import bind
+from pallasite.interpreter.call_plan import CallPlan, dynamic_bounds
+from pallasite.interpreter.calls import call_for, check_size, checked_inputs
 from pallasite.interpreter.driver import DEFAULT_STEPS, Budget, Program, located
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.in_order import Use, uses_of
@@ -78,9 +79,9 @@ class Described:
     """What `kernel` does with its operands."""
 
     @cached_property
-    def array_bytes(self) -> int:
-        """Bytes of the arrays of the call that the module records."""
-        return 0 if self.call is None else array_bytes(self.call)
+    def plan(self) -> CallPlan | None:
+        """That of the call that the module records."""
+        return None if self.call is None else CallPlan.of(self.kernel, self.call, self.uses)
 
     @staticmethod
     def of(module: ModuleOp) -> Described:
@@ -132,11 +133,12 @@ def execute(
     """
     described = Described.of(module) if prepared is None else prepared.described
     kernel = described.kernel
-    call, checked = call_and_inputs(
-        kernel, described.call, inputs, results=results, aliases=aliases, devices=devices
-    )
-    size = described.array_bytes if call is described.call else array_bytes(call)
-    check_size(size * devices, max_memory, kernel.func)
+    call, plan = described.call, described.plan
+    if call is None or plan is None or results is not None:
+        call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
+        plan = CallPlan.of(kernel, call, described.uses)
+    checked = checked_inputs(call, plan, inputs, devices)
+    check_size(plan.array_bytes * devices, max_memory, kernel.func)
     subcores = described.subcores
     split = None if subcores else _split(described.module, kernel, call, target)
     machine = Machine(
@@ -164,7 +166,7 @@ def execute(
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
     try:
-        outputs = _run(machine, program, described, split, call, checked)
+        outputs = _run(machine, program, described, split, plan, checked)
     except Diagnostic as error:
         located(error, kernel.func)
         error.log = _log(machine)
@@ -213,7 +215,7 @@ def _run(
     program: Program,
     described: Described,
     split: CoreSplit | None,
-    call: Call,
+    plan: CallPlan,
     inputs: Sequence[Sequence[Any]],
 ) -> list[list[Array]]:
     """Runs the program on every device of `machine` to its end; gives the results per device."""
@@ -221,11 +223,11 @@ def _run(
     kernel = described.kernel
     with values.quiet(), one_blas_thread():
         bound = [
-            bind(device, program, kernel, split, call, arrays, described.uses, described.subcores)
+            bind(device, program, kernel, split, plan, arrays, described.subcores)
             for device, arrays in zip(machine.devices, inputs, strict=True)
         ]
         machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
-        outputs = [b.outputs(call) for b in bound]
+        outputs = [b.outputs(plan) for b in bound]
     machine.close()
     if "init" in machine.checks and not machine.findings:
         begins = source_location(kernel.func)

@@ -28,9 +28,11 @@ def alloc(op: memref.AllocaOp | memref.AllocOp, facts: Facts) -> Callable[..., R
     name = f"%{op.memref.name_hint}" if op.memref.name_hint else "the scoped ref"
     unspecified = UNSPECIFIED in op.attributes
 
+    dynamic = DYNAMIC_INDEX in shape
+
     def fn(core: Core, *sizes: int) -> Ref:
         given = iter(sizes)
-        full = [next(given) if n == DYNAMIC_INDEX else n for n in shape]
+        full = [next(given) if n == DYNAMIC_INDEX else n for n in shape] if dynamic else shape
         ref = core.allocate(type, name, at, shape=full)
         if unspecified:
             ref.buffer.shadow = None

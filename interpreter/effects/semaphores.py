@@ -26,7 +26,8 @@ def alloc(op: tpu.SemAllocOp, facts: Facts) -> Callable[[Core], Ref]:
     at = allocation_place(op)
     type = op.result.type
     name = f"%{op.result.name_hint}" if op.result.name_hint else "semaphore"
-    return lambda core: core.allocate(type, name, at)
+    shape = type.get_shape()
+    return lambda core: core.allocate(type, name, at, shape=shape)
 
 
 @effect(tpu.SemBarrierOp)

@@ -31,7 +31,11 @@ def copy_elements(source: Ref, target: Ref) -> None:
         source.digits, source.starts, source.base, target.digits, target.starts, target.base,
         source.shape, source.codec.bits,
     )  # fmt: skip
-    _move(memory, source, target.buffer.bytes, target, route)
+    if route is None:
+        _move(memory, source, target.buffer.bytes, target, None)
+    else:
+        end = _end(target, target.buffer.bytes, route.write)
+        end[...] = _end(source, memory, route.read)
     if shadow is None:
         if target.buffer.shadow is not None:
             target.mark_whole()
@@ -59,10 +63,10 @@ def spoil(ref: Ref) -> None:
     held.buffer.forget()
 
 
-def same_bits(array: Array, ref: Ref) -> bool:
-    """Whether the elements of `array`, of the same type as those of `ref`, lie in memory as they
-    are: booleans do not, and types narrower than a byte have one to themselves in arrays."""
-    return array.dtype.itemsize * 8 == ref.codec.bits and array.dtype.kind != "b"
+def same_bits(dtype: np.dtype[Any], ref: Ref) -> bool:
+    """Whether elements of `dtype`, of the same type as those of `ref`, lie in memory as they do in
+    arrays: booleans do not, and types narrower than a byte have one to themselves in arrays."""
+    return dtype.itemsize * 8 == ref.codec.bits and dtype.kind != "b"
 
 
 def write_array(array: Array, ref: Ref) -> None:
@@ -96,12 +100,22 @@ def _pieces(ref: Ref) -> tuple[Piece, ...]:
     return found or ()
 
 
+def _end(ref: Ref, memory: Bytes, end: _End) -> Array:
+    """One end of a route as a view of `memory`, the contents of `ref`. A ref of a core's own memory
+    remembers the last one: kernels copy from and to the same few slots again and again."""
+    kept = ref.moved
+    if kept is not None and kept[0] is memory and kept[2] is end:
+        return kept[1]
+    view = end.view(memory)
+    if ref.buffer.memory.kind != "hbm":
+        ref.moved = memory, view, end
+    return view
+
+
 def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: _Route | None) -> None:
     """Copies the elements of `source` in its `memory` to where `target` has them in the `other`."""
     if route is not None:
-        shape, unit, first, read, second, write = route
-        written = np.ndarray(shape, unit, other, second, write)
-        written[...] = np.ndarray(shape, unit, memory, first, read)
+        route.write.view(other)[...] = route.read.view(memory)
         return
     raw = raw_codec(source.codec.bits)
     whole = np.empty(source.shape, raw.carrier)
@@ -113,16 +127,32 @@ def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: _Route |
         raw.encode(other, target.base, piece, part.reshape(piece.shape), None)
 
 
-class _Route(NamedTuple):
-    """A copy of one view to another: both have this shape, and elements of this unit."""
+class _End(NamedTuple):
+    """A view of memory from byte `first` on; told apart by identity, which is quick."""
 
     shape: tuple[int, ...]
     unit: Any
     first: int
-    read: tuple[int, ...]
-    second: int
-    write: tuple[int, ...]
-    """Where the views begin, and their strides, in bytes."""
+    strides: tuple[int, ...]
+    """In bytes."""
+
+    def view(self, memory: Bytes) -> Array:
+        """The elements, of this unit, in `memory`."""
+        shape, unit, first, strides = self
+        return np.ndarray(shape, unit, memory, first, strides)
+
+
+@lru_cache(maxsize=1 << 14)
+def _end_of(shape: tuple[int, ...], unit: Any, first: int, strides: tuple[int, ...]) -> _End:
+    """The end of these fields, of which equal ones are one object."""
+    return _End(shape, unit, first, strides)
+
+
+class _Route(NamedTuple):
+    """A copy of one view to another, which have the same shape and unit."""
+
+    read: _End
+    write: _End
 
 
 @lru_cache(maxsize=1 << 14)
@@ -154,7 +184,8 @@ def _route(
     if plan is None:
         return None
     return _Route(
-        plan.shape, plan.unit, first * bits // 8, plan.read, second * bits // 8, plan.write
+        _end_of(plan.shape, plan.unit, first * bits // 8, plan.read),
+        _end_of(plan.shape, plan.unit, second * bits // 8, plan.write),
     )
 
 

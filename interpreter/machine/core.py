@@ -58,9 +58,10 @@ class Core:
         self.finished = False
         """Whether its program has ended while others of the same run go on."""
         self.semaphores: dict[int, Semaphore] = {}
+        self._title = str(self)
         sizes = self._sizes()
         kinds = ("vmem", "smem", "semaphore_mem")
-        own = [machine.new_memory(kind, sizes[kind], str(self)) for kind in kinds]
+        own = [machine.new_memory(kind, sizes[kind], self._title) for kind in kinds]
         self.vmem, self.smem, self.semaphore_memory = own
         # The barrier semaphore exists before any kernel starts, at one address everywhere.
         self._barrier = self.semaphore_memory.allocate(BARRIER_BYTES, "barrier", pinned=True)
@@ -122,7 +123,7 @@ class Core:
         """
         memref = cast("MemRefType[Attribute]", type)
         sizes = tuple(memref.get_shape() if shape is None else shape)
-        if any(size < 0 for size in sizes):
+        if sizes and min(sizes) < 0:
             raise ExecutionError(
                 "negative-size", f"expected sizes of at least 0, got {list(sizes)}", location
             )
@@ -182,14 +183,15 @@ class Core:
     def _semaphore(self, index: int) -> Semaphore:
         semaphore = self.semaphores.get(index)
         if semaphore is None:
-            semaphore = self.semaphores[index] = Semaphore(str(self), index)
+            semaphore = self.semaphores[index] = Semaphore(self._title, index)
         return semaphore
 
     def semaphore(self, ref: Ref, at: SourceLocation | None = None) -> Semaphore:
         """The counter that a rank-0 semaphore ref of any core names on this one."""
         if ref.shape:
             raise several_semaphores(ref, at)
-        return self._semaphore(ref.address // 4)
+        index = ref.address // 4
+        return self.semaphores.get(index) or self._semaphore(index)
 
     def passed_semaphores(self, ref: Ref) -> list[Semaphore]:
         """The counters of an operand of the kernel, in row-major order of `ref`."""

@@ -16,7 +16,6 @@ policy's choice, within what the hardware allows:
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,7 +78,7 @@ class Transfer:
     @property
     def bits(self) -> int:
         """Bits of the elements that it moves, padding not counted."""
-        return math.prod(self.source.shape) * self.source.codec.bits
+        return self.source.bit_count
 
     def take(self) -> None:
         """Reads the source."""
@@ -171,7 +170,8 @@ class Engine:
             transfer.read = transfer.done = True
             self.started += 1
             return
-        self.land_passed(transfer.source.buffer)
+        if self.passes:
+            self.land_passed(transfer.source.buffer)
         if transfer.target.buffer.aliased or transfer.source.buffer.aliased:
             check_aliases(transfer, self.flying)
         self.flying[transfer] = None

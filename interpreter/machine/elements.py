@@ -31,7 +31,9 @@ class Elements:
     or `use-after-free` once the buffer's scope has ended.
     """
 
-    __slots__ = ("_address", "base", "buffer", "codec", "digits", "element", "shape", "starts")
+    __slots__ = (
+        "_address", "_bits", "base", "buffer", "codec", "digits", "element", "shape", "starts",
+    )  # fmt: skip
 
     buffer: Buffer
     element: Attribute
@@ -43,6 +45,7 @@ class Elements:
     base: int
     """The element offset of squeezed dimensions."""
     _address: int | None
+    _bits: int | None
 
     def __repr__(self) -> str:
         return f"<ref {list(self.shape)} of {self.element} in {self.buffer}>"
@@ -63,9 +66,17 @@ class Elements:
         return self._address
 
     @property
+    def bit_count(self) -> int:
+        """Bits of the logical elements."""
+        if self._bits is None:
+            self._bits = prod(self.shape) * self.codec.bits
+        return self._bits
+
+    @property
     def byte_count(self) -> int:
         """Bytes of the logical elements, which is what a DMA of this ref counts."""
-        return -(-prod(self.shape) * self.codec.bits // 8)
+        bits = self._bits
+        return ((self.bit_count if bits is None else bits) + 7) >> 3
 
     # --- access -----------------------------------------------------------------------------
 

@@ -213,7 +213,8 @@ class Buffer:
 
     def forget(self) -> None:
         """Gives back what this computer holds of the buffer, whose life has ended."""
-        self._give(self.taken)
+        if self.taken:
+            self._give(self.taken)
         if self.block is not None and self.memory.host is not None:
             self.memory.host.leave(self.block)
 
@@ -267,7 +268,7 @@ class Memory:
         """
         unit = 4 if self.kind in ("smem", "semaphore_mem") else ALIGNMENT
         span = max(1, -(-size // unit)) * unit
-        if self.used_bytes + span > self.capacity:
+        if self._low + self._high + span > self.capacity:
             raise self._exhausted(span, name, location)
         if pinned:
             self._high += span
@@ -282,7 +283,9 @@ class Memory:
             buffer = Buffer(self, address, span, name, location, zero, pinned)
         (self._pinned if pinned else self._stack).append(buffer)
         self._live[address] = buffer
-        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        used = self._low + self._high
+        if used > self.peak_bytes:
+            self.peak_bytes = used
         if self.tracked:
             buffer.track()
         return buffer
@@ -313,9 +316,11 @@ class Memory:
             self._pinned.remove(buffer)
             self._high = max((self.capacity - b.address for b in self._pinned), default=0)
             return
-        # The newest buffer is nearly always the one to go.
-        place = next(i for i in reversed(range(len(self._stack))) if self._stack[i] is buffer)
-        del self._stack[place]
+        if self._stack[-1] is buffer:
+            # The newest one is nearly always the one to go.
+            self._stack.pop()
+        else:
+            self._stack.remove(buffer)
         last = self._stack[-1] if self._stack else None
         self._low = last.address + last.size if last else 0
 

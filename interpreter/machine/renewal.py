@@ -1,9 +1,9 @@
 """What one run of a program leaves to the next: refs, and how they are accessed.
 
 Whoever calls a kernel again and again lets it allocate the same buffers in the same order each
-time. A ref knows the views that were taken of it and the register accesses that were made, so the
-next run gets the same refs again, over buffers that begin anew: with the same address, not written
-yet, and in another machine.
+time. A ref knows the views that were taken of it, the register accesses that were made and what
+the last transfer copied, so the next run gets the same refs again, over buffers that begin anew:
+with the same address, not written yet, and in another machine.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ class Allocations:
             kept = ref.buffer.retire(room)
             room -= kept
             for view in views:
+                if not kept:
+                    view.moved = None
                 if view.registers is None:
                     continue
                 accesses -= len(view.registers)

@@ -21,6 +21,7 @@ from pallasite.interpreter.machine.codec import codec
 from pallasite.interpreter.machine.elements import Elements
 from pallasite.interpreter.machine.faults import not_allocated, outside
 from pallasite.interpreter.machine.memory import Buffer, Memory
+from pallasite.interpreter.values import Array
 from pallasite.layouts.tiling import Tiling
 
 MOST_VIEWS = 32
@@ -30,7 +31,7 @@ MOST_VIEWS = 32
 class Ref(Elements):
     """A view of a buffer; reads and writes carriers (`interpreter.values`)."""
 
-    __slots__ = ("blocks", "ends", "region", "registers", "views")
+    __slots__ = ("blocks", "ends", "moved", "region", "registers", "views")
 
     def __init__(
         self,
@@ -57,7 +58,10 @@ class Ref(Elements):
         """What checks remember about the elements of the whole ref."""
         self.registers: dict[Any, Any] | None = None
         """The register accesses that were made of it (`register_access`)."""
-        self._address = None
+        self.moved: tuple[Array, Array, Any] | None = None
+        """The contents of its buffer, and the view of them that a transfer copied last
+        (`transfer`)."""
+        self._address = self._bits = None
         self.views: dict[Any, Ref] = {}
         """Remembered ones: boxes by their starts and sizes, others by their dimensions."""
 
@@ -82,9 +86,7 @@ class Ref(Elements):
         other.base = base
         other.blocks = blocks
         other.ends = ends
-        other.region = None
-        other.registers = None
-        other._address = None
+        other.region = other.registers = other.moved = other._address = other._bits = None
         other.views = {}
         return other
 

@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
-from pallasite.dialects.locations import refusal
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import integers_in, is_vector, splat
 from pallasite.lowering.creation import (
     Model,

@@ -13,6 +13,7 @@ from pallasite.api import lower, with_call
 from pallasite.diagnostics import ExecutionError
 from pallasite.dialects import make_context
 from pallasite.dialects.tpu import MemorySpaceAttr
+from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.register_access import access, pattern
 from pallasite.interpreter.machine.renewal import MOST_ACCESSES, MOST_REFS
@@ -190,6 +191,36 @@ def test_accesses_find_the_memory_of_each_run(type: MemRefType) -> None:
     assert np.isnan(found.look(again)).all() and np.isnan(found.load(again)).all()
     found.store(again, np.full((8, 128), 2, np.float32))
     assert (again.load((8, 0), (8, 128)) == 2).all() and np.isnan(again.load((16, 0), (8, 8))).all()
+
+
+@pytest.mark.parametrize("type", [VECTORS, LARGE])
+def test_transfers_find_the_memory_of_each_run(type: MemRefType) -> None:
+    one = two = before = None
+    for value in (1, 2):
+        before = machine(before)
+        one, two = (before.cores[0].allocate(type) for _ in range(2))
+        part, other = one.slice((8, 0), (8, 128)), two.slice((16, 0), (8, 128))
+        for number in (value, value + 0.5):
+            part.write(np.full((8, 128), number, np.float32))
+            dma.copy(part, other)
+            assert (other.read() == number).all()
+        assert np.isnan(two.load((0, 0), (16, 128))).all()
+    large = type is LARGE
+    machine(before)
+    assert (part.moved is None) == (other.moved is None) == large, "held by the next run only"
+
+
+def test_transfers_of_a_ref_go_where_each_of_them_goes() -> None:
+    core = machine().cores[0]
+    first, second = (core.allocate(VECTORS) for _ in range(2))
+    whole = core.allocate(MemRefType(Float32Type(), (64, 256), memory_space=VECTORS.memory_space))
+    first.write(np.ones((64, 128), np.float32))
+    second.write(np.full((64, 128), 2, np.float32))
+    for source, column in ((first, 0), (second, 128), (second, 0), (first, 128)):
+        place = whole.slice((0, column), (64, 128))
+        dma.copy(source, place)
+        assert (place.read() == source.read()).all()
+    assert (whole.read()[:, :128] == 2).all() and (whole.read()[:, 128:] == 1).all()
 
 
 def test_too_many_accesses_are_forgotten() -> None:
