@@ -64,6 +64,8 @@ class _Columns:
         dimension."""
         if isinstance(op, vector.ExtractStridedSliceOp):
             return op.operands[0] in self.columns
+        if isinstance(op, vector.MultiReductionOp):
+            return _reduces_nothing(op) and _restored(op) in self.columns
         if not isinstance(op, vector.ShapeCastOp):
             return False
         ends = cast(AnyVector, op.results[0].type).get_shape()[-1:]
@@ -106,7 +108,8 @@ def makes_column(op: Operation) -> bool:
         rank = len(cast(AnyVector, source).get_shape())
         dims = [int(d) for d in op.reduction_dims.get_values()]
         spread = cast(AnyVector, result).get_shape()[-1] > 1
-        return rank - 1 in dims and spread
+        restored = _reduces_nothing(op) and _restored(op) is not None
+        return rank - 1 in dims and spread and not restored
     if isinstance(op, tpu.ReduceIndexOp):
         shape = cast(AnyVector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
@@ -121,12 +124,20 @@ def makes_column(op: Operation) -> bool:
     return False
 
 
-def _restored(op: vector.ShapeCastOp) -> SSAValue | None:
-    """The value of which `op` undoes another change of shape."""
-    before = op.operands[0].owner
-    if isinstance(before, vector.ShapeCastOp) and before.operands[0].type == op.results[0].type:
-        return before.operands[0]
+def _restored(op: Operation) -> SSAValue | None:
+    """The value of which `op` undoes other changes of shape; to reduce dimensions of size 1 is
+    one, too."""
+    value = op.operands[0]
+    while isinstance(before := value.owner, vector.ShapeCastOp):
+        value = before.operands[0]
+        if value.type == op.results[0].type:
+            return value
     return None
+
+
+def _reduces_nothing(op: vector.MultiReductionOp) -> bool:
+    shape = cast(AnyVector, op.source.type).get_shape()
+    return all(shape[int(d)] == 1 for d in op.reduction_dims.get_values())
 
 
 def _elementwise(op: Operation) -> bool:

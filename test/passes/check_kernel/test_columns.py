@@ -150,3 +150,27 @@ def test_a_reshape_that_no_chip_of_this_kind_does_comes_first() -> None:
     text = kernel(f"%x: {memref('16x512xf32')}, %o: {memref('16x256xf32')}", body)
     check(text, "v5e")
     beyond(text, "reshape", "v4")
+
+
+@pytest.mark.parametrize(("between", "good"), [
+    ("", True),
+    ("""%b = vector.shape_cast %l : vector<8x128x1xf32> to vector<8x128x1x1xf32>
+        %m = vector.shape_cast %b : vector<8x128x1x1xf32> to vector<8x128x1xf32>""", True),
+    ("%m = arith.addf %l, %l : vector<8x128x1xf32>", False),
+])  # fmt: skip
+def test_reducing_what_a_reshape_added_gives_back_what_was_there(between: str, good: bool) -> None:
+    whole = memref("8x128xf32")
+    text = kernel(
+        f"%x: {whole}, %o: {whole}",
+        load("a", "x", "8x128xf32")
+        + f"""%z = arith.constant dense<0.0> : vector<8x128xf32>
+        %l = vector.shape_cast %a : vector<8x128xf32> to vector<8x128x1xf32>
+        {between}
+        %s = vector.multi_reduction <add>, {"%m" if between else "%l"}, %z [2]
+            : vector<8x128x1xf32> to vector<8x128xf32>
+        vector.store %s, %o[%c0, %c0] : {whole}, vector<8x128xf32>""",
+    )
+    if good:
+        check(text, "v4")
+    else:
+        beyond(text, "sublane-gather", "v4")
