@@ -114,8 +114,10 @@ def makes_column(op: Operation) -> bool:
         shape = cast(AnyVector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
     if isinstance(op, tpu.MatmulOp):
-        # A matrix by a vector of f32 is a product and a sum over lanes.
-        return len(cast(AnyVector, op.operands[1].type).get_shape()) == 1
+        # Matrices by vectors are a product and a sum over lanes.
+        _, _, rows, columns, *_ = op.dimension_numbers.lists()
+        shape = cast(AnyVector, op.results[0].type).get_shape()
+        return bool(rows) and not columns and shape[-1] > 1
     if isinstance(op, vector.ShapeCastOp):
         source = list(cast(AnyVector, op.operands[0].type).get_shape())
         result = list(cast(AnyVector, op.results[0].type).get_shape())

@@ -174,3 +174,28 @@ def test_reducing_what_a_reshape_added_gives_back_what_was_there(between: str, g
         check(text, "v4")
     else:
         beyond(text, "sublane-gather", "v4")
+
+
+@pytest.mark.parametrize("rows", [8, 1])
+@pytest.mark.parametrize("batch", [False, True])
+def test_matrices_by_vectors_are_sums_over_lanes(batch: bool, rows: int) -> None:
+    lead = "2x" if batch else ""
+    left, right, result = (f"{lead}{n}xf32" for n in (f"{rows}x16", "16", rows))
+    dims = ("[2], [1], [1], [], [0, 0, 0, 1], [0], [0]", "[1], [0], [0], [], [0, 0], [], []")
+    numbers = dims[not batch]
+    text = kernel(
+        f"%x: {memref(left)}, %y: {memref(right)}, %o: {memref(result)}",
+        load("a", "x", left)
+        + load("b", "y", right)
+        + f"""%z = arith.constant dense<0.0> : vector<{result}>
+        %s = tpu.matmul %a, %b, %z {{dimension_numbers = #tpu.dot_dimension_numbers<{numbers}>,
+            transpose_lhs_hint = false}} : vector<{left}>, vector<{right}>, vector<{result}>
+            -> vector<{result}>
+        vector.store %s, %o[{", ".join(["%c0"] * (1 + batch))}] : {memref(result)},
+            vector<{result}>""",
+    )
+    check(text, "v5e")
+    if rows == 1:
+        check(text, "v4")
+    else:
+        beyond(text, "sublane-gather", "v4")
