@@ -6,7 +6,8 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.types import bit_width, element_of
+from pallasite.dialects.types import bit_width, element_of, is_vector
+from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.comparisons import predicate
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 
@@ -18,9 +19,11 @@ _OTHERS = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
 @rule(arith.SelectOp)
 def fold_choice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
-    """A choice by a constant, or between a value and itself, is a value."""
+    """A choice by a constant, or between a value and itself, is a value; a vector may be computed
+    twice."""
     known = integer(op.cond)
-    if same(op.lhs, op.rhs) or known == 1:
+    twice = is_vector(op.lhs) and equal_values(op.lhs, op.rhs)
+    if known == 1 or twice or same(op.lhs, op.rhs):
         return op.lhs
     return op.rhs if known == 0 else None
 

@@ -109,9 +109,13 @@ def fold_idempotent(op: Operation, f: Folder) -> SSAValue | None:
 
 @rule(arith.SubiOp, arith.XOrIOp)
 def fold_difference_of_same(op: Operation, f: Folder) -> SSAValue | None:
-    """`x - x` and `x ^ x` are 0, whether `x` is computed once or twice."""
+    """`x - x` and `x ^ x` are 0, whether `x` is computed once or twice.
+
+    Differences of bytes are refused before equal ones are one.
+    """
     left, right = op.operands
-    if not same(left, right) and not equal_values(left, right):
+    early = isinstance(op, arith.SubiOp) and width_of(element_of(left)) < 16
+    if not same(left, right) and (early or not equal_values(left, right)):
         return None
     return f.constant(op.results[0].type, 0)
 

@@ -270,3 +270,24 @@ func.func @unused_in_for(%n: i32, %x: vector<8x128xi32>, %y: vector<8x128xi32>) 
   }
   func.return %1 : vector<8x128xi32>
 }
+
+// CHECK-LABEL: func.func @choice_between_what_is_computed_twice(
+// CHECK-NEXT:  [[SUM:%[0-9]+]] = arith.addi
+// CHECK-NEXT:  func.return [[SUM]]
+func.func @choice_between_what_is_computed_twice(%m: vector<8x128xi1>, %x: vector<8x128xi32>)
+    -> vector<8x128xi32> {
+  %0 = arith.addi %x, %x : vector<8x128xi32>
+  %1 = arith.addi %x, %x : vector<8x128xi32>
+  %2 = arith.select %m, %0, %1 : vector<8x128xi1>, vector<8x128xi32>
+  func.return %2 : vector<8x128xi32>
+}
+
+// CHECK-LABEL: func.func @difference_of_bytes_computed_twice(
+// CHECK:       arith.subi
+func.func @difference_of_bytes_computed_twice(%x: vector<32x128xi8>, %y: vector<32x128xi8>)
+    -> vector<32x128xi8> {
+  %0 = arith.ori %x, %y : vector<32x128xi8>
+  %1 = arith.ori %x, %y : vector<32x128xi8>
+  %2 = arith.subi %0, %1 : vector<32x128xi8>
+  func.return %2 : vector<32x128xi8>
+}
