@@ -20,6 +20,7 @@ from pallasite.lowering.vectors_to_tiles.masks import everywhere
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 from pallasite.passes.check_kernel.rotations import rotation_along_lanes
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.ranges import range_of
 
 
 @rule(tpu.DynamicRotateOp, tpu.RotateOp)
@@ -89,9 +90,10 @@ def _dynamic(
 ) -> SSAValue:
     rank = len(held.shape)
     extent = held.shape[dim]
-    total = c.constant_i32(amount) if amount is not None else op.operands[1]
-    size = c.constant_i32(extent)
-    total = c.emit(arith.RemSIOp(total, size))
+    if amount is None:
+        total = _wrapped(op.operands[1], extent, c)
+    else:
+        total = c.constant_i32(amount % extent)
     if not stride:
         return _rotate(held, dim, total, c)
     along = op.stride_dimension.value.data if op.stride_dimension is not None else 0
@@ -108,8 +110,21 @@ def _dynamic(
         shape = (*held.shape[:along], 1, *held.shape[along + 1 :])
         part = Tiled(c.box(held.grid, offsets, sizes), held.layout, shape)
         step = c.emit(arith.AddiOp(total, c.constant_i32(stride * k)))
-        pieces.append(_rotate(part, dim, c.emit(arith.RemSIOp(step, size)), c))
+        pieces.append(_rotate(part, dim, _wrapped(step, extent, c), c))
     return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, along))
+
+
+def _wrapped(amount: SSAValue, extent: int, c: Converter) -> SSAValue:
+    """`amount` modulo `extent`, in [0, extent): negative amounts go round the other way."""
+    if extent & (extent - 1) == 0:
+        return c.emit(arith.AndIOp(amount, c.constant_i32(extent - 1)))
+    size = c.constant_i32(extent)
+    rest = c.emit(arith.RemSIOp(amount, size))
+    low = range_of(amount).low
+    if low is not None and low >= 0:
+        return rest
+    sign = c.emit(arith.ShRSIOp(rest, c.constant_i32(31)))
+    return c.emit(arith.AddiOp(rest, c.emit(arith.AndIOp(sign, size))))
 
 
 def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:

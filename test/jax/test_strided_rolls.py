@@ -39,6 +39,39 @@ def test_strided_roll(dim: int, along: int) -> None:
     np.testing.assert_array_equal(y, np.concatenate(rolled, along))
 
 
+UNKNOWN = [
+    ((8, 128), 1), ((5, 130), 1), ((16, 256), 1), ((8, 384), 1), ((3, 24, 128), 1), ((37, 100), 0),
+    ((5, 8, 128), 0), ((4, 20, 100), 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "dim"), UNKNOWN)
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.bfloat16])
+def test_any_amount_known_at_run_time(shape: tuple[int, ...], dim: int, dtype: Any) -> None:
+    """Negative ones go round the other way, and whole turns change nothing."""
+
+    def body(n: Any, x: Any, o: Any) -> None:
+        o[...] = pltpu.roll(x[...] + jnp.ones(shape, dtype), n[0], dim)
+
+    x = (np.arange(np.prod(shape), dtype=np.int32) % 200).reshape(shape).astype(dtype)
+    with simulate():
+        f = jax.jit(call(body, shape, dtype))
+        for amount in (-3, -shape[dim], -shape[dim] - 1, -300, 0, 5, 2 * shape[dim] + 1):
+            y = f(jnp.array([amount]), x)
+            wanted = np.roll(x + np.array(1, dtype), amount, dim)
+            np.testing.assert_array_equal(y, wanted, str(amount))
+
+
+def test_negative_amount_that_grows() -> None:
+    def body(n: Any, x: Any, o: Any) -> None:
+        o[...] = pltpu.roll(x[...], n[0], 2, stride=5, stride_axis=0)
+
+    x = np.arange(np.prod(SHAPE), dtype=np.int32).reshape(SHAPE)
+    with simulate():
+        y = call(body)(jnp.array([-9]), x)
+    np.testing.assert_array_equal(y, np.stack([np.roll(x[k], 5 * k - 9, 1) for k in range(4)]))
+
+
 @pytest.mark.parametrize(("shape", "dim", "along"), [((1, 200), 0, 1), ((2, 1, 128), 1, 2)])
 def test_one_element_stays(shape: tuple[int, ...], dim: int, along: int) -> None:
     def body(n: Any, x: Any, o: Any) -> None:
@@ -101,8 +134,8 @@ def test_refused_rolls_as_they_are_advised(
     np.testing.assert_array_equal(advised, np.concatenate(rolled, along))
 
 
-def call(body: Any, shape: tuple[int, ...] = SHAPE) -> Any:
+def call(body: Any, shape: tuple[int, ...] = SHAPE, dtype: Any = jnp.int32) -> Any:
     grid_spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1)
     return pl.pallas_call(
-        body, out_shape=jax.ShapeDtypeStruct(shape, jnp.int32), grid_spec=grid_spec
+        body, out_shape=jax.ShapeDtypeStruct(shape, dtype), grid_spec=grid_spec
     )
