@@ -136,6 +136,4 @@ def test_refused_rolls_as_they_are_advised(
 
 def call(body: Any, shape: tuple[int, ...] = SHAPE, dtype: Any = jnp.int32) -> Any:
     grid_spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1)
-    return pl.pallas_call(
-        body, out_shape=jax.ShapeDtypeStruct(shape, dtype), grid_spec=grid_spec
-    )
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(shape, dtype), grid_spec=grid_spec)
