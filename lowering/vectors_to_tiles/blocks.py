@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import grid
+from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import vector_of
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 
@@ -61,6 +62,33 @@ def deal(
         one = c.box(value, offsets, [*lead, blocks, 1, columns])
         dealt.append(c.emit(grid.ReshapeOp(one, flat)))
     return dealt
+
+
+def interleave_columns(
+    c: Converter, parts: list[SSAValue], first: int, shape: tuple[int, ...]
+) -> SSAValue:
+    """As `interleave` for blocks of columns; of the result the grid `shape` from block `first`."""
+    before = grid_of(parts[0])
+    value = interleave(c, [_below(c, part) for part in parts], (*before, 1))
+    return _regrid(c, rows_of(c, value, first, (*shape, 1)), shape)
+
+
+def deal_columns(c: Converter, value: SSAValue, blocks: int, ratio: int) -> list[SSAValue]:
+    """As `deal` for blocks of columns."""
+    shape = grid_of(value)
+    dealt = deal(c, _below(c, value), (*shape, 1), blocks, ratio)
+    return [_regrid(c, part, (*shape[:-1], blocks)) for part in dealt]
+
+
+def _below(c: Converter, value: SSAValue) -> SSAValue:
+    """The blocks of columns of a grid as blocks of rows."""
+    return _regrid(c, value, (*grid_of(value), 1))
+
+
+def _regrid(c: Converter, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    kind = cast(VectorType[Attribute], value.type)
+    register = kind.get_shape()[len(grid_of(value)) :]
+    return c.emit(grid.ReshapeOp(value, vector_of(kind.element_type, (*shape, *register))))
 
 
 def _undefined(c: Converter, kind: VectorType[Attribute], shape: tuple[int, ...]) -> SSAValue:

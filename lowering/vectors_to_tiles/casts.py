@@ -7,6 +7,9 @@ turns one block of rows into `ratio` blocks, and narrowing merges them
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -21,11 +24,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, vector_of
-from pallasite.layouts.registers import register_shape
+from pallasite.layouts.registers import LANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet
-from pallasite.lowering.vectors_to_tiles.blocks import deal, interleave, rows_of
+from pallasite.lowering.vectors_to_tiles.blocks import (
+    deal,
+    deal_columns,
+    interleave,
+    interleave_columns,
+    rows_of,
+)
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.elementwise import lower_in_layout
 from pallasite.lowering.vectors_to_tiles.stacked import stack
@@ -93,15 +103,19 @@ def widen(
     """The elements of `held` converted to the wider type `element`."""
     layout, bits = held.layout, bit_width(element)
     ratio = bits // layout.bits
-    if not layout.is_native:
+    new_rows = layout.native_rows // ratio
+    tiles = not layout.is_native and new_rows % layout.tile_rows == 0
+    if not (layout.is_native or tiles):
         layout = VectorLayout.native(len(held.shape), layout.bits)
         held = c.relayout(held, layout)
-    new_rows = layout.native_rows // ratio
-    parts = 1 if layout.row is None else ratio
-    kind = cast(VectorType[Attribute], held.grid.type)
-    grid_shape = kind.get_shape()[: -len(register_shape(layout.bits))]
+    parts = 1 if layout.row is None and not tiles else ratio
+    grid_shape = grid_of(held.grid)
     piece = vector_of(element, (*grid_shape, *register_shape(bits)))
     unpacked = [_unpack(c, held.grid, part, piece, signed) for part in range(parts)]
+    if tiles:
+        skip, column = divmod(layout.column or 0, layout.block[1] // ratio)
+        wide = replace(layout, bits=bits, column=None if layout.column is None else column)
+        return interleave_columns(c, unpacked, skip, wide.grid_shape(held.shape)), wide
     if layout.row is None:
         wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, None, layout.column)
         return unpacked[0], wide
@@ -141,8 +155,10 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
     layout, bits = held.layout, bit_width(element)
     ratio = layout.bits // bits
     if not layout.is_native:
-        layout = VectorLayout.native(len(held.shape), layout.bits)
+        layout = _whole_words(layout, held.shape, packing(bits))
         held = c.relayout(held, layout)
+    if not layout.is_native:
+        return _narrow_tiles(c, held, element)
     packed = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
     shape = layout.grid_shape(held.shape)
     target = packed.grid_shape(held.shape)
@@ -150,15 +166,41 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
         sources = [held.grid] * ratio
     else:
         sources = deal(c, held.grid, shape, target[-2], ratio)
+    return _pack(c, sources, grid_type(packed, held.shape, element)), packed
+
+
+def _whole_words(layout: VectorLayout, shape: Sequence[int], words: int) -> VectorLayout:
+    """`layout` in tiles whose rows come in multiples of `words`: in small ones, if these take fewer
+    registers than native ones."""
+    native = VectorLayout.native(len(shape), layout.bits)
+    if layout.row is None or layout.column is None:
+        return native
+    rows = math.lcm(layout.tile_rows, words)
+    if rows >= layout.native_rows:
+        return native
+    small = replace(layout, tile_rows=rows, column=layout.column % LANES)
+    return small if small.register_count(shape) < native.register_count(shape) else native
+
+
+def _narrow_tiles(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
+    """As `narrow`, of registers that hold several tiles: these become neighbours in one."""
+    layout, bits = held.layout, bit_width(element)
+    packed = replace(layout, bits=bits)
+    target, ratio = packed.grid_shape(held.shape), layout.bits // bits
+    sources = deal_columns(c, held.grid, target[-1], ratio)
+    return _pack(c, sources, grid_type(packed, held.shape, element)), packed
+
+
+def _pack(c: Converter, sources: Sequence[SSAValue], kind: Attribute) -> SSAValue:
     made = tpu.PackSubelementsOp.create(
         operands=sources,
-        result_types=[grid_type(packed, held.shape, element)],
+        result_types=[kind],
         properties={
-            "positions": DenseArrayBase.from_list(i32, list(range(ratio))),
+            "positions": DenseArrayBase.from_list(i32, list(range(len(sources)))),
             "pack_format": tpu.PackFormatAttr(tpu.PackFormat.COMPRESSED),
         },
     )
-    return c.emit(made), packed
+    return c.emit(made)
 
 
 @rule(tpu.StochasticConvertOp)

@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.types import vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 
@@ -41,12 +42,26 @@ def sublanes_of(plan: Access, rows: tuple[int, int], columns: tuple[int, int]) -
     return [first <= s // unit < last and low <= s % unit < high for s in range(SUBLANES)]
 
 
-def lanes_of(
-    plan: Access, columns: tuple[int, int], blocks: Sequence[int], c: Converter
+def columns_mask(
+    layout: VectorLayout, columns: tuple[int, int], blocks: Sequence[int], c: Converter
+) -> SSAValue:
+    """A mask of the words of all registers of `blocks` that hold columns in the range `columns`."""
+    mask = lanes_mask(layout, columns, blocks, c)
+    unit = layout.tile_rows // layout.packing
+    first, last = columns[0] // LANES * unit, -(-columns[1] // LANES) * unit
+    if mask is not None and (first, last) == (0, SUBLANES):
+        return mask
+    tiles = _box((first, last, 0, LANES), c)
+    tiles = c.emit(grid.BroadcastOp(tiles, vector_of(i1, (*blocks, SUBLANES, LANES))))
+    return tiles if mask is None else c.emit(arith.AndIOp(mask, tiles))
+
+
+def lanes_mask(
+    layout: VectorLayout, columns: tuple[int, int], blocks: Sequence[int], c: Converter
 ) -> SSAValue | None:
-    """A mask of the lanes of all registers of `blocks` whose column is in the range `columns`."""
+    """The same, of columns of the tiles that hold some; None if that is all of them."""
     low, high = columns
-    unit = plan.layout.tile_rows // plan.layout.packing
+    unit = layout.tile_rows // layout.packing
     if low % LANES == 0 and high % LANES == 0:
         return None
     boxes: list[tuple[int, int, int, int]] = []

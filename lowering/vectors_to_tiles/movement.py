@@ -84,9 +84,7 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[Any]:
 class _Emitter:
     """Emits the steps of one plan; constants, masks and index registers are made once."""
 
-    def __init__(
-        self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int
-    ) -> None:
+    def __init__(self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int) -> None:
         self._plan, self._element, self._insert = plan, element, insert
         self._packed_masks = packed_masks
         self._made: dict[object, SSAValue] = {}

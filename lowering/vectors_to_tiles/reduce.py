@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import (
     bit_width,
     element_of,
@@ -28,6 +29,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import agree
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
+from pallasite.lowering.vectors_to_tiles.dense import columns_mask
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.two_values import any_of, choice, kind_of, neutral_value
 
@@ -50,7 +52,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
     kind = kind_of(op)
     dims = [int(d) for d in op.reduction_dims.get_values()]
-    held = _folded_choice(op, dims, kind, c) or native_operand(c, op.source)
+    held = _folded_choice(op, dims, kind, c) or _reducible(c, op.source, dims)
     element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
         folded = _folded_blocks(c, held, dims, combiner(kind, False).name)
@@ -169,10 +171,50 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
         if offset is None:
             value = _repeat(c, value, extent, kind, integer)
             continue
-        value = _fold_axis(c, value, axis, offset, extent, layout.block[axis], kind, integer)
+        if layout.is_native:
+            value = _fold_axis(c, value, axis, offset, extent, layout.block[axis], kind, integer)
+        else:
+            value = _fold_tiles(c, value, layout, extent, kind, integer)
         value = all_reduce(c, value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type)
         layout = layout.with_offsets(*((None, layout.column) if axis == 0 else (layout.row, None)))
     return Tiled(value, layout, tuple(shape))
+
+
+def _fold_tiles(
+    c: Converter, value: SSAValue, layout: VectorLayout, extent: int, kind: str, integer: bool
+) -> SSAValue:
+    """The tiles of all registers of a row folded onto each other, in every place of a register."""
+    assert layout.column is not None
+    size, (*lead, blocks) = layout.block[1], grid_of(value)
+    ends = [(layout.column, size)] + [(0, size)] * (blocks - 1)
+    ends[-1] = (ends[-1][0], layout.column + extent - (blocks - 1) * size)
+    place = len(lead)
+    for number in {0, blocks - 1}:
+        if ends[number] == (0, size):
+            continue
+        part = cut(c, value, place, number, 1)
+        inside = columns_mask(layout, ends[number], grid_of(part), c)
+        other = c.emit(arith.ConstantOp(splat(part.type, neutral_value(kind))))
+        part = c.emit(arith.SelectOp(inside, part, other))
+        pieces = [part]
+        if number:
+            pieces.insert(0, cut(c, value, place, 0, number))
+        if number < blocks - 1:
+            pieces.append(cut(c, value, place, number + 1, blocks - 1 - number))
+        value = c.emit(grid.ConcatOp(pieces, place)) if len(pieces) > 1 else part
+    fold = combiner(kind, integer)
+    value = c.emit(grid.ReduceOp(value, place, fold.name))
+    distance = layout.tile_rows
+    while distance < SUBLANES:
+        pattern = [(s + distance) % SUBLANES for s in range(SUBLANES)]
+        turned = tpu.SublaneShuffleOp(
+            operands=[value, value],
+            result_types=[value.type],
+            properties={"pattern": DenseArrayBase.from_list(i32, pattern)},
+        )
+        value = c.emit(fold(value, c.emit(turned)))
+        distance *= 2
+    return value
 
 
 def _fold_axis(
@@ -285,6 +327,16 @@ def all_reduce(
         },
     )
     return c.emit(made)
+
+
+def _reducible(c: Converter, value: SSAValue, dims: Sequence[int]) -> Tiled:
+    """`value` in tiles that can be reduced along `dims`: small ones along the lanes only."""
+    held = c.tiled(value)
+    layout = held.layout
+    lanes_only = layout.sublane_dim is not None and layout.sublane_dim not in dims
+    if lanes_only and layout.row is not None and layout.column is not None and layout.bits >= 16:
+        return held
+    return native_operand(c, value)
 
 
 def native_operand(c: Converter, value: SSAValue) -> Tiled:

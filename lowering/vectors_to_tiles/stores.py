@@ -23,7 +23,7 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in, dense_access
 from pallasite.lowering.vectors_to_tiles.agreement import moving_cost, relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_of, sublanes_of
+from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_mask, sublanes_of
 from pallasite.lowering.vectors_to_tiles.loading import (
     between,
     load_registers,
@@ -238,7 +238,7 @@ def _store_tiles(held: SSAValue, plan: Access, r: Class, k: Class, c: Converter)
     lead = grid_of(held)[:-2]
     value = _part(held, lead, r, k, c)
     rows, columns = (r.low, r.high), (k.low, k.high)
-    mask = lanes_of(plan, columns, (*lead, 1, k.count), c)
+    mask = lanes_mask(plan.layout, columns, (*lead, 1, k.count), c)
     base = list(plan.base)
     if k.first:
         base[-1] = moved(base[-1], k.first * plan.steps[-1], c)

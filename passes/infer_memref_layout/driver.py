@@ -51,6 +51,7 @@ from pallasite.passes.infer_memref_layout.single_rows import (
     ref_type,
     refolded_tiles,
     register_rows,
+    small_tile,
 )
 from pallasite.passes.infer_memref_layout.tiles_of_bytes import for_parts
 from pallasite.passes.infer_memref_layout.vectors_of_parts import look_through_parts
@@ -155,6 +156,8 @@ def _lay_out_root(value: SSAValue) -> None:
     elif _in_vmem(kind):
         bits = bit_width(kind.element_type)
         tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
+        if tiling.first[:-1] == (packing(bits),) and (rows := small_tile(value, bits)) is not None:
+            tiling = packed_tiling(shape, (rows, LANES), bits)
     elif len(shape) == 1 and memory_space(kind) != "smem":
         tiling = flat_tiling(shape, bit_width(kind.element_type))
     else:

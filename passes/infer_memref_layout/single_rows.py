@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import memref, tpu, vector
-from pallasite.dialects.types import bit_width
-from pallasite.layouts.registers import SUBLANES, packing
+from pallasite.dialects.types import bit_width, shape_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.divisibility import constant_of, remainder
 
 LAYOUT_VIEWS = (
@@ -59,6 +59,28 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
         return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
     return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
+
+
+def small_tile(buffer: SSAValue, bits: int) -> int | None:
+    """The rows of tiles, more than one row of words, of which every access to `buffer` takes one,
+    or rows of one; None if there are no such tiles, or registers would hold a single one each."""
+    shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
+    accesses = [use.operation for use in buffer.uses if not isinstance(use.operation, TRANSFERS)]
+    if shape[-1] <= LANES or not accesses:
+        return None
+    rows = SUBLANES * p // 2
+    while rows > p and not all(_within_tile(op, rows) for op in accesses):
+        rows //= 2
+    return rows if rows > p else None
+
+
+def _within_tile(op: Operation, tile: int) -> bool:
+    """Whether `op` accesses rows of one tile of `tile` rows, known as places in it."""
+    if not isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
+        return False
+    value = op.results[0] if isinstance(op, vector.LoadOp) else op.operands[0]
+    start = remainder(op.indices[-2], tile)
+    return start is not None and start + shape_of(value.type)[-2] <= tile
 
 
 def _begins_words(row: SSAValue | None, p: int) -> bool:
