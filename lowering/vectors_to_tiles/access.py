@@ -246,6 +246,36 @@ def access_in(
     )
 
 
+def shifted_access(plan: Access, layout: VectorLayout, c: Converter) -> Access | None:
+    """The access of `plan` by registers in which the rows lie as in `layout`, further down or up;
+    None if registers hold other things, or memory no rows at one distance.
+
+    Registers then begin in front of the rows that are accessed, perhaps in front of the buffer.
+    """
+    tiling, held = tiling_of(plan.memref.type), plan.layout
+    if tiling is None or None in (layout.row, held.row, plan.layout.sublane_dim):
+        return None
+    if layout != held.with_offsets(layout.row, held.column) or not layout.is_native:
+        return None
+    if tiling.first[0] != held.packing and (
+        tiling.strides[-2] != 1 or constant_of(plan.base[-2]) is None
+    ):
+        return None
+    up = (layout.row or 0) - (held.row or 0)
+    if up % held.packing:
+        return None
+    base = (*plan.base[:-2], moved(plan.base[-2], -up, c), plan.base[-1])
+    return replace(plan, base=base, layout=layout, tile_rows=held.native_rows, open_row=False)
+
+
+def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
+    """`index + amount`, folded for constants."""
+    known = constant_of(index)
+    if known is not None:
+        return c.constant_index(known + amount)
+    return c.emit(arith.AddiOp(index, c.constant_index(amount)))
+
+
 def dense_access(plan: Access, shape: Sequence[int]) -> Access | None:
     """The access of `plan` by full registers; None if that takes no fewer of them."""
     tiling, layout = tiling_of(plan.memref.type), plan.layout

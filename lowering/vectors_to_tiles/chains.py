@@ -60,7 +60,9 @@ def emit_move(op: Operation, move: Move, sources: Sequence[SSAValue], c: Convert
     """Emits `move`, whose destination is the layout of the result of `op`."""
     result = op.results[0]
     c.define(result, c.move(move, sources), move.destination[0])
-    c.moves[result] = Moved(move, tuple(sources))
+    c.moves[result] = moved = Moved(move, tuple(sources))
+    if result.has_one_use():
+        c.offer_smaller(result, _Elsewhere(moved, c))
     c.retire(op)
 
 
@@ -111,6 +113,34 @@ class _Anew:
         except Unsupported:
             return cost
         return cost if cost < _cost(apart, held, self.moved, self.converter) else None
+
+    def make(self, layout: VectorLayout) -> SSAValue:
+        move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
+        return self.converter.move(move, self.moved.sources)
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """A planned move that goes to fewer registers at once, where nothing else needs the others."""
+
+    moved: Moved
+    converter: Converter
+
+    def cost(self, layout: VectorLayout) -> float | None:
+        move, costs = self.moved.move, self.converter.costs
+        held, shape = move.destination
+        if layout.bits != held.bits or layout.register_count(shape) >= held.register_count(shape):
+            return None
+        try:
+            cost = plan(replace(move, destination=(layout, shape)), costs).cost
+            saved = plan(move, costs).cost
+        except Unsupported:
+            return None
+        try:
+            apart = plan(Move.relayout(held, shape, layout), costs).cost
+        except Unsupported:
+            return cost - saved
+        return cost - saved if cost < saved + apart else None
 
     def make(self, layout: VectorLayout) -> SSAValue:
         move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))

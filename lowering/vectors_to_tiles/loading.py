@@ -13,14 +13,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects import grid, tpu
 from pallasite.dialects.grid_base import Renaming
 from pallasite.dialects.types import integer_attribute, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
-from pallasite.lowering.vectors_to_tiles.access import Access, accesses
+from pallasite.lowering.vectors_to_tiles.access import Access, accesses, moved
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
-from pallasite.passes.divisibility import constant_of, remainder
+from pallasite.passes.divisibility import remainder
 
 _WAIT = 2
 """Register operations in the time of one access that waits for another: so grows the compiler's
@@ -139,13 +139,6 @@ def load_registers(
     )
     loaded = c.emit(made)
     return loaded if plan.axis == -2 else c.emit(grid.TransposeOp(loaded, order))
-
-
-def moved(index: SSAValue, amount: int, c: Converter) -> SSAValue:
-    known = constant_of(index)
-    if known is not None:
-        return c.constant_index(known + amount)
-    return c.emit(arith.AddiOp(index, c.constant_index(amount)))
 
 
 def slots(stride: int, c: Converter) -> int:

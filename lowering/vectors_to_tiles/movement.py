@@ -87,6 +87,7 @@ class _Emitter:
     def __init__(self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int) -> None:
         self._plan, self._element, self._insert = plan, element, insert
         self._packed_masks = packed_masks
+        self._as_words = self._wanted_as_words()
         self._made: dict[object, SSAValue] = {}
 
     def run(self, operands: Sequence[SSAValue]) -> SSAValue:
@@ -96,10 +97,12 @@ class _Emitter:
             given = [values[o] for o in step.operands]
             value = plan.values[number]
             if isinstance(step, Words | Elements):
-                values.append(given[0])
+                stays = isinstance(step, Words) and not self._as_words[number]
+                kind = "element" if stays or isinstance(step, Elements) else "word"
+                values.append(self._held(given[0], kind))
                 continue
             kinds = [plan.values[o].kind for o in step.operands]
-            if self._keeps_packed(step, given):
+            if isinstance(step, Unpack) or (self._keeps_packed(step) and not _any_words(given)):
                 kinds = ["element"] * len(given)
             given = [self._held(v, kind) for v, kind in zip(given, kinds, strict=True)]
             values.append(self._step(step, given, value))
@@ -108,15 +111,23 @@ class _Emitter:
     # Words of packed elements. What moves whole words does so with registers of either type, so
     # that they change it only where another operation wants that.
 
-    def _keeps_packed(self, step: Step, operands: Sequence[SSAValue]) -> bool:
-        """Whether a step moves whole words of registers that are packed."""
-        if isinstance(step, Unpack):
-            return True
-        if any(cast(AnyVector, v.type).element_type == i32 for v in operands):
-            return False
+    def _keeps_packed(self, step: Step) -> bool:
+        """Whether a step moves whole words, so that it may take registers that are packed."""
         if isinstance(step, Select):
             return bool(step.mask.boxes) and packing(self._plan.bits) <= self._packed_masks
         return isinstance(step, (*RENAMING, RotateLanes, SublaneShuffle))
+
+    def _wanted_as_words(self) -> list[bool]:
+        """Per value, whether some step that it reaches by such steps takes words only."""
+        plan = self._plan
+        wanted = [False] * len(plan.values)
+        for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
+            if isinstance(step, Elements | Unpack):
+                continue
+            if isinstance(step, Words) or not self._keeps_packed(step) or wanted[number]:
+                for operand in step.operands:
+                    wanted[operand] = plan.values[operand].kind == "word"
+        return wanted
 
     def _held(self, value: SSAValue, kind: str) -> SSAValue:
         """Registers of packed elements, or the same as words."""
@@ -167,7 +178,7 @@ class _Emitter:
     def spread(self, register: SSAValue, shape: Sequence[int]) -> SSAValue:
         """A single register on every place of a grid."""
         source = cast(AnyVector, register.type)
-        target = vector_of(source.element_type, (*shape, *source.get_shape()[-2:]))
+        target = vector_of(source.element_type, (*shape, *source.get_shape()))
         return self.once(("spread", register, target), lambda: grid.BroadcastOp(register, target))
 
     def integers(self, mask: SSAValue) -> SSAValue:
@@ -399,6 +410,10 @@ class _Emitter:
         if packed == kind:
             return made
         return self._insert(tpu.BitcastVregOp(operands=[made], result_types=[kind]))
+
+
+def _any_words(values: Sequence[SSAValue]) -> bool:
+    return any(cast(AnyVector, v.type).element_type == i32 for v in values)
 
 
 def _diagonals(index: Field, registers: int) -> list[int] | None:

@@ -16,9 +16,9 @@ from pallasite.dialects import grid, tpu, vector
 from pallasite.dialects.types import element_of, shape_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import Access
+from pallasite.lowering.vectors_to_tiles.access import Access, moved
 from pallasite.lowering.vectors_to_tiles.converter import Converter
-from pallasite.lowering.vectors_to_tiles.loading import load_registers, moved, sublane_mask
+from pallasite.lowering.vectors_to_tiles.loading import load_registers, sublane_mask
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 
 _ROWS = 16

@@ -20,7 +20,14 @@ from pallasite.dialects.grid_base import grid_of
 from pallasite.dialects.types import array_attribute, integer_attribute, shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.access import Access, access, access_in, dense_access
+from pallasite.lowering.vectors_to_tiles.access import (
+    Access,
+    access,
+    access_in,
+    dense_access,
+    moved,
+    shifted_access,
+)
 from pallasite.lowering.vectors_to_tiles.agreement import moving_cost, relayout_cost
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.dense import is_storable, lanes_mask, sublanes_of
@@ -28,7 +35,6 @@ from pallasite.lowering.vectors_to_tiles.loading import (
     between,
     load_registers,
     load_slots,
-    moved,
     slots,
 )
 from pallasite.lowering.vectors_to_tiles.masks import mask_in_layout, merge_flat, merge_rows
@@ -113,21 +119,22 @@ def _chosen(
     dense = dense_access(plan, shape)
     if dense is not None and not is_storable(dense, shape):
         dense = None
+    if dense is None and layout == plan.layout:
+        return plan, None
     if dense is not None and layout == dense.layout:
         return dense, None
-    other = None
-    if layout not in (plan.layout, None if dense is None else dense.layout):
-        other = access_in(plan, list(indices), shape, layout) if layout.row is not None else None
-    if other is not None and not other.layout.is_native:
-        other = None
-    if dense is not None and _cost(value, dense.layout, c) < (
-        _cost(value, plan.layout, c) if other is None else layout.register_count(shape)
-    ):
-        return dense, None
-    if other is None:
-        return plan, None
-    held = _rather_together(value, other, plan.layout, c)
-    return (other, None) if held is None else (plan, held)
+    other = access_in(plan, list(indices), shape, layout) if layout.row is not None else None
+    if other not in (None, plan) and other.layout.is_native:
+        held = _rather_together(value, other, plan.layout, c)
+        return (other, None) if held is None else (plan, held)
+    # The access, and what it takes to bring the value there and store it.
+    choices = [(plan, _cost(value, plan.layout, c))]
+    if dense is not None:
+        choices.append((dense, _cost(value, dense.layout, c)))
+    shifted = shifted_access(plan, layout, c) if layout != plan.layout else None
+    if shifted is not None:
+        choices.append((shifted, layout.register_count(shape) * slots(plan.sublane_stride, c)))
+    return min(choices, key=lambda choice: choice[1])[0], None
 
 
 def _cost(value: SSAValue, layout: VectorLayout, c: Converter) -> float:
