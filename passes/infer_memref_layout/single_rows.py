@@ -68,7 +68,7 @@ def small_tile(buffer: SSAValue, bits: int) -> int | None:
     accesses = [use.operation for use in buffer.uses if not isinstance(use.operation, TRANSFERS)]
     if shape[-1] <= LANES or not accesses:
         return None
-    rows = SUBLANES * p // 2
+    rows = min(register_rows(shape[-2], p), SUBLANES * p // 2)
     while rows > p and not all(_within_tile(op, rows) for op in accesses):
         rows //= 2
     return rows if rows > p else None
