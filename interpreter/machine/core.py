@@ -92,7 +92,7 @@ class Core:
         several = len(self.machine.devices) > 1 or self.machine.device_count > 1
         return f" of device {self.device.index}" if several else ""
 
-    # --- memory -----------------------------------------------------------------------------
+    # Memory.
 
     def memory(self, space: str | None) -> Memory:
         """The memory that memory space `space` means on this core."""
@@ -101,7 +101,6 @@ class Core:
             raise Unsupported(
                 "memory-space",
                 f"memory space {space} does not exist on a TensorCore of {self.target.name}",
-                notes=[],
             )
         return self._memories[kind]
 
@@ -172,7 +171,7 @@ class Core:
             self._scratch[type] = self.allocate(type, "internal scratch", location, pinned=True)
         return self._scratch[type]
 
-    # --- semaphores -------------------------------------------------------------------------
+    # Semaphores.
 
     def _new_semaphores(self, ref: Ref, name: str, location: SourceLocation | None) -> None:
         first = ref.buffer.address // 4
@@ -227,7 +226,7 @@ class Core:
             return Count(semaphore, amount, at, transfers).blocking(self)
         return semaphore.take(amount, self, at)
 
-    # --- DMA --------------------------------------------------------------------------------
+    # DMA.
 
     def peer(self, device: int | None, core: int | None, at: SourceLocation | None = None) -> Core:
         """The core that a device id and a core id name, as seen from this one."""

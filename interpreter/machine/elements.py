@@ -50,7 +50,7 @@ class Elements:
     def __repr__(self) -> str:
         return f"<ref {list(self.shape)} of {self.element} in {self.buffer}>"
 
-    # --- where ------------------------------------------------------------------------------
+    # Where.
 
     def offset(self, index: Sequence[int]) -> int:
         """The element offset of `index` from the start of the buffer."""
@@ -78,7 +78,7 @@ class Elements:
         bits = self._bits
         return ((self.bit_count if bits is None else bits) + 7) >> 3
 
-    # --- access -----------------------------------------------------------------------------
+    # Access.
 
     def read(self, at: SourceLocation | None = None) -> Array:
         """All elements."""
@@ -247,7 +247,7 @@ class Elements:
             raw = raw_codec(self.codec.bits)
             raw.put(shadow, offsets, np.full(offsets.shape, (1 << raw.bits) - 1, raw.carrier))
 
-    # --- errors -----------------------------------------------------------------------------
+    # Errors.
 
     def alive(self, at: SourceLocation | None) -> None:
         """Raises if the buffer's scope has ended."""

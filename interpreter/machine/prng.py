@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pallasite.layouts.registers import LANES, SUBLANES
+
 _STEP = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
@@ -49,8 +51,8 @@ class Prng:
     def registers(self, matrix: Sequence[int]) -> NDArray[np.uint32]:
         """Words for an array of shape (..., rows, columns), drawn register by register."""
         *lead, rows, columns = matrix
-        down, across = -(-rows // 8), -(-columns // 128)
+        down, across = -(-rows // SUBLANES), -(-columns // LANES)
         count = int(np.prod([*lead, down, across], dtype=np.int64))
-        drawn = self.words(count * 1024).reshape(*lead, down, across, 8, 128)
-        full = np.swapaxes(drawn, -3, -2).reshape(*lead, down * 8, across * 128)
+        drawn = self.words(count * SUBLANES * LANES).reshape(*lead, down, across, SUBLANES, LANES)
+        full = np.swapaxes(drawn, -3, -2).reshape(*lead, down * SUBLANES, across * LANES)
         return full[..., :rows, :columns]

@@ -67,7 +67,7 @@ class RaceCheck(Observer):
             history = self._histories[buffer] = History()
         return history
 
-    # --- accesses ---------------------------------------------------------------------------
+    # Accesses.
 
     def read(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         self._access(core, access, False, at)
@@ -168,7 +168,7 @@ class RaceCheck(Observer):
             return wait
         return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
 
-    # --- transfers --------------------------------------------------------------------------
+    # Transfers.
 
     def dma_start(self, transfer: Transfer) -> None:
         number = self._cores[transfer.sender]
@@ -207,7 +207,7 @@ class RaceCheck(Observer):
             arrival = Arrival(transfer, transfer.target_amount, clock, halves, ordered)
             self._arrive(transfer.target_semaphore, arrival)
 
-    # --- semaphores -------------------------------------------------------------------------
+    # Semaphores.
 
     def _arrive(self, semaphore: Semaphore, arrival: Arrival) -> None:
         gathered = self._gathered.get(semaphore)
@@ -260,7 +260,7 @@ class RaceCheck(Observer):
                 if several:
                     history.settle(use)
 
-    # --- ends -------------------------------------------------------------------------------
+    # Ends.
 
     def released(self, core: Core, buffer: Buffer) -> None:
         self._histories.pop(buffer, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute
@@ -21,15 +21,12 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.memory import ALIGNMENT, Buffer, Memory
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
 from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.registers import LANES
 from pallasite.layouts.tiling import Tiling, contiguous_strides
 from pallasite.targets import SparseCores
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.machine import Device, Machine
-
-LANES = 128
-"""Words to which rows of arrays of several dimensions are padded, if they are tiled as those of
-TensorCores (`use_tc_tiling_on_sc`)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Subcore(Core):
     def __str__(self) -> str:
         return f"{self._name} of SparseCore {self.index}{self._place()}"
 
-    # --- memory -----------------------------------------------------------------------------
+    # Memory.
 
     def memory(self, space: str | None) -> Memory:
         """The memory that memory space `space` means on this subcore."""
@@ -119,7 +116,8 @@ class Subcore(Core):
         return found
 
     def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
-        """Row by row; rows of several dimensions may be padded to those of a TensorCore's tiles."""
+        """Row by row; rows of several dimensions may be padded to those of a TensorCore's tiles
+        (`use_tc_tiling_on_sc`)."""
         padded = self.core.mesh.padded and len(shape) > 1
         tile = (LANES,) if padded and not argument and not is_semaphore(element) else ()
         return Tiling((tile,) if tile else (), contiguous_strides(shape, tile))
@@ -149,7 +147,7 @@ class Subcore(Core):
         if buffer.memory is not self.core.shared or self.core.shared.leave(self, buffer):
             super()._end(buffer)
 
-    # --- others -----------------------------------------------------------------------------
+    # Others.
 
     def subcore(
         self,
@@ -193,8 +191,8 @@ class SharedMemory(Memory):
     leaves it.
     """
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # pyright: ignore[reportArgumentType]
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._tops: dict[Core, int] = {}
         """Where the free part begins for each subcore."""
         self._times: Counter[tuple[Core, object]] = Counter()
@@ -276,11 +274,10 @@ class Share(Memory):
 class _Arrival(Count):
     """Waits for the other subcores at a barrier."""
 
-    barrier: Barrier | None = None
+    barrier: Barrier = field(kw_only=True)
 
     def describe(self) -> str:
         where = f" at {self.location}" if self.location else ""
-        assert self.barrier is not None
         core, come = self.barrier.core, self.barrier.arrived.value
         return (
             f"waits{where} at the barrier of SparseCore {core.index}, to which {come} of "

@@ -48,7 +48,7 @@ from pallasite.layouts.planner.patterns import (
     sublane_mask,
 )
 from pallasite.layouts.planner.strided import strided
-from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES
 
 
 @dataclass(frozen=True)
@@ -237,10 +237,10 @@ class Program(Budget):
         return self.select(sublane_mask(list(second), list(first)), b, a)
 
     def rotate_lanes(self, value: int, amount: int) -> int:
-        if amount % 128 == 0:
+        if amount % LANES == 0:
             return value
         value = self.words(value)
-        return self.add(RotateLanes((value,), amount % 128), self.values[value])
+        return self.add(RotateLanes((value,), amount % LANES), self.values[value])
 
     def select(self, mask: Mask, a: int, b: int) -> int:
         """Where the mask is set `a`, elsewhere `b`."""

@@ -12,8 +12,9 @@ from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import element_of, shape_of, vector_of
 from pallasite.dialects.vector_shapes import values_of
-from pallasite.layouts.move import IndexStep, Move, Reshape, Transpose
+from pallasite.layouts.move import IndexStep, Laid, Move, Reshape, Transpose
 from pallasite.layouts.planner.planner import plan
+from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.chains import (
@@ -33,8 +34,6 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
 from pallasite.passes.check_kernel.vectors import scalar_rule
 from pallasite.passes.equal_values import equal_values
-
-Laid = tuple[VectorLayout, tuple[int, ...]]
 
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
@@ -352,10 +351,11 @@ def lower_extract(op: vector.ExtractOp, c: Converter) -> None:
     lane = (layout.column or 0) + (position[layout.lane_dim] if layout.lane_dim is not None else 0)
     where[-2], row = divmod(0 if layout.row is None else row, layout.block[0])
     where[-1], lane = divmod(0 if layout.column is None else lane, layout.block[1])
-    row += lane // 128 * layout.tile_rows
+    rows, lane = divmod(lane, LANES)
+    row += rows * layout.tile_rows
     one = c.box(held.grid, where, [1] * len(where))
     one = c.emit(grid.ReshapeOp(one, _register_of(held)))
-    for amount, axis in (((8 - row) % 8, 0), ((128 - lane % 128) % 128, 1)):
+    for amount, axis in ((-row % SUBLANES, 0), (-lane % LANES, 1)):
         if amount:
             count = c.emit(arith.ConstantOp(IntegerAttr(amount, i32)))
             one = c.rotate(one, count, axis)
