@@ -98,10 +98,9 @@ def compile_ahead_of_time(
     """The compiler's verdict on `module`, whose call must be recorded (`tpu.call`).
 
     `layout_passes` lets the compiler choose layouts, which forms above `vreg` need; of kernels of
-    SparseCores, their call says whether it does. `compiler` is
-    the process to ask, without it one just for this. Raises a `Diagnostic` where there is no
-    answer: no call, no JAX or libtpu, an unknown topology, semaphores that come from other kernels
-    or go to them.
+    SparseCores, their call says whether it does. `timeout` is in seconds. `compiler` is the process
+    to ask, without it one just for this. Raises a `Diagnostic` where there is no answer: no call,
+    no JAX or libtpu, an unknown topology, semaphores that come from other kernels or go to them.
     """
     call = call_of(module)
     if call is None:

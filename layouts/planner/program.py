@@ -87,6 +87,7 @@ class Program(Budget):
         self._parts: dict[int, tuple[list[int], list[int]]] = {}
 
     def fork(self) -> Program:
+        """A copy to try something on; what it spends counts for both."""
         copy = Program((), self.bits, self.costs)
         copy.share(self)
         copy.sources = self.sources
@@ -101,6 +102,7 @@ class Program(Budget):
         self.__dict__.update({**other.__dict__, "limit": self.limit})
 
     def size(self, value: int) -> int:
+        """The registers of a value."""
         return self.values[value].registers
 
     def add(self, step: Step, value: Value) -> int:
@@ -119,6 +121,7 @@ class Program(Budget):
     # Renaming.
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
+        """The same registers as a grid of another shape."""
         shape = tuple(shape)
         if self.values[value].grid == shape:
             return value
@@ -131,6 +134,7 @@ class Program(Budget):
         return self.steps[value - self.sources] if value >= self.sources else None
 
     def flat(self, value: int) -> int:
+        """The same registers as a list."""
         return self.reshape(value, (self.size(value),))
 
     def concat(self, values: Sequence[int]) -> int:
@@ -210,6 +214,7 @@ class Program(Budget):
     # Instructions, on flat values.
 
     def shuffle(self, a: int, b: int | None, pattern: Sequence[int]) -> int:
+        """Sublane s of each register is row `pattern[s]` of `a`, or of `a` and `b` stacked."""
         pattern = tuple(int(p) for p in pattern)
         if b is None and pattern == IDENTITY:
             return a
@@ -237,6 +242,7 @@ class Program(Budget):
         return self.select(sublane_mask(list(second), list(first)), b, a)
 
     def rotate_lanes(self, value: int, amount: int) -> int:
+        """Lane l moves to lane l + `amount`."""
         if amount % LANES == 0:
             return value
         value = self.words(value)
@@ -252,10 +258,12 @@ class Program(Budget):
         return self.add(Select((a, b), mask), self.values[a])
 
     def gather_lanes(self, value: int, index: Field) -> int:
+        """Lane l of each row is lane `index` of the same row."""
         value = self.words(value)
         return self.add(GatherLanes((value,), index), self.values[value])
 
     def gather_sublanes(self, value: int, index: Field) -> int:
+        """Sublane s of each lane is sublane `index` of the same lane."""
         value = self.words(value)
         return self.add(GatherSublanes((value,), index), self.values[value])
 
@@ -266,14 +274,17 @@ class Program(Budget):
         return self.add(kind((value,), abs(amount)), self.values[value]) if amount else value
 
     def keep(self, value: int, mask: Field) -> int:
+        """The elements of words that `mask` keeps, zeros elsewhere."""
         value = self.words(value)
         return self.add(KeepElements((value,), mask, self.bits), self.values[value])
 
     def either(self, a: int, b: int) -> int:
+        """The bitwise or of two values."""
         a, b = self.words(a), self.words(b)
         return self.add(Or((a, b)), self.values[a])
 
     def unpack(self, value: int, index: int, format: Format) -> int:
+        """Part `index` of packed registers, one element per word."""
         value = self.elements(value)
         grid = self.values[value].grid
         return self.add(Unpack((value,), index, format), Value(grid, 1, "word"))
@@ -286,6 +297,8 @@ class Program(Budget):
         return self.add(Pack(tuple(values), format, count), Value(grid, count))
 
     def transpose_blocks(self, value: int, used: float = math.inf) -> int:
+        """The transpose of the last two grid dimensions, in blocks of 128 x 128 elements; `used` as in
+        `TransposeBlocks`."""
         v = self.values[value]
         side = 16 // v.elements
         *lead, rows, columns = v.grid

@@ -17,13 +17,11 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import ramp  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 f32 = jnp.float32
-
-
-def ramp(*shape: int) -> Any:
-    return jnp.arange(np.prod(shape), dtype=f32).reshape(shape)
 
 
 @pytest.mark.parametrize("form", ["mosaic", "vreg"])

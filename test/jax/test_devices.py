@@ -19,6 +19,8 @@ from jax.sharding import PartitionSpec as P  # noqa: E402
 from pallasite.diagnostics import Diagnostic, ExecutionError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import equal, ramp  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -31,14 +33,6 @@ def mesh_of(devices: int) -> Any:
 def sharded(f: Any, mesh: Any, spec: Any = None) -> Any:
     spec = P("x") if spec is None else spec
     return jax.jit(jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
-
-
-def ramp(*shape: int) -> Any:
-    return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
-
-
-def equal(actual: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
 
 
 def double(x: Any) -> Any:

@@ -18,21 +18,18 @@ import pallasite  # noqa: E402
 from pallasite.diagnostics import ExecutionError, Unsupported, UsageError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import line_of  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 HERE = Path(__file__).name
 
 
-def line_of(mark: str) -> int:
-    lines = Path(__file__).read_text().splitlines()
-    return 1 + next(i for i, line in enumerate(lines) if line.endswith("# " + mark))
-
-
 def at(diagnostic: pallasite.Diagnostic, mark: str) -> bool:
-    location = diagnostic.location
-    return (
-        location is not None and Path(location.file).name == HERE and location.line == line_of(mark)
-    )
+    where = diagnostic.location
+    if where is None or Path(where.file).name != HERE:
+        return False
+    return where.line == line_of(__file__, mark)
 
 
 def read_at(start: Any, x: Any) -> Any:

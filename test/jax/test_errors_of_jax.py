@@ -17,14 +17,11 @@ from jax.experimental import pallas as pl  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import line_of  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 HERE = Path(__file__).name
-
-
-def line_of(mark: str) -> int:
-    lines = Path(__file__).read_text().splitlines()
-    return 1 + next(i for i, line in enumerate(lines) if line.endswith("# " + mark))
 
 
 def test_jax_messages_stay() -> None:
@@ -46,7 +43,7 @@ def test_errors_of_jax_say_where_and_what_to_write_instead() -> None:
     with simulate(), pytest.raises(NotImplementedError, match="sort") as caught:
         call(x)
     note = "\n".join(caught.value.__notes__)
-    assert f"{HERE}:{line_of('the sort')}:" in note
+    assert f"{HERE}:{line_of(__file__, 'the sort')}:" in note
     assert "sorting networks" in note
 
 
@@ -59,7 +56,7 @@ def test_errors_of_jax_about_what_only_lowering_refuses() -> None:
     with simulate(), pytest.raises(Exception, match="internal verification error") as caught:
         call(x)
     note = "\n".join(caught.value.__notes__)
-    assert f"{HERE}:{line_of('the stride')}:" in note
+    assert f"{HERE}:{line_of(__file__, 'the stride')}:" in note
     assert "pl.ds(start, size, stride)" in note
 
 

@@ -18,7 +18,7 @@ from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from ..passes.checking import check, kernel, load, memref  # noqa: E402
-from .test_refusals import told  # noqa: E402
+from .support import told  # noqa: E402
 
 pytestmark = pytest.mark.jax
 

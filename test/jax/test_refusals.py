@@ -20,16 +20,13 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .mistakes import SMEM, Function, X, call  # noqa: E402
+from .support import told  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
 HERE = Path(__file__).name
 ANYWHERE = pl.BlockSpec(memory_space=pl.ANY)
 TARGETS = ("v4", "v5e", "v6e", "v7x")
-
-
-def told(error: BaseException) -> str:
-    return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 
 def rows(start: Any, to: Any = 0) -> Function:

@@ -10,7 +10,6 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from xdsl.dialects.builtin import ModuleOp  # noqa: E402
 
@@ -19,6 +18,8 @@ from pallasite.dialects.kernel import form_of  # noqa: E402
 from pallasite.dialects.verification import verify  # noqa: E402
 from pallasite.interpreter.run import prepare  # noqa: E402
 from pallasite.jax import calls, simulate  # noqa: E402
+
+from .support import ramp  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -29,10 +30,6 @@ def body(x: Any, y: Any, o: Any) -> None:
 
 def add(x: Any, y: Any) -> Any:
     return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, y)
-
-
-def ramp(*shape: int) -> Any:
-    return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
 
 
 def test_compiled_programs_serve_equal_simulations() -> None:

@@ -16,6 +16,8 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import ExecutionError  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import equal, ramp  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 
@@ -26,14 +28,6 @@ def add_body(x: Any, y: Any, o: Any) -> None:
 def add(x: Any, y: Any, **options: Any) -> Any:
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
     return pl.pallas_call(add_body, out_shape=shape, **options)(x, y)
-
-
-def ramp(*shape: int, dtype: Any = jnp.float32) -> Any:
-    return jnp.arange(np.prod(shape)).reshape(shape).astype(dtype)
-
-
-def equal(actual: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
 
 
 def test_plain_call_and_jit() -> None:

@@ -19,14 +19,12 @@ from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
 from pallasite.jax import simulate, trace  # noqa: E402
 from pallasite.targets import get_target  # noqa: E402
 
+from .support import ramp  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 HBM = pl.BlockSpec(memory_space=pltpu.HBM)
 f32 = jnp.float32
-
-
-def ramp(*shape: int) -> Any:
-    return jnp.arange(np.prod(shape), dtype=f32).reshape(shape)
 
 
 @pytest.mark.parametrize("columns", [64, 200])

@@ -29,15 +29,12 @@ from .sparse_kernels import (  # noqa: E402
     vector_kernel,
     worker,
 )
+from .support import ramp  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
 f32, i32 = jnp.float32, jnp.int32
 DMA, REGULAR = pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.REGULAR
-
-
-def ramp(*shape: int, dtype: Any = f32) -> Any:
-    return jnp.arange(np.prod(shape), dtype=dtype).reshape(shape)
 
 
 def shuffled(size: int, count: int | None = None) -> Any:

@@ -19,14 +19,11 @@ from jax.sharding import PartitionSpec as P  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .sparse_kernels import CHECKS, LANES, TARGET, typed, vector_kernel, worker  # noqa: E402
+from .support import ramp  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
 f32, i32 = jnp.float32, jnp.int32
-
-
-def ramp(*shape: int) -> Any:
-    return jnp.arange(np.prod(shape), dtype=f32).reshape(shape)
 
 
 def test_devices_have_sparse_cores_of_their_own() -> None:

@@ -17,6 +17,8 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import told  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 
@@ -52,10 +54,6 @@ CASES: list[tuple[str, tuple[int, ...], int, str, Callable[[Any, int], Any]]] = 
 def run(target: str, form: str, x: Any, shape: tuple[int, ...], body: Callable[..., None]) -> Any:
     with simulate(target, form):
         return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(shape, x.dtype))(x)
-
-
-def told(error: BaseException) -> str:
-    return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 
 @pytest.mark.parametrize("of_value", [False, True])

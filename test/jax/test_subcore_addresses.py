@@ -9,6 +9,7 @@ import pytest
 jax = pytest.importorskip("jax")
 
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
 
 from pallasite.diagnostics import Unsupported  # noqa: E402
@@ -16,7 +17,6 @@ from pallasite.jax import simulate  # noqa: E402
 from pallasite.jax.subcore_addresses import LOWERED, check_addresses  # noqa: E402
 
 from .sparse_kernels import CHECKS, TARGET, typed  # noqa: E402
-from .test_sparse_core import REGULAR  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -30,7 +30,8 @@ def kernel(o: Any, ready: Any) -> None:
 
 
 def call() -> Any:
-    return pl.kernel(kernel, out_type=typed(16, 16), mesh=mesh(), scratch_types=[REGULAR])()
+    ready = pltpu.SemaphoreType.REGULAR
+    return pl.kernel(kernel, out_type=typed(16, 16), mesh=mesh(), scratch_types=[ready])()
 
 
 def jaxprs() -> Any:

@@ -17,6 +17,8 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from .support import equal  # noqa: E402
+
 pytestmark = pytest.mark.jax
 
 
@@ -34,10 +36,6 @@ def square(x: Any) -> Any:
 
 def ramp(*shape: int) -> Any:
     return jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape) % 11
-
-
-def equal(actual: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
 
 
 def test_vmap_nested() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,20 +18,9 @@ from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.targets import get_target
 
+from . import moving
+from .movement_cases import CASES
 
-def _load(name: str):
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-moving = _load("moving")
-CASES = _load("movement_cases").CASES
 V5E = Costs.of(get_target("v5e"))
 V6E = Costs.of(get_target("v6e"))
 # The note lets a shuffle of two registers take any pattern.

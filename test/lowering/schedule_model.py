@@ -44,6 +44,10 @@ class Scheduled(Protocol):
 SomeOperand = TypeVar("SomeOperand", bound=Scheduled)
 
 
+TERMS = ("0", "1", "d0", "d1", "d0/2", "d1/2", "d0+d1")
+"""Of index maps of two axes."""
+
+
 def term(text: str, point: Sequence[int]) -> int:
     """The value at a grid point of `0`, `d1`, `d0/2` (halved), `d0+d1`, or sums of these."""
     if "+" in text:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 import pallasite
 from pallasite.dialects.tpu import DynamicGatherOp
 
-from .test_absorb_moves import kernel
+from .memory_kernels import kernel
 
 
 def sums_as_row(rows: int, columns: int) -> ModuleOp:

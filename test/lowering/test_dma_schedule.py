@@ -1,24 +1,21 @@
 """The DMA form's event order against an independent model of spec/pallas_semantics.md section 2.3.
 
-`schedule_model.model` is the schedule as the specification words it; `Trace` executes only the
-scalar, DMA and loop operations of an emitted module, and records what it starts and awaits.
+`schedule_model.model` is the schedule as the specification words it; `dma_traces.Trace` tells what
+an emitted module does.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DYNAMIC_INDEX, Block, Float32Type, IntegerAttr, TensorType
+from xdsl.dialects.builtin import Float32Type, TensorType
 from xdsl.dialects.builtin import IntegerType as Integer
-from xdsl.ir import SSAValue
 from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
@@ -26,156 +23,8 @@ from pallasite.dialects.kernel import DYNAMIC, kernel_function
 from pallasite.dialects.kernel_call import Call, set_call
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
-from .schedule_model import Operand, model, stays
-
-BLOCK = (8, 128)
-
-
-# What an emitted module does.
-
-
-@dataclass(frozen=True)
-class View:
-    """A box of a buffer or array; `root` is the value that was allocated or passed in."""
-
-    root: SSAValue
-    start: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.sizes)
-
-
-class Trace:
-    """Executes the scalar, DMA and loop operations of a kernel in form `dma`."""
-
-    def __init__(self, function: Any, arguments: Sequence[Any]):
-        self.events: list[tuple[Any, ...]] = []
-        self.values: dict[SSAValue, Any] = {}
-        self.semaphores = Counter[tuple[SSAValue, tuple[int, ...]]]()
-        for argument, value in zip(function.args, arguments, strict=True):
-            self.values[argument] = self.whole(argument) if value is None else value
-        self.run(function.body.block)
-
-    def whole(self, value: SSAValue) -> View:
-        shape = value.type.get_shape()  # pyright: ignore
-        return View(value, (0,) * len(shape), shape)
-
-    def run(self, block: Block) -> list[Any]:
-        for op in block.ops:
-            values = [self.values.get(operand) for operand in op.operands]
-            name = op.name.replace(".", "_")
-            if hasattr(self, name):
-                result = getattr(self, name)(op, *values)
-            else:
-                result = ARITHMETIC[op.name](*values) if op.name in ARITHMETIC else None
-            if op.name in ("scf.yield", "tpu.yield", "func.return"):
-                return values
-            results = result if isinstance(result, list) else [result]
-            self.values.update(zip(op.results, results, strict=False))
-        return []
-
-    def arith_constant(self, op: Any):
-        return op.value.value.data if isinstance(op.value, IntegerAttr) else None
-
-    def arith_cmpi(self, op: Any, a: int, b: int):
-        return (a == b, a != b, a < b, a <= b, a > b, a >= b)[op.predicate.value.data]
-
-    def memref_alloca(self, op: Any):
-        return self.whole(op.results[0])
-
-    tpu_sem_alloc = memref_alloca
-
-    def memref_load(self, op: Any, table: Any, *indices: int):
-        return table[indices[0]] if indices else table
-
-    def tpu_memref_slice(self, op: Any, base: View, *rest: int):
-        count = len(op.base_idx)
-        dynamic = iter(rest[count:])
-        shape = [next(dynamic) if n == DYNAMIC_INDEX else n for n in op.result.type.get_shape()]
-        start = tuple(a + b for a, b in zip(base.start, rest[:count], strict=True))
-        return View(base.root, start, tuple(shape))
-
-    def tpu_memref_squeeze(self, op: Any, base: View):
-        return base
-
-    def tpu_region(self, op: Any):
-        self.run(op.regions[0].block)
-
-    def scf_if(self, op: Any, condition: bool):
-        region = op.true_region if condition else op.false_region
-        return self.run(region.block) if region.blocks else []
-
-    def scf_for(self, op: Any, lower: int, upper: int, step: int, *carried: Any):
-        state = list(carried)
-        for i in range(lower, upper, step):
-            for argument, value in zip(op.body.block.args, [i, *state], strict=True):
-                self.values[argument] = value
-            state = self.run(op.body.block)
-        return state
-
-    def tpu_trace_value(self, op: Any, value: int):
-        if op.label.data == "d0":
-            self.events.append(("body", ()))
-        self.events[-1] = ("body", (*self.events[-1][1], value))
-
-    def tpu_assume_multiple(self, op: Any, value: int):
-        assert value % op.multiple.value.data == 0
-        return value
-
-    def vector_load(self, op: Any, view: View, *indices: int):
-        self.events.append(("see", operand_of(view), slot_of(view)))
-
-    def tpu_enqueue_dma(self, op: Any, source: View, target: View, semaphore: View):
-        fetching = op.source.type.memory_space.space.data == "any"
-        array, buffer = (source, target) if fetching else (target, source)
-        self.semaphores[semaphore.root, semaphore.start] += target.elements
-        self.record("fetch" if fetching else "store", array, buffer, semaphore)
-
-    def tpu_wait_dma2(self, op: Any, semaphore: View, source: View, target: View):
-        fetching = op.src.type.memory_space.space.data == "any"
-        array, buffer = (source, target) if fetching else (target, source)
-        self.semaphores[semaphore.root, semaphore.start] -= target.elements
-        assert self.semaphores[semaphore.root, semaphore.start] >= 0
-        name = "await-fetch" if fetching else "await-store"
-        self.record(name, array, buffer, semaphore)
-
-    def record(self, event: str, array: View, buffer: View, semaphore: View) -> None:
-        b, slot = operand_of(array), slot_of(buffer)
-        assert operand_of(buffer) == b
-        if semaphore.root.name_hint == "copied":
-            if event in ("fetch", "store"):
-                self.events.append(("copy-in" if event == "fetch" else "copy-out", b))
-            return
-        assert semaphore.start in ((), (slot,))
-        assert all(s % n == 0 for s, n in zip(array.start, BLOCK, strict=True))
-        index = tuple(s // n for s, n in zip(array.start, BLOCK, strict=True))
-        self.events.append((event, b, index, slot))
-
-
-def operand_of(view: View) -> int:
-    """Arrays keep the names w0, w1, ... of the windows, and buffers are called after them."""
-    return int((view.root.name_hint or "").removeprefix("w").removesuffix("_window"))
-
-
-def slot_of(view: View) -> int:
-    return view.start[0] if len(view.start) == 3 else 0
-
-
-ARITHMETIC: dict[str, Callable[..., int]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.minsi": min,
-    "arith.maxsi": max,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.divsi": lambda a, b: int(a / b),
-    "arith.select": lambda c, a, b: a if c else b,
-    "arith.index_cast": lambda a: a,
-}
-
+from .dma_traces import BLOCK, Trace
+from .schedule_model import TERMS, Operand, model, stays
 
 # Kernels.
 
@@ -312,13 +161,11 @@ def test_events_with_dynamic_bounds(grid: tuple[int, ...]) -> None:
         compare(grid, operands, dynamic)
 
 
-TERMS = st.sampled_from(["0", "1", "d0", "d1", "d0/2", "d1/2", "d0+d1"])
-
-
 @st.composite
 def configurations(draw: st.DrawFn):
     grid = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
-    operand = st.builds(Operand, st.just(False), TERMS, TERMS, st.sampled_from([1, 2]))
+    terms = st.sampled_from(TERMS)
+    operand = st.builds(Operand, st.just(False), terms, terms, st.sampled_from([1, 2]))
     inputs = draw(st.lists(operand, min_size=1, max_size=3))
     outputs = draw(st.lists(operand, min_size=1, max_size=2))
     return grid, [*inputs, *(Operand(True, o.rows, o.columns, o.buffers) for o in outputs)]

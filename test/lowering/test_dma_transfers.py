@@ -22,10 +22,10 @@ from pallasite.dialects import make_context
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
 from ..jaxlib_context import mosaic_context
+from .index_terms import evaluate, term
 
 DATA = Path(__file__).parents[1] / "data"
 Shape = tuple[int, ...]
-ARITHMETIC = {"+": "addi", "-": "subi", "*": "muli", "/": "divsi"}
 
 
 @dataclass(frozen=True)
@@ -98,29 +98,6 @@ CASES = {
         kind="#tpu.element_window<[4, 0], [4, 0]>", rows=(4, 12),
     ),
 }  # fmt: skip
-
-
-def term(text: str, prefix: str, lines: list[str]) -> str:
-    """Writes `text` as operations into `lines`; returns the value's name."""
-
-    def fresh(operation: str) -> str:
-        lines.append(f"%{prefix}{len(lines)} = {operation}")
-        return f"%{prefix}{len(lines) - 1}"
-
-    for symbol in "+-*/":
-        if symbol in text:
-            left, right = (term(t, prefix, lines) for t in text.split(symbol, 1))
-            return fresh(f"arith.{ARITHMETIC[symbol]} {left}, {right} : i32")
-    if text == "t":
-        index = fresh("arith.index_cast %d0 : i32 to index")
-        return fresh(f"memref.load %t[{index}] : !table")
-    return f"%{text}" if text.startswith("d") else fresh(f"arith.constant {text} : i32")
-
-
-def evaluate(text: str, point: Sequence[int], table: Sequence[int]) -> int:
-    names: dict[str, object] = {f"d{n}": p for n, p in enumerate(point)}
-    names["t"] = table[point[0]] if table else None
-    return eval(text.replace("/", "//"), {}, names)  # terms of this file only
 
 
 def text_of(case: Copy) -> str:

@@ -12,13 +12,12 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from xdsl.ir import SSAValue
 
 import pallasite
 from pallasite import Diagnostic
@@ -28,58 +27,11 @@ from pallasite.dialects.kernel import describe_kernel, functions_of, kernel_func
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 from pallasite.targets import get_target
 
+from .dma_traces import BoxTrace, boxed
 from .schedule_model import model, stays
-from .test_dma_schedule import Trace, View, operand_of
-from .window_model import TABLE, Box, Case, Window, text_of, values_after
+from .window_model import TABLE, Case, Window, text_of, values_after
 
 MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
-
-# What an emitted module does.
-
-
-class Boxed(Protocol):
-    """What a trace needs to know of an operand."""
-
-    @property
-    def block(self) -> tuple[int, ...]: ...
-    def box(self, index: Sequence[int], /) -> Box: ...
-
-
-class BoxTrace(Trace):
-    """Records of each transfer the box that it moves, and the slot of the buffer."""
-
-    def __init__(self, function: Any, arguments: Sequence[Any], windows: Sequence[Boxed]):
-        self.windows = windows
-        super().__init__(function, arguments)
-
-    def inside(self, buffer: View) -> tuple[int, tuple[int, ...]]:
-        """The slot that a view of a buffer lies in, and where in the block it starts."""
-        window = self.windows[operand_of(buffer)]
-        if len(buffer.start) > len(window.block):
-            return buffer.start[0], buffer.start[1:]
-        if len(window.block) == 1:
-            slot, inner = divmod(buffer.start[0], -(-window.block[0] // 1024) * 1024)
-            return slot, (inner,)
-        return 0, buffer.start
-
-    def vector_load(self, op: Any, view: View, *indices: int) -> None:
-        self.events.append(("see", operand_of(view), self.inside(view)[0]))
-
-    def record(self, event: str, array: View, buffer: View, semaphore: View) -> None:
-        b = operand_of(array)
-        assert operand_of(buffer) == b
-        if _name(semaphore.root) == "copied":
-            if event in ("fetch", "store"):
-                self.events.append(("copy-in" if event == "fetch" else "copy-out", b))
-            return
-        slot, inner = self.inside(buffer)
-        assert semaphore.start in ((), (slot,))
-        assert array.sizes == buffer.sizes[len(buffer.sizes) - len(array.sizes) :]
-        self.events.append((event, b, Box(array.start, inner, array.sizes), slot))
-
-
-def _name(value: SSAValue) -> str:
-    return value.name_hint or ""
 
 
 def check_events(case: Case, target: str = "v5e") -> None:
@@ -113,14 +65,6 @@ def check_events(case: Case, target: str = "v5e") -> None:
         events = model(axes, windows, lambda w: w.trivial(case.grid, case.dynamic))
         assert trace.events == [boxed(event, windows) for event in events]
         assert not any(trace.semaphores.values())
-
-
-def boxed(event: tuple[Any, ...], windows: Sequence[Boxed]) -> tuple[Any, ...]:
-    """An event of the model with the box that it moves in place of the block's index."""
-    if event[0] in ("fetch", "store", "await-fetch", "await-store"):
-        name, b, index, slot = event
-        return name, b, windows[b].box(index), slot
-    return event
 
 
 # Random kernels.

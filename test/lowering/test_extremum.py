@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
 
-from .test_absorb_moves import kernel
+from .memory_kernels import kernel
 
 
 def folded(count: int, kind: str = "arg_max", integers: bool = False) -> ModuleOp:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,18 +23,8 @@ from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.targets import get_target
 
+from ..layouts import moving
 
-def _load(name: str):
-    path = Path(__file__).parent.parent / "layouts" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-moving = _load("moving")
 EXAMPLES = 60 * int(os.environ.get("PALLASITE_EXAMPLES", "1"))
 """How many random movements; the variable asks for a multiple (docs/internals.md)."""
 TYPES = {32: [f32, i32], 16: [bf16, i16], 8: [i8], 4: [IntegerType(4)]}

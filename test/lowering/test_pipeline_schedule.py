@@ -18,9 +18,8 @@ import pallasite
 from pallasite.dialects import pallas
 from pallasite.dialects.kernel import kernel_function
 
-from .schedule_model import Operand, model, term
-from .test_dma_schedule import BLOCK, TERMS, Trace
-from .test_dma_windows import BoxTrace, boxed
+from .dma_traces import BLOCK, BoxTrace, Trace, boxed
+from .schedule_model import TERMS, Operand, model, term
 from .window_model import Box, tiles
 
 
@@ -108,7 +107,8 @@ def test_blocks_known_before_the_loop() -> None:
 @st.composite
 def configurations(draw: st.DrawFn):
     grid = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
-    operand = st.builds(Operand, st.just(False), TERMS, TERMS, st.integers(1, 5))
+    terms = st.sampled_from(TERMS)
+    operand = st.builds(Operand, st.just(False), terms, terms, st.integers(1, 5))
     inputs = draw(st.lists(operand, min_size=1, max_size=3))
     outputs = draw(st.lists(operand, min_size=1, max_size=2))
     results = [Operand(True, o.rows, o.columns, min(o.buffers, 2)) for o in outputs]
@@ -188,7 +188,7 @@ def slices(draw: st.DrawFn):
     points = list(itertools.product(*map(range, grid)))
     operands: list[Slice] = []
     for output in [False] * draw(st.integers(1, 2)) + [True]:
-        start, size = draw(TERMS), draw(st.sampled_from(SIZES))
+        start, size = draw(st.sampled_from(TERMS)), draw(st.sampled_from(SIZES))
         last = max(term(start, p) for p in points)
         rows = 8 * last + draw(st.integers(1, 24))
         buffers = draw(st.integers(1, 2 if output else 4))

@@ -9,7 +9,7 @@ import pytest
 
 import pallasite
 
-from .test_absorb_moves import kernel
+from .memory_kernels import kernel
 
 SHAPE = (20, 400)
 COMPARE = {

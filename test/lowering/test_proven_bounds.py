@@ -19,7 +19,7 @@ from pallasite.lowering.windows_to_dma.scalars import ScalarBuilder
 from pallasite.passes.ranges import Range, range_of
 from pallasite.targets import get_target
 
-from .test_dma_schedule import Trace
+from .dma_traces import Trace
 
 ROWS, LANES = 32, 128
 BLOCK = f"memref<{ROWS}x{LANES}xf32, #tpu.memory_space<vmem>>"

@@ -7,7 +7,7 @@ import pytest
 
 import pallasite
 
-from .test_absorb_moves import kernel
+from .memory_kernels import kernel
 
 
 def _kernel(

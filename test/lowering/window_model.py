@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pallasite.dialects.kernel import DYNAMIC
 
-from .test_dma_transfers import evaluate, term
+from .index_terms import evaluate, term
 
 Point = Sequence[int]
 Shape = tuple[int, ...]
@@ -36,7 +36,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Window:
-    """One operand; `terms` is its index map (see `test_dma_transfers.term`)."""
+    """One operand; `terms` is its index map (see `index_terms.term`)."""
 
     output: bool
     array: Shape

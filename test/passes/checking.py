@@ -62,3 +62,29 @@ def beyond(text: str, code: str, target: str = "v5e") -> None:
     """Only the reference refuses it; `allow_beyond_reference` lets it pass."""
     refused(text, code, target)
     check_kernel(read(text), get_target(target), allow_beyond_reference=True)
+
+
+def judged(text: str, fits: bool) -> None:
+    """A slice that the TPU compiler takes, or refuses."""
+    if fits:
+        check(text)
+    else:
+        beyond(text, "unaligned-slice")
+
+
+def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
+    """A slice of a ref; an offset of `"d8"` is known at run time, and a multiple of 8."""
+    *_, element = shape.split("x")
+    lines, indices, sizes = ["%i = memref.load %t[%c0] : memref<4xi32, " + SMEM + ">"], [], []
+    for n, (offset, size) in enumerate(offsets_and_sizes):
+        if isinstance(offset, str):
+            lines.append(f"%o{n} = tpu.assume_multiple %i, {offset[1:]} : i32")
+        else:
+            lines.append(f"%o{n} = arith.constant {offset} : i32")
+        indices.append(f"%o{n}")
+        sizes.append(str(size))
+    result = memref("x".join([*sizes, element]), space)
+    lines.append(
+        f"%w = tpu.memref_slice %x[{', '.join(indices)}] : {memref(shape, space)} -> {result}"
+    )
+    return kernel(f"%t: {memref('4xi32', SMEM)}, %x: {memref(shape, space)}", "\n".join(lines))

@@ -17,8 +17,11 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.diagnostics import Diagnostic  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
+from ..jax.support import equal, ramp  # noqa: E402
+
 __all__ = [
-    "DMA", "S", "call", "equal", "jax", "jnp", "noise", "pl", "pltpu", "ramp", "refusal", "run",
+    "DMA", "S", "apply", "call", "equal", "jax", "jnp", "noise", "numbered", "pl", "pltpu", "ramp",
+    "refusal", "run", "whole",
 ]  # fmt: skip
 
 ALL_CHECKS = ("race", "init", "bounds", "sync")
@@ -48,6 +51,28 @@ def call(body: Callable[..., None], out: Any, **options: Any) -> Callable[..., A
     return pl.pallas_call(body, out_shape=out, **options)
 
 
+def whole(function: Callable[..., Any], *inputs: Any) -> Callable[..., Any]:
+    """A kernel call that computes `function` of whole arrays like `inputs`."""
+    out = jax.eval_shape(function, *inputs)
+
+    def body(*refs: Any) -> None:
+        *sources, o = refs
+        o[...] = function(*(x[...] for x in sources))
+
+    return call(body, S(*out.shape, dtype=out.dtype))
+
+
+def apply(function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
+    """`function` of whole arrays, computed in a kernel."""
+    return run(whole(function, *inputs), *inputs, **options)
+
+
+def numbered(body: Callable[..., None], out: Any, **options: Any) -> Callable[..., Any]:
+    """A kernel of both cores of a chip, numbered along the axis `core`."""
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
+    return pl.kernel(body, out_type=out, mesh=mesh, **options)
+
+
 def refusal(function: Callable[..., Any], *inputs: Any, **options: Any) -> str:
     """What is said when `function` is refused, by JAX or by us; fails if it is not."""
     try:
@@ -58,16 +83,6 @@ def refusal(function: Callable[..., Any], *inputs: Any, **options: Any) -> str:
             assert error.code != "internal-error", error
         return str(error)
     raise AssertionError("the kernel was accepted")
-
-
-def equal(actual: Any, expected: Any) -> None:
-    """The same values, NaN equal to NaN."""
-    np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
-
-
-def ramp(*shape: int, dtype: Any = jnp.float32) -> Any:
-    """0, 1, 2, ... in that shape."""
-    return jnp.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
 def noise(*shape: int, dtype: Any = jnp.float32, seed: int = 0) -> Any:

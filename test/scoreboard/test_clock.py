@@ -18,8 +18,7 @@ from pallasite.jax import trace
 from pallasite.targets import TARGETS
 
 from .counting import outcome
-from .support import DMA, S, call, jnp, noise, pl, pltpu, ramp
-from .test_shapes import kernel
+from .support import DMA, S, call, jnp, noise, pl, pltpu, ramp, whole
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
@@ -34,7 +33,7 @@ def profile(function: Callable[..., Any], *inputs: Any, form: str = "tiles", **o
 
 def cycles(function: Callable[..., Any], *inputs: Any) -> float:
     """Cycles of the busiest unit, loads and stores left out."""
-    module = lower(trace(kernel(function, *inputs), *inputs), form="tiles")
+    module = lower(trace(whole(function, *inputs), *inputs), form="tiles")
     total = sum((cost_of(op, V5E) for op in module.walk()), FREE)
     busy = dict(zip(UNITS, total.cycles, strict=True))
     return max(busy[unit] for unit in ("vpu", "eup", "xlu", "mxu"))
@@ -82,7 +81,7 @@ def test_time_of_a_product() -> None:
 
     expected = 2 * 512**3 / V5E.bf16_ops_per_second * V5E.clock_hz
     for form in ("tiles", "vreg"):
-        told = profile(kernel(product, x), x, form=form)
+        told = profile(whole(product, x), x, form=form)
         assert told["flops"] == 2 * 512**3
         assert told["cores"][0]["busy_cycles"]["mxu"] == pytest.approx(expected)
 
@@ -168,7 +167,7 @@ def test_roofline(size: int, bound: str) -> None:
     def product(x: Any, y: Any) -> Any:
         return jnp.dot(x, y, preferred_element_type=jnp.float32).astype(jnp.bfloat16)
 
-    told = profile(kernel(product, x, x), x, x)
+    told = profile(whole(product, x, x), x, x)
     assert told["balance"] == pytest.approx(240, rel=0.01)
     assert told["intensity"] == pytest.approx(size / 3, rel=0.01)
     assert told["bound"] == bound
@@ -245,7 +244,7 @@ def test_utilisation_and_stalls() -> None:
 
 def test_time_changes_no_result() -> None:
     x = noise(64, 256)
-    program = kernel(jnp.tanh, x)
+    program = whole(jnp.tanh, x)
     kept, plain = (outcome(program, x, form="tiles", profile=p) for p in (True, False))
     np.testing.assert_array_equal(kept.outputs[0][0], plain.outputs[0][0])
     assert plain.profile is None and kept.profile is not None

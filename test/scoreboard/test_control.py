@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .support import S, call, equal, jax, jnp, noise, pl, pltpu, ramp, run
-from .test_operations import apply
+from .support import S, apply, call, equal, jax, jnp, noise, pl, pltpu, ramp, run
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature

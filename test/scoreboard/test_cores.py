@@ -9,18 +9,12 @@ import pytest
 
 from pallasite.diagnostics import KernelWarning
 
-from .support import DMA, S, call, equal, jax, jnp, pl, pltpu, ramp, refusal, run
+from .support import DMA, S, call, equal, jax, jnp, numbered, pl, pltpu, ramp, refusal, run
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
 ANY = pl.BlockSpec(memory_space=pl.ANY)
 TWO_CORES = "v5p"
-
-
-def numbered(body: Any, out: Any, **options: Any) -> Any:
-    """A kernel of both cores of a chip."""
-    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
-    return pl.kernel(body, out_type=out, mesh=mesh, **options)
 
 
 def semantics(*names: Any) -> Any:

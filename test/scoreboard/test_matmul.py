@@ -8,9 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .support import S, equal, jax, jnp, noise, refusal, run
-from .test_operations import apply
-from .test_shapes import kernel
+from .support import S, apply, equal, jax, jnp, noise, refusal, run, whole
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
@@ -83,7 +81,7 @@ def test_transposed_operands(side: str) -> None:
     a, b = (x.T, y) if side == "left" else (x, y.T)
     result = apply(transposed(side), x, y)
     np.testing.assert_allclose(result, exact(a, b), rtol=1e-5, atol=1e-4)
-    module = trace(kernel(transposed(side), x, y), x, y)
+    module = trace(whole(transposed(side), x, y), x, y)
     assert sum(op.name in ("tpu.matmul", "pallas.dot") for op in module.walk()) == 1
 
 
@@ -104,7 +102,7 @@ def test_batches_and_several_contracted_dimensions(
     if equation.startswith("b"):
         np.testing.assert_allclose(apply(function, x, y), expected, rtol=1e-5, atol=1e-3)
     else:  # the compiler takes one contracted dimension; the message says so
-        assert "contract" in refusal(kernel(function, x, y), x, y).lower()
+        assert "contract" in refusal(whole(function, x, y), x, y).lower()
 
 
 @feature("W11")
@@ -124,9 +122,9 @@ def test_types_of_each_generation(dtype: Any, accepted: dict[str, bool]) -> None
 
     for target, legal in accepted.items():
         if legal:
-            equal(run(kernel(function, x), x, target=target), exact(x, x))
+            equal(run(whole(function, x), x, target=target), exact(x, x))
         else:
-            assert "i8" in refusal(kernel(function, x), x, target=target)
+            assert "i8" in refusal(whole(function, x), x, target=target)
 
 
 def test_results_have_the_shape_that_jax_says() -> None:

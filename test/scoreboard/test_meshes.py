@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from .support import S, call, equal, jax, jnp, pl, pltpu, ramp, refusal, run
+from .support import S, call, equal, jax, jnp, numbered, pl, pltpu, ramp, refusal, run
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
 TWO_CORES = "v5p"
 BUFFER = pltpu.VMEM((8, 128), jnp.float32)
 REGULAR = pltpu.SemaphoreType.REGULAR
-
-
-def numbered(body: Any, out: Any, **options: Any) -> Any:
-    """A kernel of both cores of a chip."""
-    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
-    return pl.kernel(body, out_type=out, mesh=mesh, **options)
 
 
 @feature("D04")

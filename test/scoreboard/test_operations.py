@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from .support import S, call, equal, jax, jnp, noise, pl, pltpu, ramp, refusal, run
+from .support import S, apply, call, equal, jax, jnp, noise, pl, pltpu, ramp, refusal
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
 SHAPE = (16, 128)
-
-
-def apply(function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
-    """`function` of whole arrays, computed in a kernel."""
-    out = jax.eval_shape(function, *inputs)
-
-    def body(*refs: Any) -> None:
-        *sources, o = refs
-        o[...] = function(*(x[...] for x in sources))
-
-    return run(call(body, S(*out.shape, dtype=out.dtype)), *inputs, **options)
 
 
 def values(*numbers: Any, dtype: Any = jnp.float32) -> Any:

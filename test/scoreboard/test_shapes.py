@@ -8,27 +8,15 @@ import numpy as np
 import pytest
 
 from .counting import operations
-from .support import S, call, equal, jax, jnp, noise, pltpu, ramp, run
-from .test_operations import apply
+from .support import S, apply, call, equal, jax, jnp, noise, pltpu, ramp, run, whole
 
 pytestmark = pytest.mark.jax
 feature = pytest.mark.feature
 
 
-def kernel(function: Any, *inputs: Any) -> Any:
-    """A kernel that computes `function` of whole arrays."""
-    out = jax.eval_shape(function, *inputs)
-
-    def body(*refs: Any) -> None:
-        *sources, o = refs
-        o[...] = function(*(x[...] for x in sources))
-
-    return call(body, S(*out.shape, dtype=out.dtype))
-
-
 def cost(function: Any, *inputs: Any) -> int:
     """Operations on registers beyond loads and stores."""
-    counted = operations(kernel(function, *inputs), *inputs)
+    counted = operations(whole(function, *inputs), *inputs)
     return sum(n for name, n in counted.items() if name not in ("tpu.load", "tpu.store"))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..checking import SMEM, memref
-from .test_slices import judged, part
+from ..checking import SMEM, judged, memref, part
 
 
 def scalar(shape: str, *offsets_and_sizes: tuple[int | str, int]) -> str:

@@ -6,35 +6,9 @@ import pytest
 
 from pallasite.diagnostics import Unsupported
 
-from ..checking import ANY, SMEM, VMEM, beyond, check, kernel, load, memref
+from ..checking import ANY, SMEM, VMEM, beyond, check, judged, kernel, load, memref, part
 
 SEMAPHORES = "#tpu.memory_space<semaphore_mem>"
-
-
-def judged(text: str, fits: bool) -> None:
-    """A slice that the TPU compiler takes, or refuses."""
-    if fits:
-        check(text)
-    else:
-        beyond(text, "unaligned-slice")
-
-
-def part(shape: str, *offsets_and_sizes: tuple[int | str, int], space: str = ANY) -> str:
-    """A slice of a ref; an offset of `"d8"` is known at run time, and a multiple of 8."""
-    *_, element = shape.split("x")
-    lines, indices, sizes = ["%i = memref.load %t[%c0] : memref<4xi32, " + SMEM + ">"], [], []
-    for n, (offset, size) in enumerate(offsets_and_sizes):
-        if isinstance(offset, str):
-            lines.append(f"%o{n} = tpu.assume_multiple %i, {offset[1:]} : i32")
-        else:
-            lines.append(f"%o{n} = arith.constant {offset} : i32")
-        indices.append(f"%o{n}")
-        sizes.append(str(size))
-    result = memref("x".join([*sizes, element]), space)
-    lines.append(
-        f"%w = tpu.memref_slice %x[{', '.join(indices)}] : {memref(shape, space)} -> {result}"
-    )
-    return kernel(f"%t: {memref('4xi32', SMEM)}, %x: {memref(shape, space)}", "\n".join(lines))
 
 
 ALL = (0, 256)
