@@ -119,3 +119,22 @@ def test_texts_and_numbers_are_the_same_however_python_runs(tmp_path: Path) -> N
     for here, there, error in forked:
         assert here == there
         assert "error: " in error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are closed by a shell")
+@pytest.mark.parametrize(
+    ("command", "status", "told"),
+    [
+        (f"tpu-opt {MATMUL} >&-", 0, ""),
+        (f"tpu-run {MATMUL} --form mosaic --format json >&-", 0, ""),
+        (f"tpu-opt < {MATMUL}", 0, ""),
+        ("tpu-opt <&-", 1, "<stdin>:1:1: error: expected an operation"),
+        ("tpu-run nowhere.mlir >&- 2>&-", 2, ""),
+    ],
+)
+def test_tools_do_without_the_standard_streams(command: str, status: int, told: str) -> None:
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
+    result = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
+    assert result.returncode == status
+    assert told in result.stderr and bool(told) == bool(result.stderr)

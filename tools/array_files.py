@@ -24,6 +24,10 @@ def load_arrays(path: str) -> list[Any]:
 
     try:
         with open(path, "rb") as file:
+            # NumPy takes anything else for objects, and would speak of allow_pickle.
+            if not file.read(6).startswith((b"PK", b"\x93NUMPY")):
+                raise ValueError("it is no archive of arrays; make one with numpy.savez")
+            file.seek(0)
             archive = np.load(file)
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array; save it with numpy.savez")

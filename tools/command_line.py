@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 
 from pallasite.diagnostics import UsageError
 
@@ -158,7 +159,7 @@ def add_lowering_options(parser: argparse.ArgumentParser) -> None:
 def plugin_files(words: Sequence[str]) -> list[str]:
     """The files that `words` name with `PLUGIN`, to be known before the words can be understood."""
     files: list[str] = []
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for word, following in zip_longest(words, words[1:]):
         flag, equals, value = word.partition("=")
         if flag in (PLUGIN, PLUGIN[1:]):
             if not equals and following is None:

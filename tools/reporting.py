@@ -146,11 +146,19 @@ def exit_code(error: Exception) -> int:
     return WRONG_USAGE if isinstance(error, UsageError) else FAILED
 
 
+def _open_streams() -> None:
+    """Gives standard streams that the caller has closed nothing to read and nowhere to write."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
 def guarded(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
     """`main(arguments) -> status` with errors reported; made for console scripts."""
 
     @wraps(main)
     def run(arguments: Sequence[str] | None = None) -> int:
+        _open_streams()
         try:
             with kernel_warnings() as told:
                 status = main(arguments)

@@ -272,7 +272,7 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--check", "fun"], "got 'fun'"),
         ([ALIAS, "--form", "fun"], "invalid choice"),
         ([ALIAS, "--inputs", "missing.npz"], "missing.npz"),
-        ([ALIAS, "--inputs", ALIAS], "npz"),
+        ([ALIAS, "--inputs", ALIAS], "it is no archive of arrays; make one with numpy.savez"),
         ([ALIAS, "--seed", "-1"], "expected a seed of at least 0, got -1"),
         ([ALIAS, "--devices", "0"], "expected 1 to 16384 devices, got 0"),
         ([ALIAS, "--devices", "1000000"], "expected 1 to 16384 devices"),
