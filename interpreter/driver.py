@@ -27,7 +27,8 @@ from pallasite.dialects.scf import (
 )
 from pallasite.dialects.tpu import RegionOp, TraceOp
 from pallasite.dialects.tpu import YieldOp as TpuYieldOp
-from pallasite.interpreter.limits import op_steps
+from pallasite.dialects.walking import operations, operations_of
+from pallasite.interpreter.limits import Elements, op_steps
 from pallasite.interpreter.meanings import Facts, lookup
 from pallasite.interpreter.values import width, wrap
 
@@ -115,7 +116,8 @@ def meaning_of(op: Operation, facts: Facts) -> tuple[Callable[..., Any], bool, b
 
 def steps_of(block: Block) -> int:
     """What entering `block` costs (`limits`); the end of a branch is free, of a loop not."""
-    steps = sum(op_steps(op) for op in block.ops)
+    elements = Elements()
+    steps = sum(op_steps(op, elements) for op in operations_of(block))
     return steps if isinstance(block.parent_op(), ForOp | WhileOp | FuncOp) else max(steps - 1, 0)
 
 
@@ -182,12 +184,12 @@ def allocates(block: Block) -> bool:
 
     Scopes are functions, loop bodies and `tpu.region`; what is inside those is theirs.
     """
-    for op in block.ops:
-        if any(isinstance(r.type, MemRefType) for r in op.results) and not any(
-            isinstance(o.type, MemRefType) for o in op.operands
+    for op in operations_of(block):
+        if any([type(r.type) is MemRefType for r in op.results]) and not any(
+            [type(o.type) is MemRefType for o in op.operands]
         ):
             return True
-        if isinstance(op, ForOp | WhileOp | RegionOp):
+        if not op.regions or isinstance(op, ForOp | WhileOp | RegionOp):
             continue
         if any(allocates(inner) for region in op.regions for inner in region.blocks):
             return True
@@ -199,8 +201,8 @@ def blocking_functions(functions: dict[str, FuncOp]) -> set[str]:
     callers: dict[str, list[str]] = {}
     waiting: list[str] = []
     for name, func in functions.items():
-        for op in func.walk():
-            if isinstance(op, CallOp):
+        for op in operations(func):
+            if type(op) is CallOp:
                 callers.setdefault(op.callee.root_reference.data, []).append(name)
             elif (entry := lookup(op)) is not None and entry.blocking:
                 waiting.append(name)
@@ -215,8 +217,8 @@ def blocking_functions(functions: dict[str, FuncOp]) -> set[str]:
 
 def is_blocking(op: Operation, functions: set[str]) -> bool:
     """Whether `op` or anything inside it may suspend, `functions` being those that do."""
-    for inner in op.walk():
-        if isinstance(inner, CallOp):
+    for inner in operations(op):
+        if type(inner) is CallOp:
             if inner.callee.root_reference.data in functions:
                 return True
         elif (entry := lookup(inner)) is not None and entry.blocking:

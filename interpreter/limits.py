@@ -12,19 +12,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isqrt, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, VectorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from pallasite.diagnostics import ExecutionError, Note, Unsupported
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import CallOp, FuncOp
 from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.walking import operations
 from pallasite.interpreter.machine.memory import MEMORY_NOTE
-from pallasite.interpreter.meanings import lookup
+from pallasite.interpreter.meanings import lookup_kind
 
 ELEMENTS_PER_STEP = 64
 PRODUCTS_PER_STEP = 1 << 14
@@ -44,22 +46,37 @@ _MOVES = (memref.CopyOp, tpu.EnqueueDmaOp, tpu.LogBufferOp)
 # Steps
 
 
-def op_steps(op: Operation) -> int:
+class Elements:
+    """How many elements vectors have; of few types there are many values."""
+
+    def __init__(self) -> None:
+        # By identity; the type is kept alive, so that no other one takes its place.
+        self._known: dict[int, tuple[Attribute, int]] = {}
+
+    def of(self, value: SSAValue) -> int:
+        """The elements of `value`; 0 if it is no vector."""
+        type = value.type
+        known = self._known.get(id(type))
+        if known is None:
+            size = prod(type.get_shape()) if isinstance(type, VectorType) else 0
+            known = self._known[id(type)] = type, size
+        return known[1]
+
+
+def op_steps(op: Operation, elements: Elements) -> int:
     """What one execution of `op` costs, its regions left out."""
-    if op.has_trait(IsTerminator):
+    kind = _kind_of(type(op))
+    if kind.ends:
         return 1
-    sizes = [_elements(value) for value in (*op.results, *op.operands)]
+    sizes = [elements.of(value) for value in (*op.results, *op.operands)]
     largest = max(sizes, default=0)
-    entry = lookup(op)
-    steps = 1 + largest // ELEMENTS_PER_STEP
+    steps = 1 + kind.steps + largest // ELEMENTS_PER_STEP
     if largest:
         steps += VECTOR_STEPS
-    if entry is not None and entry.effect:
-        steps += BLOCKING_STEPS if entry.blocking else EFFECT_STEPS
-    if op.name in _PRODUCTS and len(sizes) > 2:
+    if kind.multiplies and len(sizes) > 2:
         # Rows times columns times depth is the root of the product of the three areas.
         steps += isqrt(prod(max(size, 1) for size in sizes[:3])) // PRODUCTS_PER_STEP
-    if isinstance(op, _MOVES):
+    if kind.moves:
         moved = max((_memory_elements(value) for value in op.operands), default=0)
         steps += moved // ELEMENTS_PER_STEP
     if op.name == "pallas_steps.enter":  # may copy every block
@@ -67,8 +84,25 @@ def op_steps(op: Operation) -> int:
     return steps
 
 
-def _elements(value: SSAValue) -> int:
-    return prod(value.type.get_shape()) if isinstance(value.type, VectorType) else 0
+class _Kind(NamedTuple):
+    """What all operations of a class cost."""
+
+    ends: bool
+    """Whether they end a block."""
+    steps: int
+    """Because of what they do to the machine."""
+    multiplies: bool
+    moves: bool
+
+
+@lru_cache(maxsize=1 << 12)
+def _kind_of(kind: type[Operation]) -> _Kind:
+    entry, steps = lookup_kind(kind), 0
+    if entry is not None and entry.effect:
+        steps = BLOCKING_STEPS if entry.blocking else EFFECT_STEPS
+    return _Kind(
+        kind.has_trait(IsTerminator), steps, kind.name in _PRODUCTS, issubclass(kind, _MOVES)
+    )
 
 
 def _memory_elements(value: SSAValue) -> int:
@@ -100,6 +134,7 @@ class _Vectors:
         self.functions = functions
         self.known: dict[str, tuple[int, Operation | None]] = {}
         self.active: list[str] = []
+        self.elements = Elements()
 
     def function(self, name: str, user: Operation | None = None) -> tuple[int, Operation | None]:
         if name in self.active:
@@ -121,7 +156,7 @@ class _Vectors:
             return 0, None
         if name not in self.known:
             self.active.append(name)
-            last = _last_uses(func)
+            last = self._last_uses(func)
             self.known[name] = max(
                 (self._block(block, last) for block in func.body.blocks), key=lambda found: found[0]
             )
@@ -131,7 +166,7 @@ class _Vectors:
     def _block(self, top: Block, last: dict[Operation, int]) -> tuple[int, Operation | None]:
         """Walks without recursion: modules may nest as deeply as they like."""
         peak, where = 0, None
-        live = sum(_bytes(argument) for argument in top.args)
+        live = sum(self._bytes(argument) for argument in top.args)
         waiting: list[Any] = [iter(top.ops)]
         ends: list[Operation | None] = [None]
         while waiting:
@@ -143,9 +178,9 @@ class _Vectors:
                     live -= last.get(closing, 0)
                 continue
             _check_rank(op)
-            live += sum(_bytes(result) for result in op.results)
+            live += sum(self._bytes(result) for result in op.results)
             inner = [block for region in op.regions for block in region.blocks]
-            live += sum(_bytes(argument) for block in inner for argument in block.args)
+            live += sum(self._bytes(argument) for block in inner for argument in block.args)
             called = 0
             if isinstance(op, CallOp):
                 called, _ = self.function(op.callee.root_reference.data, op)
@@ -157,6 +192,18 @@ class _Vectors:
             waiting.append(inner_op for block in inner for inner_op in block.ops)
             ends.append(op)
         return peak, where
+
+    def _bytes(self, value: SSAValue) -> int:
+        return self.elements.of(value) * BYTES_PER_ELEMENT
+
+    def _last_uses(self, func: FuncOp) -> dict[Operation, int]:
+        """For each op the bytes of the vectors that no later op uses."""
+        last = {id(value): (value, op) for op in operations(func) for value in op.results}
+        last |= last_users(func, self.elements)
+        freed: dict[Operation, int] = {}
+        for value, op in last.values():
+            freed[op] = freed.get(op, 0) + self._bytes(value)
+        return freed
 
 
 def _check_rank(op: Operation) -> None:
@@ -171,29 +218,21 @@ def _check_rank(op: Operation) -> None:
             )
 
 
-def _bytes(value: SSAValue) -> int:
-    return _elements(value) * BYTES_PER_ELEMENT
-
-
-def _last_uses(func: FuncOp) -> dict[Operation, int]:
-    """For each op the bytes of the vectors that no later op uses."""
-    last: dict[SSAValue, Operation] = {}
-    for op in func.walk():
-        for value in op.results:
-            if _elements(value):
-                last[value] = op
+def last_users(func: FuncOp, elements: Elements) -> dict[int, tuple[SSAValue, Operation]]:
+    """The vectors that operations of `func` use, by identity, each with the last one to use it in
+    the block that defines it."""
+    last: dict[int, tuple[SSAValue, Operation]] = {}
+    for op in operations(func):
         for value in op.operands:
-            if _elements(value):
-                last[value] = user_at_home(value, op)
-    freed: dict[Operation, int] = {}
-    for value, op in last.items():
-        freed[op] = freed.get(op, 0) + _bytes(value)
-    return freed
+            if elements.of(value):
+                last[id(value)] = value, user_at_home(value, op)
+    return last
 
 
 def user_at_home(value: SSAValue, user: Operation) -> Operation:
     """The operation of the block that defines `value` in which `user` is, or which it is."""
-    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    owner = value.owner
+    home = owner if isinstance(owner, Block) else owner.parent
     while user.parent is not home:
         parent = user.parent_op()
         if parent is None:

@@ -91,10 +91,15 @@ def _load(pallas: bool) -> None:
 
 def lookup(op: Operation) -> Meaning | None:
     """The meaning of `op`, or None for structure (`scf`, `func`, regions) and unknown ops."""
+    return lookup_kind(type(op))
+
+
+def lookup_kind(kind: type[Operation]) -> Meaning | None:
+    """The meaning of operations of class `kind`."""
     _load(pallas=False)
-    if op.name.startswith(_PALLAS):
+    if kind.name.startswith(_PALLAS):
         _load(pallas=True)
-    return _MEANINGS.get(type(op))
+    return _MEANINGS.get(kind)
 
 
 def registered() -> tuple[type[Operation], ...]:

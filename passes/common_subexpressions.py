@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import (
     EffectInstance,
@@ -33,6 +32,7 @@ from xdsl.traits import (
 )
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
+from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.registers import BOX, box_of, hull
 from pallasite.dialects.walking import operations, operations_of
 from pallasite.passes.effects import is_pure
@@ -119,9 +119,7 @@ def _may_write(op: Operation) -> bool:
 
 class _Remover:
     def __init__(self) -> None:
-        # By identity; the attribute is kept alive, so that no other one takes its place.
-        self._seen: dict[int, tuple[Attribute, int]] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers = Numbers()
         self._gone: list[Operation] = []
 
     def run(self, thing: Operation) -> None:
@@ -180,7 +178,7 @@ class _Remover:
         return (
             op.name,
             tuple([id(v) for v in op.operands]),
-            tuple([self._number(r.type) for r in op.results]),
+            tuple([self._numbers.of(r.type) for r in op.results]),
             self._entries(op.properties),
             self._entries(op.attributes),
             self._outline(op) if op.regions else None,
@@ -206,21 +204,7 @@ class _Remover:
         if not entries:
             return None
         # Where the kernel's accesses lie does not change what is read.
-        return frozenset([(n, self._number(v)) for n, v in entries.items() if n != BOX]) or None
-
-    def _number(self, attribute: Attribute) -> int:
-        """Equal for equal attributes."""
-        seen = self._seen.get(id(attribute))
-        if seen is None:
-            value: Hashable = attribute
-            if type(attribute) is VectorType:
-                # The parts that differ, at a fraction of the cost of hashing all.
-                shape = tuple([extent.data for extent in attribute.shape.data])
-                scalable = tuple([bool(s.value.data) for s in attribute.scalable_dims.data])
-                value = (attribute.element_type, shape, scalable)
-            number = self._numbers.setdefault(value, len(self._numbers))
-            seen = self._seen[id(attribute)] = (attribute, number)
-        return seen[1]
+        return frozenset([(n, self._numbers.of(v)) for n, v in entries.items() if n != BOX]) or None
 
 
 def _same_regions(one: Operation, other: Operation) -> bool:

@@ -12,7 +12,7 @@ from pallasite.dialects import arith
 from pallasite.dialects.func import FuncOp
 from pallasite.interpreter.compiled.brief import Memory
 from pallasite.interpreter.compiled.fold import uniform
-from pallasite.interpreter.limits import user_at_home
+from pallasite.interpreter.limits import Elements, last_users
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program
@@ -139,12 +139,7 @@ def program_name(symbol: str) -> str:
 
 def _last_uses(func: FuncOp) -> dict[Operation, list[SSAValue]]:
     """For each op the vectors that no later op of the block that defines them uses."""
-    last: dict[SSAValue, Operation] = {}
-    for op in func.walk():
-        for value in op.operands:
-            if isinstance(value.type, VectorType):
-                last[value] = user_at_home(value, op)
     dying: dict[Operation, list[SSAValue]] = {}
-    for value, op in last.items():
+    for value, op in last_users(func, Elements()).values():
         dying.setdefault(op, []).append(value)
     return dying

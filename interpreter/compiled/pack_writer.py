@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
+from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.fold import uniform
@@ -20,13 +21,16 @@ from pallasite.interpreter.compiled.packs import (
     ACCESSES,
     LEAST,
     Pack,
+    Packer,
     meaning_of_pack,
-    packs,
     spread,
 )
 from pallasite.interpreter.compiled.reuse import ReuseWriter
 from pallasite.interpreter.effects.register_packs import load_pack, store_pack
 from pallasite.interpreter.ops.movement import rolled, unrolled
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.compiled.compiled import Program
 
 _Part = tuple[str, int | None]
 """A register: the name of its pack and its place there, or its own name."""
@@ -34,6 +38,10 @@ _Part = tuple[str, int | None]
 
 class PackWriter(ReuseWriter, ABC):
     """The part of a function's writer that knows packs."""
+
+    def __init__(self, program: Program, func: FuncOp):
+        super().__init__(program, func)
+        self._packer = Packer()
 
     @abstractmethod
     def _operation(self, op: Operation) -> None:
@@ -52,7 +60,7 @@ class PackWriter(ReuseWriter, ABC):
                 self._operation(op)
             else:
                 rest.append(op)
-        found = packs(rest, self._known) if rest else []
+        found = self._packer.packs(rest, self._known) if rest else []
         # Where operations change places, what dies in one may still be used by the next.
         in_order = [op for pack in found for op in pack] == rest
         for pack in found:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.registers import BOX
 from pallasite.dialects.types import split_grid
 from pallasite.interpreter.meanings import Facts, Function, lookup
@@ -65,79 +66,97 @@ Pack = tuple[Operation, ...]
 """Operations that differ in registers, or in where these lie, and nothing else."""
 
 
-def runs(block: Block) -> Iterator[list[Operation]]:
-    """The operations of `block` in order, neighbours that might make packs together."""
-    for kind, group in groupby(block.ops, _kind):
-        ops = list(group)
-        if kind is not None and len(ops) >= LEAST:
-            yield ops
-        else:
-            for op in ops:
-                yield [op]
+class Packer:
+    """Finds the packs of one function."""
 
+    def __init__(self) -> None:
+        self._numbers = Numbers()
+        self._registers: dict[int, bool] = {}
+        """Whether a type, by its number, is one register."""
 
-def _kind(op: Operation) -> Any:
-    """What neighbours must share to be of one run; None if nothing helps."""
-    cls = type(op)
-    if cls in ACCESSES:
-        value = op.operands[0] if cls is tpu.StoreOp else op.results[0]
-        return (cls, cast(Any, op).base) if _single(value) else None
-    if cls in _PURE and len(op.results) == 1 and _single(op.results[0]):
-        return cls
-    return None
+    def runs(self, block: Block) -> Iterator[list[Operation]]:
+        """The operations of `block` in order, neighbours that might make packs together."""
+        for kind, group in groupby(block.ops, self._kind):
+            ops = list(group)
+            if kind is not None and len(ops) >= LEAST:
+                yield ops
+            else:
+                for op in ops:
+                    yield [op]
 
+    def _kind(self, op: Operation) -> Any:
+        """What neighbours must share to be of one run; None if nothing helps."""
+        cls = type(op)
+        if cls in ACCESSES:
+            value = op.operands[0] if cls is tpu.StoreOp else op.results[0]
+            return (cls, cast(Any, op).base) if self._single(value) else None
+        if cls in _PURE and len(op.results) == 1 and self._single(op.results[0]):
+            return cls
+        return None
 
-def _single(value: SSAValue) -> bool:
-    type = value.type
-    if not isinstance(type, VectorType):
-        return False
-    split = split_grid(cast("VectorType[Attribute]", type))
-    return split is not None and not split[0]
+    def _single(self, value: SSAValue) -> bool:
+        type = value.type
+        if not isinstance(type, VectorType):
+            return False
+        number = self._numbers.of(type)
+        found = self._registers.get(number)
+        if found is None:
+            split = split_grid(cast("VectorType[Attribute]", type))
+            found = self._registers[number] = split is not None and not split[0]
+        return found
 
+    def packs(self, run: Sequence[Operation], known: Any) -> list[Pack]:
+        """`run`, of operations without effects or of loads or stores, cut into packs.
 
-def packs(run: Sequence[Operation], known: Any) -> list[Pack]:
-    """`run`, of operations without effects or of loads or stores, cut into packs.
-
-    `known` are the values that need not be computed: they are part of what operations are.
-    """
-    if type(run[0]) in ACCESSES:
+        `known` are the values that need not be computed: they are part of what operations are.
+        """
+        if type(run[0]) in ACCESSES:
+            return [
+                ops[start : start + MOST]
+                for _, group in groupby(run, lambda op: self._alike(op, known))
+                for ops in (tuple(group),)
+                for start in range(0, len(ops), MOST)
+            ]
+        levels: dict[int, int] = {}
+        """Of results, by identity."""
+        found: dict[Any, list[Operation]] = {}
+        first: dict[Any, int] = {}
+        """The place in `run` at which a pack begins."""
+        for place, op in enumerate(run):
+            level = max([levels.get(id(operand), -1) for operand in op.operands], default=-1) + 1
+            levels[id(op.results[0])] = level
+            key = (level, *self._alike(op, known))
+            if key not in found:
+                found[key], first[key] = [], place
+            found[key].append(op)
+        # Of one level in the order of their text, which is that of their operands.
+        chosen = sorted(found, key=lambda key: (key[0], first[key]))
         return [
-            ops[start : start + MOST]
-            for _, group in groupby(run, lambda op: _alike(op, known))
-            for ops in (tuple(group),)
-            for start in range(0, len(ops), MOST)
+            tuple(found[key][start : start + MOST])
+            for key in chosen
+            for start in range(0, len(found[key]), MOST)
         ]
-    levels: dict[Operation, int] = {}
-    found: dict[Any, list[Operation]] = {}
-    for op in run:
-        owners = [o for operand in op.operands if isinstance(o := operand.owner, Operation)]
-        level = max([levels[o] + 1 for o in owners if o in levels], default=0)
-        levels[op] = level
-        found.setdefault((level, *_alike(op, known)), []).append(op)
-    # Of one level in the order of their text, which is that of their operands.
-    place = {op: number for number, op in enumerate(run)}
-    chosen = sorted(found.items(), key=lambda item: (item[0][0], place[item[1][0]]))
-    return [
-        tuple(ops[start : start + MOST]) for _, ops in chosen for start in range(0, len(ops), MOST)
-    ]
 
-
-def _alike(op: Operation, known: Any) -> tuple[Any, ...]:
-    """What the operations of one pack share."""
-    attributes = {k: v for k, v in op.attributes.items() if k != BOX}
-    operands = [
-        operand.type if isinstance(operand.type, VectorType) and operand not in known else operand
-        for operand in op.operands
-    ]
-    if type(op) in ACCESSES:
-        # Where they lie is for `register_packs` to compare.
-        operands = [None if o in known else o for o in operands]
-    return (
-        *operands,
-        *(r.type for r in op.results),
-        tuple(sorted(op.properties.items())),
-        tuple(sorted(attributes.items())),
-    )
+    def _alike(self, op: Operation, known: Any) -> tuple[Any, ...]:
+        """What the operations of one pack share: numbers, and the identities of values."""
+        number = self._numbers.of
+        access = type(op) in ACCESSES
+        operands: list[Any] = []
+        for operand in op.operands:
+            type_ = operand.type
+            if isinstance(type_, VectorType) and operand not in known:
+                operands.append((number(type_),))
+            elif access and operand in known:
+                # Where they lie is for `register_packs` to compare.
+                operands.append(None)
+            else:
+                operands.append(id(operand))
+        return (
+            *operands,
+            *[(number(result.type),) for result in op.results],
+            tuple(sorted([(name, number(a)) for name, a in op.properties.items()])),
+            tuple(sorted([(n, number(a)) for n, a in op.attributes.items() if n != BOX])),
+        )
 
 
 def grid_type(type: Attribute, count: int) -> Attribute:

@@ -31,7 +31,6 @@ from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
-from pallasite.interpreter.compiled.packs import runs
 from pallasite.interpreter.compiled.slim_writer import SlimWriter
 from pallasite.interpreter.cost import FREE
 from pallasite.interpreter.costs import cost_of
@@ -86,7 +85,7 @@ class FunctionWriter(SlimWriter):
         if self._depth >= _DEEPEST:
             return self._move_out(block)
         self._charge(block)
-        for run in runs(block):
+        for run in self._packer.runs(block):
             op = run[0]
             if isinstance(op, YieldOp | TpuYieldOp | ReturnOp | ConditionOp):
                 self._keep_time()
