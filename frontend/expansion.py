@@ -6,7 +6,9 @@ attributes. They are cheap to hold, but whoever prints, hashes or compares them 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
@@ -28,25 +30,30 @@ class Expansion:
         return self._size(attribute) <= MOST_PARTS
 
     def _size(self, attribute: Attribute) -> int:
+        sizes = self._sizes
         waiting = [attribute]
         while waiting:
             top = waiting[-1]
-            if id(top) in self._sizes:
+            if id(top) in sizes:
                 waiting.pop()
                 continue
-            parts = [part for part in _parts(top) if id(part) not in self._sizes]
-            if parts:
-                waiting += parts
+            parts = _parts_of(type(top))(top)
+            new = [part for part in parts if id(part) not in sizes]
+            if new:
+                waiting += new
                 continue
-            size = 1 + sum(self._sizes[id(part)][1] for part in _parts(top))
-            self._sizes[id(top)] = top, size
+            sizes[id(top)] = top, 1 + sum([sizes[id(part)][1] for part in parts])
             waiting.pop()
-        return self._sizes[id(attribute)][1]
+        return sizes[id(attribute)][1]
 
 
-def _parts(attribute: Attribute) -> Iterable[Attribute]:
-    if isinstance(attribute, ArrayAttr):
-        return attribute.data
-    if isinstance(attribute, DictionaryAttr):
-        return attribute.data.values()
-    return attribute.parameters if isinstance(attribute, ParametrizedAttribute) else ()
+@cache
+def _parts_of(kind: type[Attribute]) -> Callable[[Any], Collection[Attribute]]:
+    """What gives the attributes that attributes of a class consist of."""
+    if issubclass(kind, ArrayAttr):
+        return lambda attribute: attribute.data
+    if issubclass(kind, DictionaryAttr):
+        return lambda attribute: attribute.data.values()
+    if issubclass(kind, ParametrizedAttribute):
+        return lambda attribute: attribute.parameters
+    return lambda attribute: ()
