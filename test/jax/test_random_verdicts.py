@@ -29,11 +29,16 @@ from pallasite.targets import get_target  # noqa: E402
 from .random_verdicts import Kernel  # noqa: E402
 from .random_verdicts_accesses import Gathers, Masked, Randoms, Rolls, Strides  # noqa: E402
 from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E402
+from .random_verdicts_chains import Chains  # noqa: E402
 from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
+from .random_verdicts_limits import Limits, Shared  # noqa: E402
 from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
+from .random_verdicts_orders import Counts, Einsums, Joins, Transposed  # noqa: E402
 from .random_verdicts_products import Products  # noqa: E402
 from .random_verdicts_reductions import Arrangements, Reductions  # noqa: E402
+from .random_verdicts_signals import Meshes, Prints, Semaphores, Sizes  # noqa: E402
 from .random_verdicts_values import Carried, Casts, Masks, Movements  # noqa: E402
+from .random_verdicts_words import Bits, Numbers, Starts  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -41,7 +46,8 @@ MORE = int(os.environ.get("PALLASITE_EXAMPLES", "1"))
 FAMILIES = (
     Views, Scalars, Blocks, Carried, Casts, Masks, Movements, Integers, Functions, Choices,
     Reductions, Arrangements, Products, Gathers, Rolls, Strides, Masked, Randoms, Tables, Awaited,
-    Places,
+    Places, Numbers, Bits, Starts, Semaphores, Sizes, Meshes, Prints, Joins, Transposed, Einsums,
+    Counts, Chains, Limits, Shared,
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
