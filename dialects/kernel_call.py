@@ -112,7 +112,9 @@ def call_of(module: ModuleOp) -> Call | None:
     numbers = [int(n) for n in cast("DenseArrayBase[Any]", flat).get_values()]
     aliases = tuple(zip(numbers[::2], numbers[1::2], strict=True))
     if not all(0 <= i < len(operands) and 0 <= o < len(results) for i, o in aliases):
-        raise _no_call(module, f"{len(operands)} operands, {len(results)} results", flat)
+        raise _no_call(
+            module, f"aliases are of {len(operands)} operands and {len(results)} results", flat
+        )
     if any(len(set(side)) < len(aliases) for side in zip(*aliases, strict=True)):
         raise _no_call(module, "no operand and no result is aliased twice", flat)
     text = entry.data.get("settings")

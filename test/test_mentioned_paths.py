@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import re
 from collections.abc import Iterator
 from os import walk
@@ -23,6 +24,8 @@ MENTIONED = re.compile(
     r"(?![\w/.*-]*\w)"
 )
 """Names of Python files and pages, and paths that begin with one of our folders."""
+NAME = re.compile(r"\bpallasite(?:\.\w+)+")
+"""Names of ours in Python; one that ends with X stands for any module."""
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
 PROSE = re.compile(r'^ *"""(?=[\w`])(.*?)"""|# ([^\n]*)', re.MULTILINE | re.DOTALL)
 """Docstrings and comments, where code is formatted; parsing every file takes many times as long."""
@@ -88,6 +91,26 @@ def test_links(page: Path) -> None:
                 re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in headings
             ]
             assert anchor in anchors, f"{target}#{anchor}"
+
+
+def _attribute(dotted: str) -> object:
+    """What a dotted name of ours stands for."""
+    top, *names = dotted.split(".")
+    found: object = importlib.import_module(top)
+    for number, name in enumerate(names, 1):
+        if not hasattr(found, name):
+            importlib.import_module(".".join([top, *names[:number]]))
+        found = getattr(found, name)
+    return found
+
+
+@pytest.mark.parametrize("page", OWN_PAGES, ids=str)
+def test_python_names(page: Path) -> None:
+    names = {n for n in NAME.findall((ROOT / page).read_text()) if not n.endswith(".X")}
+    if any(name.startswith("pallasite.jax") for name in names):
+        pytest.importorskip("jax")
+    for name in names:
+        assert _attribute(name) is not None
 
 
 def test_docstrings_and_comments() -> None:

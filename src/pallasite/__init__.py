@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pallasite.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from pallasite.api import lower, parse, run
+    from pallasite.api import lower, parse, run, simulate
 
-__all__ = ["Diagnostic", "lower", "parse", "run"]
+__all__ = ["Diagnostic", "lower", "parse", "run", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: a tool that only prints its help should not load the interpreter.
-    if name in ("lower", "parse", "run"):
+    if name in ("lower", "parse", "run", "simulate"):
         from pallasite import api
 
         return getattr(api, name)
