@@ -274,10 +274,12 @@ def to_words(array: Array, type: Attribute) -> Array:
 def from_words(words: Array, type: Attribute) -> Array:
     """Inverse of `to_words`: carriers of `type`, with a new last axis if narrower than 32 bits."""
     if isinstance(element_type(type), BFloat16Type):
-        bits = np.empty((*words.shape, 2), np.uint32)
-        np.left_shift(words, np.uint32(16), out=bits[..., 0])
-        np.bitwise_and(words, np.uint32(0xFFFF0000), out=bits[..., 1])
-        return bits.view(np.float32)
+        # Rows of elements lie apart, which NumPy fills faster than the two of each word.
+        *lead, lanes = words.shape
+        bits = np.empty((*lead, 2, lanes), np.uint32)
+        np.left_shift(words, np.uint32(16), out=bits[..., 0, :])
+        np.bitwise_and(words, np.uint32(0xFFFF0000), out=bits[..., 1, :])
+        return np.swapaxes(bits.view(np.float32), -1, -2)
     return values_of(type)(unpack_words(words, width(type)))
 
 

@@ -162,11 +162,11 @@ class BFloat16Codec(Codec):
         if piece.pair < 0 or base & 1:
             return None
         source = words(memory, base, piece, 2)
-        shape = piece.shape
+        shape, order = _halves_apart(piece.shape, piece.pair)
         low, high = (((slice(None),) * piece.pair + (half, ...)) for half in (0, 1))
 
         def read() -> Array:
-            out = np.empty(shape, np.float32)
+            out = np.empty(shape, np.float32).transpose(order)
             wide = out.view(np.uint32)
             np.left_shift(source, 16, out=wide[low])
             np.bitwise_and(source, _HIGH, out=wide[high])
@@ -287,6 +287,16 @@ class PackedCodec(Codec):
             at = offsets[here] // per_byte
             kept = memory[at] & ~np.uint8(int(self._mask) << (position * self.bits))
             memory[at] = kept | fields[here] << np.uint8(position * self.bits)
+
+
+def _halves_apart(shape: tuple[int, ...], pair: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How an array of `shape` lies in memory of this computer, and the order in which its axes are
+    there: with lanes next to each other rather than the elements of a word, which NumPy fills, and
+    takes apart into rows, many times faster."""
+    last = len(shape) - 1
+    if not 0 < pair == last:
+        return shape, tuple(range(len(shape)))
+    return (*shape[: last - 1], shape[last], shape[last - 1]), (*range(last - 1), last, last - 1)
 
 
 def _offsets(base: int, piece: Piece) -> NDArray[np.int64]:

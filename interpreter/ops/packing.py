@@ -27,8 +27,10 @@ from pallasite.interpreter.values import (
     bits_of,
     carrier,
     from_words,
+    is_float,
     poison,
     signed_dtype,
+    storage_float,
     to_words,
     unsigned_dtype,
     values_of,
@@ -88,11 +90,22 @@ def pack_subelements(op: tpu.PackSubelementsOp, facts: Facts) -> Function:
 
         return interleave
 
+    narrow = storage_float(result) if is_float(source) else None
+
     def compress(*sources: Array) -> Array:
         rows = [x if before == 1 else _rows(x) for x in placed(sources)]
         return _registers(convert(np.concatenate(rows, -2)), after)
 
-    return compress
+    def rounded(*sources: Array) -> Array:
+        """`compress` of floats, which are rounded as they are put together."""
+        rows = [x if before == 1 else _rows(x) for x in placed(sources)]
+        height = rows[0].shape[-2]
+        packed = np.empty((*rows[0].shape[:-2], parts * height, rows[0].shape[-1]), narrow)
+        for place, part in enumerate(rows):
+            packed[..., place * height : (place + 1) * height, :] = part
+        return _registers(packed.astype(np.float32), after)
+
+    return compress if narrow is None else rounded
 
 
 @meaning(tpu.UnpackSubelementsOp)

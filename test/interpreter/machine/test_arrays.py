@@ -15,6 +15,7 @@ from pallasite.interpreter.arrays import element_named
 from pallasite.interpreter.machine.copies import read_array, same_bits, write_array
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.views import Ref
+from pallasite.layouts.tiling import Tiling
 from pallasite.targets import get_target
 
 F8 = element_named("float8_e5m2")
@@ -30,7 +31,9 @@ def in_hbm(shape: tuple[int, ...], element: Attribute, checks: tuple[str, ...] =
     return core.allocate(type, "x", argument=True)
 
 
-@pytest.mark.parametrize("shape", [(), (7,), (300,), (16, 256), (3, 20, 130), (2, 1, 5, 128)])
+@pytest.mark.parametrize(
+    "shape", [(), (7,), (300,), (16, 256), (3, 20, 130), (2, 1, 5, 128), (64, 384)]
+)
 @pytest.mark.parametrize(("element", "dtype"), KINDS)
 def test_every_bit_pattern_survives(shape: tuple[int, ...], element: Attribute, dtype: Any) -> None:
     count = max(int(np.prod(shape)), 1) * np.dtype(dtype).itemsize
@@ -53,6 +56,17 @@ def test_arrays_need_not_be_contiguous() -> None:
     ref = in_hbm((16, 256), f32)
     write_array(array, ref)
     np.testing.assert_array_equal(ref.read(), array)
+
+
+@pytest.mark.parametrize("element", [bf16, i8])
+def test_what_is_read_is_not_what_is_written_meanwhile(element: Attribute) -> None:
+    tiled = in_hbm((64, 256), element)
+    rows = Ref.of(tiled.buffer, element, tiled.shape, Tiling((), (256, 1)))
+    for source, target in ((rows, tiled), (tiled, rows)):
+        noise = np.random.default_rng(0).integers(-100, 100, tiled.shape)
+        source.write(noise.astype(tiled.codec.carrier))
+        transfer.copy(source, target)
+        np.testing.assert_array_equal(target.read(), noise)
 
 
 def test_booleans_and_narrow_integers_are_converted() -> None:
