@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -25,6 +26,9 @@ from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.insertion import insert_before
 
 Shape = tuple[int, ...]
+
+_MOST_SLICES = 32
+"""Each of so many slices of a value is compared with all others."""
 
 ELEMENTWISE = tuple(elementwise_kinds())
 
@@ -66,9 +70,11 @@ def buffer_of(memref: SSAValue) -> SSAValue | None:
     return memref if isinstance(memref.owner, memref_dialect.AllocaOp) else None
 
 
-def registers(shape: Shape, bits: int) -> int:
-    """Registers of a vector in native tiles."""
-    rows, columns = SUBLANES * packing(bits), LANES
+def registers(shape: Shape, bits: int, tile: int | None = None) -> int:
+    """Registers of a vector in tiles of `tile` rows, native ones without that."""
+    native = SUBLANES * packing(bits)
+    rows = tile or native
+    columns = native // rows * LANES
     return math.prod(shape[:-2]) * -(-shape[-2] // rows) * -(-shape[-1] // columns)
 
 
@@ -76,16 +82,41 @@ def only_sliced(value: SSAValue) -> bool:
     """Whether `value` is used by slices alone, which together touch no more registers."""
     bits = bit_width(element_type(value.type))
     left = registers(shape_of(value.type), bits)
+    tiles = small_tile(value)
     for use in value.uses:
         if not isinstance(use.operation, vector.ExtractStridedSliceOp):
             return False
         box = box_of(use.operation)
         if box is None:
             return False
-        left -= registers((*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1]), bits)
+        shape = (*box.sizes[:-1], box.offsets[-1] % LANES + box.sizes[-1])
+        left -= registers(shape, bits, tiles)
+        if tiles is not None and box.offsets[-2] % (SUBLANES * packing(bits)):
+            # They would have to move.
+            left += registers(shape, bits)
         if left < 0:  # every slice is asked, and there may be many
             return False
     return True
+
+
+def small_tile(value: SSAValue) -> int | None:
+    """The rows of small tiles of which each slice of the load `value` takes rows of one, where
+    `infer-memref-layout` may tile the buffer so; None if there are none, or no gain by them."""
+    owner, shape = value.owner, shape_of(value.type)
+    if not isinstance(owner, vector.LoadOp) or shape[-1] <= LANES or not rows_are_ours(owner.base):
+        return None
+    p = packing(bit_width(element_type(value.type)))
+    start = remainder(owner.indices[-2], SUBLANES * p)
+    slices = [use.operation for use in islice(value.uses, _MOST_SLICES + 1)]
+    if start is None or len(slices) > _MOST_SLICES:
+        return None
+    boxes = [box_of(op) for op in slices if isinstance(op, vector.ExtractStridedSliceOp)]
+    rows = SUBLANES * p // 2
+    while rows > p:
+        if all(b and (start + b.offsets[-2]) % rows + b.sizes[-2] <= rows for b in boxes):
+            return rows
+        rows //= 2
+    return None
 
 
 def index_plus(index: SSAValue, amount: int, place: Operation) -> SSAValue:
@@ -128,15 +159,18 @@ def box_of(op: vector.ExtractStridedSliceOp) -> Box | None:
     return Box(offsets, sizes) if all(int(a.value.data) == 1 for a in op.strides) else None
 
 
-def memory_serves(memref: SSAValue, row: SSAValue, offset: int, bits: int) -> bool:
-    """Whether registers of `memref` may begin `offset` rows behind index `row`."""
+def memory_serves(
+    memref: SSAValue, row: SSAValue, offset: int, bits: int, tile: int | None = None
+) -> bool:
+    """Whether registers of `memref` may begin `offset` rows behind index `row`, with tiles of
+    `tile` rows if that is given."""
     native = SUBLANES * packing(bits)
     rest = remainder(row, native)
     if rest is not None and (rest + offset) % native == 0:
         return True
     if not rows_are_ours(memref):
         return False
-    if bits == 32:
+    if bits == 32 or (tile is not None and rest is not None and (rest + offset) % tile == 0):
         return True
     # Packed rows follow each other, word by word, where the array is one column of tiles.
     columns = cast(MemRefType[Attribute], memref.type).get_shape()[-1]

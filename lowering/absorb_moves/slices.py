@@ -20,6 +20,7 @@ from pallasite.lowering.absorb_moves.memory import (
     memory_serves,
     only_sliced,
     part_of,
+    small_tile,
 )
 from pallasite.passes.insertion import alike, insert_before
 
@@ -33,7 +34,8 @@ def unserved(value: SSAValue, box: Box) -> int:
     if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
         return 0
     if isinstance(owner, vector.LoadOp):
-        return not memory_serves(owner.base, owner.indices[-2], box.offsets[-2], bits)
+        tile = small_tile(value)
+        return not memory_serves(owner.base, owner.indices[-2], box.offsets[-2], bits, tile)
     if isinstance(owner, ELEMENTWISE) and len(owner.results) == 1:
         vectors = [v for v in owner.operands if isinstance(v.type, VectorType)]
         return sum(unserved(v, box) if _may_shrink(v) else _moved(v, box) for v in vectors)

@@ -156,7 +156,7 @@ def _lay_out_root(value: SSAValue) -> None:
     elif _in_vmem(kind):
         bits = bit_width(kind.element_type)
         tiling = vmem_tiling(shape, bits, needs_single_rows(value, bits))
-        if tiling.first[:-1] == (packing(bits),) and (rows := small_tile(value, bits)) is not None:
+        if (rows := small_tile(value, bits)) is not None:
             tiling = packed_tiling(shape, (rows, LANES), bits)
     elif len(shape) == 1 and memory_space(kind) != "smem":
         tiling = flat_tiling(shape, bit_width(kind.element_type))

@@ -65,16 +65,30 @@ def small_tile(buffer: SSAValue, bits: int) -> int | None:
     """The rows of tiles, more than one row of words, of which every access to `buffer` takes one,
     or rows of one; None if there are no such tiles, or registers would hold a single one each."""
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
-    accesses = [use.operation for use in buffer.uses if not isinstance(use.operation, TRANSFERS)]
-    if shape[-1] <= LANES or not accesses:
+    if len(shape) < 2 or shape[-1] <= LANES:
         return None
+    accesses = list(_whole_rows(buffer))
     rows = min(register_rows(shape[-2], p), SUBLANES * p // 2)
-    while rows > p and not all(_within_tile(op, rows) for op in accesses):
+    while rows > p and not all(within_tile(op, rows) for op in accesses):
         rows //= 2
-    return rows if rows > p else None
+    return rows if rows > p and accesses else None
 
 
-def _within_tile(op: Operation, tile: int) -> bool:
+def _whole_rows(value: SSAValue) -> Iterator[Operation]:
+    """What uses `value`, or views of it that keep its matrices whole, but for transfers."""
+    shape = cast(MemRefType[Attribute], value.type).get_shape()
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+            kind = ref_type(op.results[0])
+            if kind is not None and tuple(kind.get_shape()[-2:]) == tuple(shape[-2:]):
+                yield from _whole_rows(op.results[0])
+                continue
+        if not isinstance(op, TRANSFERS):
+            yield op
+
+
+def within_tile(op: Operation, tile: int) -> bool:
     """Whether `op` accesses rows of one tile of `tile` rows, known as places in it."""
     if not isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
         return False
