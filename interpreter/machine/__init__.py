@@ -5,7 +5,7 @@
 * `memory` has buffers of bytes, `codec` turns bytes into elements, and `views` has the refs, whose
   accesses are `elements` in `boxes` or registers (`rows`, `register_access`); `recast` gives refs
   of another shape or type, `undefined` what lies outside, `faults` the diagnostics.
-* `dma` moves between refs (`transfer`, `rounding`) by `dma_rules`, and signals `semaphores`.
+* `dma` moves between refs (`copies`, `rounding`) by `dma_rules`, and signals `semaphores`.
 * `prng` and `mxu` are the state of those units.
 * Sanitizers watch through `observers`: `checks` and `race` (which remembers `uses`) are told of
   `accesses`, which touch `regions`, found again through `region_index` and `spans`.
