@@ -65,7 +65,7 @@ def test_what_is_read_is_not_what_is_written_meanwhile(element: Attribute) -> No
     for source, target in ((rows, tiled), (tiled, rows)):
         noise = np.random.default_rng(0).integers(-100, 100, tiled.shape)
         source.write(noise.astype(tiled.codec.carrier))
-        transfer.copy(source, target)
+        copy(source, target)
         np.testing.assert_array_equal(target.read(), noise)
 
 
