@@ -14,6 +14,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jax.experimental.pallas import triton  # noqa: E402
 
 from pallasite.diagnostics import KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
@@ -69,6 +70,15 @@ def mapped(index_map: Any) -> Any:
     blocks = [pl.BlockSpec((8, 128), index_map)]
     still = pl.BlockSpec((8, 128), lambda i: (i, 0))
     return call(scaled, X, grid=(2,), in_specs=blocks, out_specs=still)
+
+
+def example_by_example(first: int | None) -> Any:
+    examples = X.reshape(2, 8, 128)
+    block = pl.BlockSpec((None, 8, 128), lambda i: (i, 0, 0))
+    out = pl.BlockSpec((first, 8, 128), lambda i: (i, 0, 0))
+    shape = jax.ShapeDtypeStruct(examples.shape, examples.dtype)
+    call = pl.pallas_call(scaled, out_shape=shape, grid=(2,), in_specs=[block], out_specs=out)
+    return call(examples).reshape(X.shape)
 
 
 def in_elements(index_map: Any) -> Any:
@@ -233,6 +243,18 @@ FAULTS: dict[str, Fault] = {
         lambda: mapped(lambda i: (i, None)),
         "write 0",
         lambda: mapped(lambda i: (i, 0)),
+        2 * X,
+    ),
+    "parameters of a GPU": (
+        lambda: call(scaled, X, compiler_params=triton.CompilerParams(num_warps=4)),
+        "compiler_params=pltpu.CompilerParams(...)",
+        lambda: call(scaled, X, compiler_params=pltpu.CompilerParams()),
+        2 * X,
+    ),
+    "dimension of the grid": (
+        lambda: example_by_example(1),
+        "pl.BlockSpec((None, 8, 128), ...)",
+        lambda: example_by_example(None),
         2 * X,
     ),
     "map of slices": (

@@ -181,6 +181,16 @@ FAULTS_OF_BARRIERS = (
 )
 """What JAX says of a kernel that it has lowered."""
 
+FAULTS_OF_OTHER_DEVICES = (
+    Fault(
+        ValueError,
+        "Only interpret mode is supported on CPU",
+        "the call is for another kind of device, by its compiler_params",
+        ("write compiler_params=pltpu.CompilerParams(...), or leave them out",),
+    ),
+)
+"""What JAX says of a call that is not for a TPU."""
+
 FAULTS_OF_MAPS = (
     Fault(
         jax.errors.TracerBoolConversionError,

@@ -35,6 +35,7 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.verification import verify
 from pallasite.frontend.calls import TARGET
 from pallasite.jax import tracing
+from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.costs import counting_kernels
 from pallasite.jax.devices import answer_for_target
@@ -147,7 +148,9 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
         if settings is None and not interpret and _for_tpu(params):
             settings = current()  # The call was traced before the simulation began.
         if settings is None:
-            return original(ctx, *operands, interpret=interpret, **params)
+            elsewhere = current() is not None and not _for_tpu(params)
+            with explaining_lowering(params, elsewhere, FAULTS_OF_OTHER_DEVICES):
+                return original(ctx, *operands, interpret=interpret, **params)
         # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
         traced = tracing.Traced() if settings.traces else None
         try:

@@ -9,14 +9,27 @@ import numpy as np
 
 from pallasite.jax.fault import Fault
 
+_STORED = r"Invalid shape for `swap`.* Expected shape: (\(.*?\))\. Value shape: (\(.*?\))"
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """A shape as JAX writes it."""
+    return tuple(map(int, re.findall(r"\d+", text)))
+
 
 def _broadcasts(value: str, part: str) -> bool:
-    """Whether a value of one shape, as JAX writes it, fills a part of the other one."""
-    shapes = [tuple(map(int, re.findall(r"\d+", text))) for text in (value, part)]
+    """Whether a value of one shape fills a part of the other one."""
     try:
-        return np.broadcast_shapes(*shapes) == shapes[1]
+        return np.broadcast_shapes(_sizes(value), _sizes(part)) == _sizes(part)
     except ValueError:
         return False
+
+
+def _ones_before(value: str, part: str) -> bool:
+    """Whether the part has the sizes of the value, behind dimensions of size 1."""
+    sizes, extents = _sizes(value), _sizes(part)
+    more = len(extents) - len(sizes)
+    return more > 0 and extents == (1,) * more + sizes
 
 
 FAULTS_OF_SHAPES = (
@@ -98,7 +111,7 @@ FAULTS_OF_SHAPES = (
     ),
     Fault(
         ValueError,
-        r"Invalid shape for `swap`.* Expected shape: (\(.*?\))\. Value shape: (\(.*?\))",
+        _STORED,
         "a value fills the part of the ref that it is stored to",
         (
             "store it to a part of its size: ref[pl.ds(0, n)] = value",
@@ -106,6 +119,16 @@ FAULTS_OF_SHAPES = (
             "a slice ends where its ref does: of 16 rows, ref[12:20] is 4",
         ),
         applies=lambda said: not _broadcasts(said[2], said[1]),
+    ),
+    Fault(
+        ValueError,
+        _STORED,
+        "a block has the dimensions of its array, of size 1, too",
+        (
+            "write None for one that the kernel shall not see: pl.BlockSpec((None, 8, 128), ...)",
+            "or store to a part: ref[0] = value",
+        ),
+        applies=lambda said: _ones_before(said[2], said[1]),
     ),
     Fault(
         ValueError,

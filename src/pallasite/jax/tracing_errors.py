@@ -153,14 +153,16 @@ def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generato
 
 
 @contextmanager
-def explaining_lowering(params: dict[str, Any]) -> Generator[None]:
+def explaining_lowering(
+    params: dict[str, Any], simulating: bool = True, faults: tuple[Fault, ...] = FAULTS_OF_BARRIERS
+) -> Generator[None]:
     """While JAX lowers a call of a kernel with `params`, in a simulation."""
     (jaxpr, *_) = jaxprs = _jaxprs(params)
 
     def of_kernel(error: Exception) -> Diagnostic | None:
-        return explain(error, jaxpr.debug_info, FAULTS_OF_BARRIERS, jaxprs)
+        return explain(error, jaxpr.debug_info, faults, jaxprs)
 
-    with _explaining(lambda: True, of_kernel, table=False):
+    with _explaining(lambda: simulating, of_kernel, table=False):
         yield
 
 
