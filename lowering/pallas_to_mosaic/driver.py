@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from pallasite.again import rule_registered
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import element_type, shape_of, splat
@@ -47,6 +48,7 @@ def rule(*kinds: type[Operation]) -> Callable[[R], R]:
 
     def register(function: R) -> R:
         _RULES.update(dict.fromkeys(kinds, function))
+        rule_registered()
         return function
 
     return register

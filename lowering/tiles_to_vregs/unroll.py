@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from pallasite.again import rule_registered
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import refusal, source_location
@@ -61,6 +62,7 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
         for kind in kinds:
             _RULES[kind] = function
+        rule_registered()
         return function
 
     return register

@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite import collection
+from pallasite.again import rule_registered
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
@@ -64,6 +65,7 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
         for kind in kinds:
             _RULES[kind] = function
+        rule_registered()
         return function
 
     return register

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from pallasite.again import rule_registered
 from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import lowered_functions
@@ -53,6 +54,7 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
         for kind in kinds:
             _RULES.setdefault(kind, []).append(function)
+        rule_registered()
         return function
 
     return register

@@ -1,7 +1,7 @@
 """`parse`, `lower` and `run`: the library as one function per step (docs/python.md).
 
 Every error is a `pallasite.Diagnostic`; its subclass says which step refused. All state belongs to
-the call.
+the call, or to the module that it is given (`pallasite.again`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from pallasite import arguments
+from pallasite.again import Lowered, lowered_once
 from pallasite.borders import diagnosed
 from pallasite.collection import paused
-from pallasite.diagnostics import Note, UsageError, warn
+from pallasite.diagnostics import Diagnostic, Note, UsageError, warn
 from pallasite.dialects.kernel import form_of
 from pallasite.lowering.whole import AfterPass, Lowering, Tell
 from pallasite.targets import DEFAULT_TARGET, get_target
@@ -208,21 +209,43 @@ def simulate(
     max_steps = arguments.limit(max_steps, "max_steps")
     max_memory = arguments.limit(max_memory, "max_memory")
     inputs = arguments.array_list(inputs, "inputs" if devices == 1 else "inputs for each device")
-    from pallasite.interpreter.run import execute
+    from pallasite.interpreter.run import execute, prepare
     from pallasite.lowering.pipelines import check_form
 
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    lowered = lower(
-        module, form, target, passes=passes, allow_beyond_reference=allow_beyond_reference
-    )
-    with diagnosed("executing the module"):
-        return execute(
-            lowered, per_device, target=model, seed=seed, checks=wanted, devices=devices,
-            driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
-            unordered=unordered, grid_walk=grid_walk,
+    told: list[Diagnostic] = []
+
+    def lowered() -> Lowered:
+        def tell(advice: Diagnostic) -> None:
+            told.append(advice)
+            warn(advice)
+
+        kernel = lower_telling(
+            tell, module, form, target, passes=passes,
+            allow_beyond_reference=allow_beyond_reference,
         )  # fmt: skip
+        return Lowered(kernel, tuple(told))
+
+    # Passes of the user's may do anything.
+    kept = (form, model, allow_beyond_reference)
+    kernel = lowered() if passes else lowered_once(module, kept, lowered)
+    for advice in kernel.advice[len(told) :]:
+        warn(advice)
+    usual = driver == "compiled" and max_memory is None and not profile
+    with diagnosed("executing the module"):
+        prepared = None
+        if usual:
+            prepared = kernel.take() or prepare(kernel.module, target=model)
+        outcome = execute(
+            kernel.module, per_device, target=model, seed=seed, checks=wanted, devices=devices,
+            driver=driver, max_steps=max_steps, max_memory=max_memory, profile=profile,
+            unordered=unordered, grid_walk=grid_walk, prepared=prepared,
+        )  # fmt: skip
+    if prepared is not None:
+        kernel.prepared.append(prepared)
+    return outcome
 
 
 Array = NDArray[Any]

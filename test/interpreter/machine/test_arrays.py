@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.interpreter.arrays import element_named
-from pallasite.interpreter.machine.copies import read_array, same_bits, write_array
+from pallasite.interpreter.machine.copies import copy_elements, read_array, same_bits, write_array
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.machine.views import Ref
 from pallasite.layouts.tiling import Tiling
@@ -65,7 +65,7 @@ def test_what_is_read_is_not_what_is_written_meanwhile(element: Attribute) -> No
     for source, target in ((rows, tiled), (tiled, rows)):
         noise = np.random.default_rng(0).integers(-100, 100, tiled.shape)
         source.write(noise.astype(tiled.codec.carrier))
-        copy(source, target)
+        copy_elements(source, target)
         np.testing.assert_array_equal(target.read(), noise)
 
 
