@@ -111,13 +111,16 @@ def _within(op: Operation | None, region: Region) -> bool:
 
 
 def is_outside(value: SSAValue, op: Operation) -> bool:
-    """Whether `value` is made outside of the regions of `op`; constants move there."""
+    """Whether `value` is made outside of the regions of `op`; constants and copies of one number
+    move there."""
     owner = value.owner
     if not isinstance(owner, Operation):
         inside = owner.parent_op()
     elif not any(owner.parent_region() is region for region in op.regions):
         inside = owner.parent_op()
-    elif isinstance(owner, vector.BroadcastOp) and not is_outside(owner.source, op):
+    elif isinstance(owner, vector.BroadcastOp) and (
+        isinstance(owner.source.type, VectorType) or not is_outside(owner.source, op)
+    ):
         return False
     elif isinstance(owner, vector.BroadcastOp | arith.ConstantOp):
         assert op.parent is not None

@@ -37,6 +37,10 @@ def repeated(x: Any) -> Any:
     return jnp.broadcast_to(x[:1], x.shape)
 
 
+def joined(x: Any) -> Any:
+    return x.reshape(-1, x.shape[-1])
+
+
 REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "rows": (rolled(8), kept, (64, 128), np.float32),
     "few lanes": (rolled(8), kept, (16, 100), np.float32),
@@ -46,7 +50,23 @@ REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "some": (lambda x: jnp.concatenate([x[8:], x[:8] * 2], 0), kept, (16, 128), np.float32),
     "copies": (lambda x: jnp.concatenate([x[:8]] * 2, 0), kept, (16, 128), np.float32),
     "parts": (lambda x: x[8:16], lambda x: x[:8], (16, 128), np.float32),
-}
+    "parts of registers": (lambda x: x[0, 3:8], lambda x: x[1, 3:8], (2, 8, 128), np.float32),
+    "lanes of registers": (lambda x: x[0, :, 5:], lambda x: x[1, :, 5:], (2, 8, 100), np.int32),
+    "parts of half words": (lambda x: x[4:8], lambda x: x[20:24], (32, 128), jnp.bfloat16),
+    "few rows": (lambda x: x[0][None], lambda x: x[1][None], (2, 5, 128), np.float32),
+    "few half words": (lambda x: x[0][None], lambda x: x[1][None], (2, 5, 128), jnp.bfloat16),
+    "joined rows": (lambda x: joined(x[:2]), lambda x: joined(x[2:]), (4, 4, 128), jnp.bfloat16),
+    "cut rows": (lambda x: x[:8].reshape(2, 4, 128), lambda x: x[8:].reshape(2, 4, 128),
+                 (16, 128), np.float32),
+    "flat": (lambda x: x[0, :1].reshape(100), lambda x: x[1, :1].reshape(100), (2, 8, 100),
+             np.float32),
+    "transposed planes": (lambda x: jnp.swapaxes(x, 0, 1), lambda x: x, (2, 2, 8, 128),
+                          np.float32),
+    "a row for all": (lambda x: jnp.broadcast_to(x[0], (8, 128)),
+                      lambda x: jnp.broadcast_to(x[1], (8, 128)), (2, 1, 128), np.float32),
+    "or zeros": (lambda x: x[3:8], lambda x: jnp.zeros((5, 128), np.float32), (8, 128),
+                 np.float32),
+}  # fmt: skip
 TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "computed": (lambda x: rolled(8)(x + 1), kept, (16, 128), np.float32),
     "in one way": (rolled(8), lambda x: x * 2, (16, 128), np.float32),
@@ -55,6 +75,16 @@ TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "within registers": (rolled(4), kept, (16, 128), np.float32),
     "copies of registers": (lambda x: rolled(8)(repeated(x)), repeated, (16, 128), np.float32),
     "half words": (rolled(16), kept, (32, 128), jnp.bfloat16),
+    "from elsewhere": (lambda x: x[3:6], lambda x: x[:3], (8, 128), np.float32),
+    "a column for all": (lambda x: jnp.broadcast_to(x[0, :, :1], (8, 128)),
+                         lambda x: jnp.broadcast_to(x[1, :, :1], (8, 128)), (2, 8, 128),
+                         np.float32),
+    "cut half words": (lambda x: x[:16].reshape(4, 4, 128), lambda x: x[16:].reshape(4, 4, 128),
+                       (32, 128), jnp.bfloat16),
+    "a row of many for all": (lambda x: repeated(x[0]), lambda x: repeated(x[1]), (2, 8, 128),
+                              np.float32),
+    "equal parts": (lambda x: x[3:8], lambda x: x[3:8], (8, 128), np.float32),
+    "ones or zeros": (jnp.ones_like, jnp.zeros_like, (8, 128), np.float32),
 }  # fmt: skip
 
 

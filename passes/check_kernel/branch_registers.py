@@ -1,0 +1,174 @@
+"""Which registers the branches of an `scf.if` give: those from before them, or computed ones.
+
+Slices, most changes of shape, transposes of leading dimensions, copies of a row, and bitcasts
+compute nothing: they give registers other names, and say where in them a value begins. Asked of
+libtpu 0.0.51, for v5e with every kind and for v4, v6e and v7x with some.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.types import bit_width, shape_of
+from pallasite.dialects.vector_shapes import values_of
+from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.check_kernel.kept_once import kept_once
+
+COMPUTED = -1
+Registers = NDArray[Any]
+_Place = tuple[int, int, bool]
+"""The row and the lane of its first register at which a value begins, and whether one row of it
+stands for all."""
+_BITCASTS = (arith.BitcastOp, tpu.BitcastOp, vector.BitcastOp)
+
+
+def is_constant(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return is_constant(owner.source)
+    return isinstance(owner, arith.ConstantOp)
+
+
+def lie_alike(one: SSAValue, other: SSAValue) -> bool:
+    """Whether both begin at the same place of a register: else one is moved where they meet.
+    Constants lie anywhere, but two of them are one value's choice before they have registers."""
+    constants = [is_constant(one), is_constant(other)]
+    return not all(constants) and (any(constants) or _place(one) == _place(other))
+
+
+def registers(value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int]) -> Registers:
+    """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
+    are made inside of `op`."""
+    made, grid = value.owner, grid_of(value)
+    exact = _rearranged(made, value, op, known) if isinstance(made, Operation) else None
+    if exact is not None:
+        return exact
+    if isinstance(made, Operation) and op.is_ancestor(made) and not is_constant(value):
+        source = _renamed(made)
+        if source is None or np.any(registers(source, op, known) == COMPUTED):
+            return np.full(grid, COMPUTED)
+    first = known.setdefault(value, sum(prod(grid_of(other)) for other in known))
+    numbers = first + np.arange(prod(grid)).reshape(grid)
+    once = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value, len(grid)))
+    return np.broadcast_to(numbers[once], grid)
+
+
+def grid_of(value: SSAValue) -> tuple[int, ...]:
+    """How many registers `value` has, per dimension; a flat one is a row."""
+    *leading, rows, columns = (1, *shape_of(value.type))[-max(2, len(shape_of(value.type))) :]
+    return (*leading, -(-rows // _tile(value)), -(-columns // LANES))
+
+
+def _tile(value: SSAValue) -> int:
+    return SUBLANES * packing(bit_width(value.type))
+
+
+def _rearranged(
+    made: Operation, value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int]
+) -> Registers | None:
+    """The registers of what only rearranges whole ones; None of other values."""
+    grid = grid_of(value)
+    unit = (*[1] * (len(grid) - 2), _tile(value), LANES)
+    if len(shape_of(value.type)) < 2:
+        return None
+    if isinstance(made, tpu.ConcatenateOp):
+        dim = made.dimension.value.data
+        sizes = [shape_of(part.type)[dim] for part in made.operands]
+        # Half words may lie in half registers.
+        if bit_width(value.type) != 16 and all(size % unit[dim] == 0 for size in sizes[:-1]):
+            parts = [registers(part, op, known) for part in made.operands]
+            return np.concatenate(parts, axis=dim)
+    elif isinstance(made, vector.ExtractStridedSliceOp):
+        offsets = values_of(made.offsets)
+        source = made.operands[0]
+        if len(offsets) == len(grid) and not any(o % u for o, u in zip(offsets, unit, strict=True)):
+            box = tuple(
+                slice(o // u, o // u + n) for o, u, n in zip(offsets, unit, grid, strict=True)
+            )
+            return registers(source, op, known)[box]
+    elif isinstance(made, vector.ShapeCastOp):
+        source = made.operands[0]
+        old, new = shape_of(source.type), shape_of(value.type)
+        whole = (
+            len(old) > 1 and old[-1] == new[-1] and not (old[-2] % unit[-2] or new[-2] % unit[-2])
+        )
+        if whole or (len(old) > 1 and old[-2:] == new[-2:]):
+            return registers(source, op, known).reshape(grid)
+    return None
+
+
+def _renamed(op: Operation) -> SSAValue | None:
+    """The value whose registers are those of the result of `op`, in another order, or from
+    another place on; None if it computes something."""
+    if not op.operands or not isinstance(op.operands[0].type, VectorType):
+        return None
+    source, result = op.operands[0], op.results[0]
+    old, new, bits = shape_of(source.type), shape_of(result.type), bit_width(result.type)
+    match op:
+        case vector.ExtractStridedSliceOp():
+            renames = len(new) > 1
+        case vector.ShapeCastOp():
+            renames = _recasts(old, new, bits)
+        case vector.BroadcastOp():
+            renames = old[-2:] == new[-2:] or (_one_row(old, new, bits) and kept_once(source)[0])
+        case vector.TransposeOp() | tpu.TransposeOp():
+            order = tuple(int(d) for d in op.permutation.get_values())
+            renames = order[-2:] == (len(new) - 2, len(new) - 1)
+        case _:
+            renames = isinstance(op, _BITCASTS) and bits == bit_width(source.type)
+    return source if renames else None
+
+
+def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
+    """Whether a change of shape moves nothing within registers."""
+    if min(len(old), len(new)) < 2:
+        return bits >= 16 and old[-1:] == new[-1:] and prod(old) == new[-1]
+    if old[-1] != new[-1]:
+        return False
+    # Rows that are joined are loaded as they are joined; packed ones are not always cut so.
+    if bits == 32 or old[-2] <= new[-2]:
+        return True
+    return new[-2] % SUBLANES == 0 if bits == 16 else new[-2] in (4, 16)
+
+
+def _one_row(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
+    """Whether one row of words becomes all rows of one register."""
+    row = bits == 32 and len(old) > 1 and old[-2] == 1 and old[-1] == new[-1]
+    return row and new[-1] <= LANES and new[-2] <= SUBLANES
+
+
+def _place(value: SSAValue) -> _Place:
+    row, lane, once = 0, 0, False
+    while isinstance(op := value.owner, Operation) and (source := _renamed(op)) is not None:
+        old, new = shape_of(source.type), shape_of(value.type)
+        match op:
+            case vector.ExtractStridedSliceOp():
+                offsets = (0, 0, *values_of(op.offsets), *[0] * len(old))[: len(old) + 2]
+                row, lane = row + offsets[-2], lane + offsets[-1]
+            case vector.ShapeCastOp() if min(len(old), len(new)) > 1 and old[-2:] != new[-2:]:
+                break
+            case vector.BroadcastOp():
+                once = once or old[-2:] != new[-2:]
+            case _:
+                pass
+        value = source
+    return row % _tile(value), lane % LANES, once
+
+
+def _repeated(value: SSAValue, rank: int) -> list[bool]:
+    """Of each dimension of `value`, whether its registers along it are copies of one."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp):
+        return [True] * rank
+    if not isinstance(owner, vector.BroadcastOp):
+        return [False] * rank
+    source = owner.operands[0].type
+    sizes = shape_of(source) if isinstance(source, VectorType) else ()
+    return [size == 1 for size in (*[1] * (rank - len(sizes)), *sizes)]
