@@ -114,10 +114,9 @@ def makes_column(op: Operation) -> bool:
         shape = cast(AnyVector, op.operands[0].type).get_shape()
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
     if isinstance(op, tpu.MatmulOp):
-        # Matrices by vectors are a product and a sum over lanes.
-        _, _, rows, columns, *_ = op.dimension_numbers.lists()
-        shape = cast(AnyVector, op.results[0].type).get_shape()
-        return bool(rows) and not columns and shape[-1] > 1
+        # Matrices by vectors, and vectors by vectors, are a product and a sum over lanes.
+        columns = op.dimension_numbers.lists()[3]
+        return not columns and cast(AnyVector, op.results[0].type).get_shape()[-1:] > (1,)
     if isinstance(op, vector.ShapeCastOp):
         source = list(cast(AnyVector, op.operands[0].type).get_shape())
         result = list(cast(AnyVector, op.results[0].type).get_shape())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -256,3 +257,52 @@ class Chains(Values):
                 self.line(f"{held.name}[{part}] = {value.name}")
             else:
                 self.known.append(self.let(f"{held.name}[{part}]", value.shape, value.kind))
+
+
+class Branches(Chains):
+    """Branches, some within others, that move what was there before them, or compute a little."""
+
+    compared = True
+
+    def fill(self) -> None:
+        draw = self.draw
+        shape, kind = draw.choice(_SHAPES), draw.choice((*_KINDS, "bfloat16", "int16", "int8"))
+        self.known = [self.load(shape, kind), self.load(shape, kind)]
+        if draw.random() < 0.4 and BITS[kind] >= 16:
+            one = f"jnp.asarray(1, jnp.{kind})"
+            self.known = [self.let(f"{v.name} + {one}", shape, kind) for v in self.known]
+        first, second = self.known
+        names = ["slice", "slice", "join", "spread", "reshape", "reshape", "turn", "lift"]
+        steps = [draw.choice(names) for _ in range(draw.choice([1, 1, 2]))]
+        lines = len(self.lines)
+        value = first
+        for name in steps:
+            count = len(self.known)
+            getattr(self, f"_{name}")(value)
+            value = self.known[-1] if len(self.known) > count else value
+        body, self.lines = self.lines[lines:], self.lines[:lines]
+        full = f"jnp.full({value.shape}, 1, jnp.{kind})"
+        change = draw.choice(["", "", "", f" + {full}"]) if BITS[kind] >= 16 else ""
+        other = draw.choice(["moved", "moved", "moved", "full", "outside"])
+        self.way("left", body, first.name, first.name, value.name)
+        if other == "moved":
+            self.way("right", body, first.name, second.name, value.name + change)
+        else:
+            whole = second.name if value.shape == shape and other == "outside" else full
+            self.way("right", [], "", "", whole)
+        if draw.random() < 0.2:
+            inner = f"lax.cond({self.position(2)} > 0, left, right)"
+            self.way("nested", [], "", "", inner)
+            text = f"lax.cond({self.position(3)} > 0, left, nested)"
+        else:
+            text = f"lax.cond({self.position(3)} > 0, left, right)"
+        self.show(self.let(text, value.shape, kind))
+
+    def way(self, name: str, body: list[str], old: str, new: str, result: str) -> None:
+        """A function that does what `body` does, to the value `new` instead of `old`."""
+        self.line(f"def {name}():")
+        for line in body:
+            self.lines.append("    " + re.sub(rf"\b{old}\b", new, line) if old else line)
+        self.depth += 1
+        self.line(f"return {re.sub(rf'^{old}$', new, result) if old else result}")
+        self.depth -= 1

@@ -20,7 +20,7 @@ class Limits(Kernel):
             self.scalar_memory()
             return
         self.kind = draw.choice((*WORDS, *HALVES, "int8"))
-        self.columns = draw.choice([128, 128, 256, 200, 512])
+        self.columns = draw.choice([128, 128, 256, 384, 512])
         self.unit = 8 * 32 // BITS[self.kind]
         limit = draw.choice([None, None, 4 * _MIB, 6 * _MIB, 20 * _MIB])
         if limit:

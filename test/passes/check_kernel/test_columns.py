@@ -177,6 +177,27 @@ def test_reducing_what_a_reshape_added_gives_back_what_was_there(between: str, g
 
 
 @pytest.mark.parametrize("rows", [8, 1])
+def test_batches_of_vectors_are_sums_over_lanes(rows: int) -> None:
+    operand, result = f"{rows}x16xf32", f"{rows}xf32"
+    text = kernel(
+        f"%x: {memref(operand)}, %y: {memref(operand)}, %o: {memref(result)}",
+        load("a", "x", operand)
+        + load("b", "y", operand)
+        + f"""%z = arith.constant dense<0.0> : vector<{result}>
+        %s = tpu.matmul %a, %b, %z {{dimension_numbers =
+            #tpu.dot_dimension_numbers<[1], [1], [], [], [0, 0], [0], [0]>,
+            transpose_lhs_hint = false}} : vector<{operand}>, vector<{operand}>, vector<{result}>
+            -> vector<{result}>
+        vector.store %s, %o[%c0] : {memref(result)}, vector<{result}>""",
+    )
+    check(text, "v5e")
+    if rows == 1:
+        check(text, "v4")
+    else:
+        beyond(text, "sublane-gather", "v4")
+
+
+@pytest.mark.parametrize("rows", [8, 1])
 @pytest.mark.parametrize("batch", [False, True])
 def test_matrices_by_vectors_are_sums_over_lanes(batch: bool, rows: int) -> None:
     lead = "2x" if batch else ""
