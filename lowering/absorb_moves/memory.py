@@ -111,11 +111,11 @@ def small_tile(value: SSAValue) -> int | None:
     if start is None or len(slices) > _MOST_SLICES:
         return None
     boxes = [box_of(op) for op in slices if isinstance(op, vector.ExtractStridedSliceOp)]
-    rows = SUBLANES * p // 2
-    while rows > p:
+    rows = 2 * p
+    while rows < SUBLANES * p:
         if all(b and (start + b.offsets[-2]) % rows + b.sizes[-2] <= rows for b in boxes):
             return rows
-        rows //= 2
+        rows *= 2
     return None
 
 

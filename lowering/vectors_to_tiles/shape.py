@@ -301,8 +301,11 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
     if rank == 1:
         target = VectorLayout(bits, None, 0, 0, 0, 1)
     if dim < rank - 2:
+        if len({s.layout for s in sources}) == 1 and dim in sources[0].layout.leading_dims(rank):
+            target = sources[0].layout
         grids = [c.in_layout(v, target) for v in op.operands]
-        c.define(result, c.emit(grid.ConcatOp(grids, dim)), target)
+        place = target.leading_dims(rank).index(dim)
+        c.define(result, c.emit(grid.ConcatOp(grids, place)), target)
         c.retire(op)
         return
     if all(equal_values(v, op.operands[0]) for v in op.operands[1:]):

@@ -62,16 +62,16 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
-    """The rows of tiles, more than one row of words, of which every access to `buffer` takes one,
-    or rows of one; None if there are no such tiles, or registers would hold a single one each."""
+    """The rows of the smallest tiles, of more than one row of words, of which every access to
+    `buffer` takes rows of one; None if there are none, or registers would hold one each."""
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
         return None
     accesses = list(_whole_rows(buffer))
-    rows = min(register_rows(shape[-2], p), SUBLANES * p // 2)
-    while rows > p and not all(within_tile(op, rows) for op in accesses):
-        rows //= 2
-    return rows if rows > p and accesses else None
+    rows, most = 2 * p, min(register_rows(shape[-2], p), SUBLANES * p // 2)
+    while rows <= most and not all(within_tile(op, rows) for op in accesses):
+        rows *= 2
+    return rows if rows <= most and accesses else None
 
 
 def _whole_rows(value: SSAValue) -> Iterator[Operation]:
