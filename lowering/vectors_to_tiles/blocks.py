@@ -73,10 +73,12 @@ def interleave_columns(
     return _regrid(c, rows_of(c, value, first, (*shape, 1)), shape)
 
 
-def deal_columns(c: Converter, value: SSAValue, blocks: int, ratio: int) -> list[SSAValue]:
+def deal_columns(
+    c: Converter, value: SSAValue, blocks: int, ratio: int, first: int = 0
+) -> list[SSAValue]:
     """As `deal` for blocks of columns."""
     shape = grid_of(value)
-    dealt = deal(c, _below(c, value), (*shape, 1), blocks, ratio)
+    dealt = deal(c, _below(c, value), (*shape, 1), blocks, ratio, first)
     return [_regrid(c, part, (*shape[:-1], blocks)) for part in dealt]
 
 

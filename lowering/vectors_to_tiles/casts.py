@@ -157,7 +157,7 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
     if not layout.is_native:
         layout = _whole_words(layout, held.shape, packing(bits))
         held = c.relayout(held, layout)
-    if not layout.is_native:
+    if not layout.is_native or (c.dense and _is_one_tile(layout, held.shape)):
         return _narrow_tiles(c, held, element)
     packed = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
     shape = layout.grid_shape(held.shape)
@@ -167,6 +167,14 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
     else:
         sources = deal(c, held.grid, shape, target[-2], ratio)
     return _pack(c, sources, grid_type(packed, held.shape, element)), packed
+
+
+def _is_one_tile(layout: VectorLayout, shape: Sequence[int]) -> bool:
+    """Whether the rows lie in one row of several tiles."""
+    rows, columns = layout.extents(shape)
+    if layout.row is None or layout.column is None or layout.sublane_dim is None:
+        return False
+    return layout.row + rows <= layout.tile_rows and layout.column + columns > LANES
 
 
 def _whole_words(layout: VectorLayout, shape: Sequence[int], words: int) -> VectorLayout:

@@ -12,7 +12,7 @@ from pallasite.dialects.types import element_of, is_vector, shape_of
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.agreement import meet, moving_cost, spelled_out
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
-from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
+from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout, packs_tiles
 from pallasite.lowering.vectors_to_tiles.positions import lower_position_mask
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
 from pallasite.passes.insertion import alike
@@ -63,10 +63,11 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
     alike = [v for v in values if c.tiled(v).layout.bits == width]
     layout = meet(alike, width, c) if alike else VectorLayout.native(len(vectors[0].shape), width)
     if len(alike) < len(values):
-        # Masks are packed row block by row block, which needs tiles of whole registers.
-        if not layout.is_native:
-            layout = VectorLayout.native(len(vectors[0].shape), width)
         layout = spelled_out(layout, vectors[0].shape)
+        # Masks are packed row block by row block, which needs tiles of whole registers, or tile by
+        # tile.
+        if not (layout.is_native or packs_tiles(layout)):
+            layout = VectorLayout.native(len(vectors[0].shape), width)
     lower_in_layout(op, layout, c)
 
 

@@ -55,11 +55,12 @@ def _convert(function: func.FuncOp, target: Target, dense: bool) -> None:
 
 
 def _has_small_tiles(function: func.FuncOp) -> bool:
-    """Whether some load takes several tiles that a register could hold together."""
-    for op in of_kind(function, vector.LoadOp):
+    """Whether some access takes several tiles that a register could hold together."""
+    for op in of_kind(function, vector.LoadOp, vector.StoreOp, tpu.VectorStoreOp):
+        value = op.results[0] if isinstance(op, vector.LoadOp) else op.operands[0]
         tiling = tiling_of(cast(MemRefType[Attribute], op.base.type))
-        shape = shape_of(op.results[0].type)
-        native = SUBLANES * packing(bit_width(element_of(op.results[0])))
+        shape = shape_of(value.type)
+        native = SUBLANES * packing(bit_width(element_of(value)))
         if tiling is None or len(shape) < 2 or len(tiling.first) != 2 or shape[-1] <= LANES:
             continue
         if shape[-2] <= tiling.first[0] < native and tiling.strides[-1] == 1:

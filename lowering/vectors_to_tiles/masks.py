@@ -11,7 +11,7 @@ from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.types import element_of, splat, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
-from pallasite.lowering.vectors_to_tiles.blocks import deal
+from pallasite.lowering.vectors_to_tiles.blocks import deal, deal_columns
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
 from pallasite.passes.scalar_folds import wrap
@@ -48,15 +48,39 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
             "mask registers hold one bit per element of one width",
             "compute the mask from data of the width it governs, or widen the data first",
         )
+    if not layout.is_native:
+        return _packed_tiles(c, value, layout)
     first, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
     wide = VectorLayout(held.layout.bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
     words = c.in_layout(value, wide)
     shape = cast(VectorType[Attribute], words.type).get_shape()[:-2]
     packed = layout.grid_shape(held.shape)
     halves = [words, words] if row is None else deal(c, words, shape, packed[-2], 2, first)
+    return _pack(c, halves, grid_type(layout, held.shape, i1))
+
+
+def packs_tiles(layout: VectorLayout) -> bool:
+    """Whether masks of words become masks of packed data whose registers hold several tiles."""
+    return layout.bits == 16 and layout.tile_rows <= SUBLANES and None not in (
+        layout.row, layout.column, layout.sublane_dim
+    )  # fmt: skip
+
+
+def _packed_tiles(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
+    """A mask of words for half words in small tiles, which neighbours become in one register."""
+    shape = c.tiled(value).shape
+    wide = VectorLayout(32, layout.sublane_dim, layout.lane_dim, layout.row, 0, layout.tile_rows)
+    assert layout.column is not None
+    first, column = divmod(layout.column, wide.block[1])
+    words = c.in_layout(value, wide.with_offsets(wide.row, column))
+    halves = deal_columns(c, words, layout.grid_shape(shape)[-1], 2, first)
+    return _pack(c, halves, grid_type(layout, shape, i1))
+
+
+def _pack(c: Converter, halves: list[SSAValue], kind: Attribute) -> SSAValue:
     made = tpu.PackVmskOp.create(
         operands=halves,
-        result_types=[grid_type(layout, held.shape, i1)],
+        result_types=[kind],
         properties={"positions": DenseArrayBase.from_list(i32, [0, 1])},
     )
     return c.emit(made)
