@@ -60,9 +60,9 @@ def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
     """Registers the unrolling rule of the operations `kinds`."""
 
     def register(function: Rule) -> Rule:
-        for kind in kinds:
-            _RULES[kind] = function
-        rule_registered()
+        if not _RULES.keys().isdisjoint(kinds):
+            rule_registered()
+        _RULES.update(dict.fromkeys(kinds, function))
         return function
 
     return register

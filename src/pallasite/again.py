@@ -29,11 +29,12 @@ _NAME = "_pallasite_again"
 
 
 _rules = 0
-"""How many rules of the lowering were registered."""
+"""How often rules of the lowering were registered that may change what comes out of it."""
 
 
 def rule_registered() -> None:
-    """What was lowered before may come out otherwise now."""
+    """What was lowered before may come out otherwise now; new rules for what was refused do not
+    count."""
     global _rules
     _rules += 1
 
