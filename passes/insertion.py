@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -36,6 +37,15 @@ class Insertion:
     """Puts operations in front of the one that a walk has come to, at its source line."""
 
     _anchor: Operation | None = None
+
+    @contextmanager
+    def standing(self, place: Operation) -> Generator[None]:
+        """Within, operations go in front of `place`."""
+        outer, self._anchor = self._anchor, place
+        try:
+            yield
+        finally:
+            self._anchor = outer
 
     def emit(self, op: Operation) -> SSAValue:
         """Inserts `op` and returns its first result."""

@@ -112,9 +112,8 @@ class Converter(Insertion):
     def block(self, block: Block) -> None:
         """Converts the operations of `block` and of the regions in it."""
         for op in list(block.ops):
-            outer, self._anchor = self._anchor, op
-            self._operation(op)
-            self._anchor = outer
+            with self.standing(op):
+                self._operation(op)
 
     def _operation(self, op: Operation) -> None:
         found = _RULES.get(type(op))

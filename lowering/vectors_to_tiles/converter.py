@@ -20,9 +20,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
-    Signedness,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -35,6 +33,7 @@ from pallasite.dialects.grid_base import Renaming, grid_of
 from pallasite.dialects.kernel import set_form
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.subcores import lowered_functions
+from pallasite.dialects.tpu.base import si32
 from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of
 from pallasite.dialects.walking import operations_of
 from pallasite.layouts.move import Move
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
 
 
 Rule = Callable[..., None]
-
-_SIGNED = IntegerType(32, Signedness.SIGNED)
 
 _RULES: dict[type[Operation], Rule] = {}
 
@@ -119,9 +116,8 @@ class Converter(Insertion):
         chosen = _RULES.get(type(op))
         if chosen is None:
             raise self.unsupported(op, "no-tile-rule", f"{op.name} cannot be lowered to registers")
-        outer, self._anchor = self._anchor, op
-        chosen(op, self)
-        self._anchor = outer
+        with self.standing(op):
+            chosen(op, self)
 
     @property
     def anchor(self) -> Operation:
@@ -152,14 +148,13 @@ class Converter(Insertion):
         if served is not None:
             return served
         held = self._values[value]
-        outer, self._anchor = self._anchor, self._behind(value)
-        smaller = self.smaller(value)
-        if smaller is not None and smaller.cost(layout) is not None:
-            moved = Tiled(smaller.make(layout), layout, held.shape)
-        else:
-            moved = self.relayout(held, layout)
+        with self.standing(self._behind(value)):
+            smaller = self.smaller(value)
+            if smaller is not None and smaller.cost(layout) is not None:
+                moved = Tiled(smaller.make(layout), layout, held.shape)
+            else:
+                moved = self.relayout(held, layout)
         self._relayouts[value, layout] = moved
-        self._anchor = outer
         return moved.grid
 
     def is_held(self, value: SSAValue, layout: VectorLayout) -> bool:
@@ -176,9 +171,8 @@ class Converter(Insertion):
             return self._relayouts[key].grid
         if value not in self._offers or is_free(held, layout):
             return None
-        outer, self._anchor = self._anchor, self._behind(value)
-        grid = self._offers[value](layout)
-        self._anchor = outer
+        with self.standing(self._behind(value)):
+            grid = self._offers[value](layout)
         if grid is not None:
             self._relayouts[key] = Tiled(grid, layout, held.shape)
         return grid
@@ -214,10 +208,8 @@ class Converter(Insertion):
         make = self._forms.get((form, value))
         if make is None:
             return None
-        outer, self._anchor = self._anchor, self._behind(value)
-        grid = make(*wanted)
-        self._anchor = outer
-        return grid
+        with self.standing(self._behind(value)):
+            return make(*wanted)
 
     def relayout(self, held: Tiled, layout: VectorLayout) -> Tiled:
         """`held` in `layout`, computed here."""
@@ -251,9 +243,8 @@ class Converter(Insertion):
             return self.in_layout(value, layout)
         key = (value, rank, layout)
         if key not in self._spread:
-            outer, self._anchor = self._anchor, self._behind(value)
-            self._spread[key] = self.relayout(lift(), layout).grid
-            self._anchor = outer
+            with self.standing(self._behind(value)):
+                self._spread[key] = self.relayout(lift(), layout).grid
         return self._spread[key]
 
     def move(self, move: Move, sources: Sequence[SSAValue]) -> SSAValue:
@@ -295,7 +286,7 @@ class Converter(Insertion):
         made = tpu.DynamicRotateOp.create(
             operands=[value, amount],
             result_types=[value.type],
-            properties={"dimension": IntegerAttr(axis, _SIGNED)},
+            properties={"dimension": IntegerAttr(axis, si32)},
         )
         return self.emit(made)
 
