@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Self
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     VectorType,
+    i32,
 )
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
@@ -280,6 +282,12 @@ class AssumeMultipleOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
     assembly_format = "$value `,` $multiple attr-dict `:` type($result)"
+
+    @classmethod
+    def of(cls, value: SSAValue, multiple: int) -> Self:
+        """That `value` is a multiple of `multiple`."""
+        properties = {"multiple": IntegerAttr(multiple, i32)}
+        return cls(operands=[value], result_types=[value.type], properties=properties)
 
     def verify_(self) -> None:
         type, multiple = self.value.type, self.multiple.value.data

@@ -61,8 +61,7 @@ def _compare_booleans(e: Equation, predicate: str, x: SSAValue, y: SSAValue) -> 
 
 
 def _invert(e: Equation, mask: SSAValue) -> SSAValue:
-    true = e.tracer.spread(e.tracer.scalar(True, types.element_type(bool)), e.output.shape)
-    return e.emit(arith.XOrIOp(mask, true))
+    return e.emit(arith.XOrIOp(mask, e.filled(True, bool)))
 
 
 @rule(lax.select_n_p)

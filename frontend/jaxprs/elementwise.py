@@ -15,6 +15,7 @@ from jax import lax
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects import arith, math
 from pallasite.dialects.tpu import ReciprocalOp, WeirdOp
 from pallasite.frontend.jaxprs import types
@@ -70,7 +71,7 @@ _UNARY: dict[Any, UnaryOp] = {
     lax.floor_p: math.FloorOp,
     lax.ceil_p: math.CeilOp,
 }
-IDENTITIES = (
+_IDENTITIES = (
     lax.stop_gradient_p,
     lax_internal.copy_p,
     lax_internal.optimization_barrier_p,
@@ -107,23 +108,21 @@ def _unary(e: Equation) -> Result:
     return e.emit(_UNARY[e.equation.primitive](e.operand(0)))
 
 
-@rule(*IDENTITIES)
+@rule(*_IDENTITIES)
 def _identity(e: Equation) -> Result:
     return e.arguments
 
 
 @rule(lax.not_p)
 def _not(e: Equation) -> Result:
-    ones = e.tracer.spread(e.tracer.scalar(-1, types.element_type(e.output.dtype)), e.output.shape)
+    ones = e.filled(-1)
     return e.emit(arith.XOrIOp(e.operand(0), ones))
 
 
 @rule(lax.neg_p)
 def _neg(e: Equation) -> Result:
-    zero = e.tracer.scalar(0, types.element_type(e.output.dtype))
-    zero = e.tracer.spread(zero, e.output.shape)
     minus = arith.SubfOp if is_float(e.output.dtype) else arith.SubiOp
-    return e.emit(minus(zero, e.operand(0)))
+    return e.emit(minus(e.filled(0), e.operand(0)))
 
 
 @rule(lax.abs_p)
@@ -165,8 +164,7 @@ def _integer_pow(e: Equation) -> Result:
 def _logistic(e: Equation) -> Result:
     _exact_enough(e)
     power = e.emit(math.ExpOp(e.emit(arith.NegfOp(e.operand(0)))))
-    one = e.tracer.scalar(1.0, types.element_type(e.output.dtype))
-    one = e.tracer.spread(one, e.output.shape)
+    one = e.filled(1.0)
     return e.emit(arith.DivfOp(one, e.emit(arith.AddfOp(one, power))))
 
 
@@ -243,8 +241,7 @@ def _is_finite(e: Equation) -> Result:
             code="unsupported-type",
         )
     weird = e.emit(WeirdOp(operands=[e.operand(0)], result_types=[e.result_type]))
-    ones = e.tracer.spread(e.tracer.scalar(True, types.element_type(np.bool_)), e.output.shape)
-    return e.emit(arith.XOrIOp(weird, ones))
+    return e.emit(arith.XOrIOp(weird, e.filled(True)))
 
 
 @rule(pallas_primitives.reciprocal_p)
@@ -270,7 +267,7 @@ def _exact_enough(e: Equation) -> None:
         raise e.unsupported(f"'{e.name}' with accuracy=", "leave accuracy to the TPU")
 
 
-def _wrong_type(e: Equation, dtype: Any) -> Exception:
+def _wrong_type(e: Equation, dtype: Any) -> Diagnostic:
     advice = "cast the operands first"
     if is_bool(dtype):
         advice = "use logical operations, or cast to int32 first"

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i32
+from xdsl.dialects.builtin import IntegerType, MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.diagnostics import Diagnostic
@@ -322,9 +322,5 @@ def _multiple_of(e: Equation) -> Result:
     if isinstance(value, Known):
         return value
     for multiple in e.params["values"]:
-        operand = e.tracer.value(value)
-        properties = {"multiple": IntegerAttr(multiple, i32)}
-        value = e.emit(
-            AssumeMultipleOp(operands=[operand], result_types=[operand.type], properties=properties)
-        )
+        value = e.emit(AssumeMultipleOp.of(e.tracer.value(value), multiple))
     return value

@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import BoolAttr, i32
 from xdsl.ir import SSAValue
 
+from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.tpu import (
     EnqueueIndirectDmaOp,
     WaitIndirectDmaOp,
@@ -90,7 +91,7 @@ def _wait(e: Equation) -> Result:
     return []
 
 
-def _not_remote(e: Equation) -> Exception:
+def _not_remote(e: Equation) -> Diagnostic:
     return e.unsupported(
         "a gather or scatter to or from another device", "gather to VMEM, and copy that"
     )

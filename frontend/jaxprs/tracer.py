@@ -336,6 +336,11 @@ class Equation:
         """Argument number `index`, broadcast to the shape of the result."""
         return self.tracer.spread(self.operand(index), self.output.shape)
 
+    def filled(self, value: Any, dtype: Any = None) -> SSAValue:
+        """The constant `value` in the shape of the result, of its element type or of `dtype`."""
+        element = types.element_type(self.output.dtype if dtype is None else dtype)
+        return self.tracer.spread(self.tracer.scalar(value, element), self.output.shape)
+
     def emit(self, op: Operation) -> SSAValue:
         """Adds `op` at the equation's line and gives its only result."""
         return self.tracer.emit(op)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, i32
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from pallasite.dialects.tpu import AssumeMultipleOp
@@ -118,13 +118,7 @@ class Extent:
         return start, 0, size
 
     def _assume_aligned(self, build: ScalarBuilder, start: Scalar) -> Scalar:
-        multiple = IntegerAttr(self.tile, i32)
-        op = AssumeMultipleOp(
-            operands=[build.value(start)],
-            result_types=[i32],
-            properties={"multiple": multiple},
-        )
-        return build.emit(op).results[0]
+        return build.emit(AssumeMultipleOp.of(build.value(start), self.tile)).results[0]
 
     def _round_up(self, size: int) -> int:
         return -(-size // self.tile) * self.tile

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -162,10 +162,7 @@ class _Part:
             within = self._emit(arith.RemUIOp(start, rows))
             if cut.piece > 1 and constant_of(start) is None:
                 # So it is, but the TPU compiler does not follow remainders.
-                multiple = {"multiple": IntegerAttr(cut.piece, i32)}
-                within = self._emit(
-                    tpu.AssumeMultipleOp(operands=[within], properties=multiple, result_types=[i32])
-                )
+                within = self._emit(tpu.AssumeMultipleOp.of(within, cut.piece))
             self._add(tile, inner, within, size)
 
     def _add(self, extent: int, stride: int, start: SSAValue, size: int) -> None:

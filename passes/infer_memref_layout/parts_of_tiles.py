@@ -42,7 +42,7 @@ from collections.abc import Sequence
 from math import prod
 from operator import add
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, i32
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -185,13 +185,7 @@ def _slice_rows_of_words(op: tpu.MemrefSliceOp, tiling: Tiling) -> SSAValue:
     number, row = view.emit(arith.DivUIOp(row, count)), view.emit(arith.RemUIOp(row, count))
     if per_word > 1 and constant_of(op.base_idx[-2]) is None:
         # So it is, for the row is a multiple, but the TPU compiler does not follow remainders.
-        row = view.emit(
-            tpu.AssumeMultipleOp(
-                operands=[row],
-                properties={"multiple": IntegerAttr(per_word, i32)},
-                result_types=[i32],
-            )
-        )
+        row = view.emit(tpu.AssumeMultipleOp.of(row, per_word))
     return view.part((number, row))
 
 
