@@ -118,6 +118,8 @@ def _may_write(op: Operation) -> bool:
 
 
 class _Remover:
+    """One walk, in which attributes become numbers that are equal if they are."""
+
     def __init__(self) -> None:
         self._numbers = Numbers()
         self._gone: list[Operation] = []

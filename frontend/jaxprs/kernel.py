@@ -19,7 +19,7 @@ from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import core_type, pallas_utils
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.frontend.jaxprs.tracer import Surroundings, Tracer
-from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
+from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
 
 
 def trace_call(
@@ -125,14 +125,13 @@ def trace_mesh(
     operands = jaxpr.invars[: len(jaxpr.invars) - scratch]
     specs = [OperandAttr("input", types.array_type(variable.aval)) for variable in operands]
     _finish(tracer, jaxpr, body)
-    semantics = [str(getattr(s, "value", s)) for s in mesh.dimension_semantics]
     kernel = KernelOp(
         _symbol(jaxpr),
         specs,
         body,
         grid=list(mesh.shape.values()),
         grid_names=[str(name) for name in names],
-        semantics=semantics,
+        semantics=axis_semantics(mesh.dimension_semantics),
         mesh=True,
         core=core,
         params=params,
@@ -205,7 +204,7 @@ def _semantics(
 ) -> list[str]:
     """The semantics of all axes: as given, and `parallel` for those that a transformation added."""
     own = rank - len(mapped)
-    words = ["arbitrary"] * own if given is None else [str(getattr(s, "value", s)) for s in given]
+    words = ["arbitrary"] * own if given is None else axis_semantics(given)
     if len(words) > 1 and "".join(words) in set(DimensionSemantics):
         raise tracer.unsupported(
             "dimension semantics are one word per axis of the grid, got a single word",

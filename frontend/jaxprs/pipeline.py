@@ -14,7 +14,7 @@ from pallasite.frontend.jaxprs.internals import pallas_core, primitives, state_t
 from pallasite.frontend.jaxprs.refs import viewed
 from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation, Surroundings, Tracer, Value
-from pallasite.frontend.jaxprs.windows import grid_sizes, name_arguments, window
+from pallasite.frontend.jaxprs.windows import axis_semantics, grid_sizes, name_arguments, window
 
 
 @rule(*primitives(tpu_pipeline, "emit_pipeline_p"))
@@ -61,9 +61,7 @@ def _emit_pipeline(e: Equation) -> Result:
             grid=[DYNAMIC if size is None else size for size in sizes],
             bounds=bounds,
             offsets=offsets,
-            semantics=None
-            if semantics is None
-            else [str(getattr(s, "value", s)) for s in semantics],
+            semantics=None if semantics is None else axis_semantics(semantics),
             mapped=mapped,
             no_pipelining=params["no_pipelining"],
             trace_scopes=params["trace_scopes"],

@@ -142,3 +142,8 @@ def give_names(values: Sequence[SSAValue], names: Sequence[str]) -> None:
 def grid_sizes(grid: Sequence[Any]) -> list[int | None]:
     """The sizes of grid axes, None where only run time tells."""
     return [None if pallas_core.is_dynamic_dim(size) else int(size) for size in grid]
+
+
+def axis_semantics(given: Sequence[Any]) -> list[str]:
+    """The dimension semantics of axes as words; JAX takes strings and members of enumerations."""
+    return [str(getattr(word, "value", word)) for word in given]

@@ -117,11 +117,8 @@ def _merge_group(stores: Sequence[tpu.VectorStoreOp], stretch: _Stretch) -> None
         kind = members[0].value.type
         *lead, _, columns = kind.get_shape()
         wanted = VectorType(kind.element_type, (*lead, len(chunk), columns))
-        merged = tpu.VectorStoreOp.create(
-            operands=[_cast(value(last), wanted, last), members[0].base, *members[0].indices],
-            properties=last.properties,
-            attributes=last.attributes,
-        )
+        whole = _cast(value(last), wanted, last)
+        merged = alike(last, [whole, members[0].base, *members[0].indices], ())
         merged.location = members[0].location
         Rewriter.insert_op(merged, InsertPoint.before(last))
         for member in members:

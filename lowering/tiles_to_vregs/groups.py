@@ -22,7 +22,7 @@ from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 _FOLDS = {op.name: op for op in arith.Arith.operations}
 
 
-def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> SSAValue:
+def _roll(registers: Registers, kind: Attribute, op: Operation, u: Unroller) -> SSAValue:
     """The matrix whose native tiles are the 2-D grid `registers`."""
     element = cast(VectorType[Attribute], kind).element_type
     rows, columns = native_tile(bit_width(element))
@@ -36,7 +36,7 @@ def _roll(u: Unroller, registers: Registers, kind: Attribute, op: Operation) -> 
     return u.emit(rolled).results[0]
 
 
-def _unroll(u: Unroller, matrix: SSAValue, kind: Attribute, op: Operation) -> Registers:
+def _unroll(matrix: SSAValue, kind: Attribute, op: Operation, u: Unroller) -> Registers:
     """The native tiles of `matrix` as a 2-D grid."""
     vector = cast(VectorType[Attribute], matrix.type)
     rows, columns = native_tile(bit_width(vector.element_type))
@@ -94,11 +94,11 @@ def unroll_matmul(op: grid.MatmulOp, u: Unroller) -> None:
                 rhs[ns, ks] if transposed else rhs[ks, ns],
                 grown[:, columns],
             )
-            rolled = [_roll(u, p, t, op) for p, t in zip(parts, kinds, strict=True)]
+            rolled = [_roll(p, t, op, u) for p, t in zip(parts, kinds, strict=True)]
             product = made(
                 tpu.MatmulOp, rolled, (rolled[2].type,), properties, location=op.location
             )
-            grown[:, columns] = _unroll(u, u.emit(product).results[0], kinds[2], op)
+            grown[:, columns] = _unroll(u.emit(product).results[0], kinds[2], op, u)
     u.define(op.results[0], grown[: acc.shape[0], : acc.shape[1]])
 
 
@@ -126,7 +126,7 @@ def unroll_feeding(
 ) -> None:
     """A matrix unit that is fed by hand takes a matrix."""
     (operand,) = op.operands
-    matrix = _roll(u, u.registers(operand), u.register_type(operand.type), op)
+    matrix = _roll(u.registers(operand), u.register_type(operand.type), op, u)
     u.emit(made(type(op), (matrix,), (), op.properties, location=op.location))
 
 
@@ -139,7 +139,7 @@ def unroll_popping(op: tpu.MatmulPopOp | tpu.MatmulPopFifoOp, u: Unroller) -> No
     matrix = vector_of(element_of(result), (high * rows, wide * columns))
     popped = made(type(op), (), (matrix,), op.properties, location=op.location)
     kind = u.register_type(result.type)
-    u.define(result, _unroll(u, u.emit(popped).results[0], kind, op))
+    u.define(result, _unroll(u.emit(popped).results[0], kind, op, u))
 
 
 @rule(grid.TransposeBlocksOp)
@@ -157,12 +157,12 @@ def unroll_transpose(op: grid.TransposeBlocksOp, u: Unroller) -> None:
                 block = matrix[r : r + side, c : c + 1]
                 if all(v is None for v in block.flat):
                     continue
-                rolled = _roll(u, _padded(block, (side, 1)), kind, op)
+                rolled = _roll(_padded(block, (side, 1)), kind, op, u)
                 properties = {"permutation": DenseArrayBase.from_list(i64, [1, 0])}
                 transpose = made(
                     tpu.TransposeOp, (rolled,), (rolled.type,), properties, location=op.location
                 )
-                turned = _unroll(u, u.emit(transpose).results[0], kind, op)
+                turned = _unroll(u.emit(transpose).results[0], kind, op, u)
                 target = result[lead][c * side : (c + 1) * side, r // side]
                 target[:] = turned[: target.shape[0], 0]
     u.define(op.results[0], result)
@@ -185,13 +185,13 @@ def unroll_reduce(op: grid.ReduceOp, u: Unroller) -> None:
     for position in range(1, source.shape[axis]):
         step = np.take(source, position, axis=axis)
         pairs = zip(folded.reshape(-1), step.reshape(-1), strict=True)
-        values = [_combine(u, model, a, b) for a, b in pairs]
+        values = [_combine(model, a, b, u) for a, b in pairs]
         folded = as_grid(values, folded.shape)
     u.define(op.results[0], np.expand_dims(folded, axis))
 
 
 def _combine(
-    u: Unroller, model: Model, left: SSAValue | None, right: SSAValue | None
+    model: Model, left: SSAValue | None, right: SSAValue | None, u: Unroller
 ) -> SSAValue | None:
     if left is None or right is None:
         return right if left is None else left
