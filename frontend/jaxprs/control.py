@@ -109,7 +109,7 @@ def _scan(e: Equation) -> Result:
         return results
     if isinstance(start, Known):
         return [Known(int(start.value) + length, start.dtype), *results]
-    end = e.emit(arith.AddiOp(start, e.tracer.scalar(length, i32)))  # pyright: ignore
+    end = e.emit(arith.AddiOp(e.tracer.value(start), e.tracer.scalar(length, i32)))
     return [end, *results]
 
 

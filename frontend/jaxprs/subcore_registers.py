@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, vector
 from pallasite.dialects.tpu import (
@@ -225,9 +225,9 @@ def _iota(e: Equation) -> Result:
     return e.emit(_counted(types.value_type(shape, types.element_type(e.output.dtype))))
 
 
-def _counted(type: object) -> IotaOp:
+def _counted(type: Attribute) -> IotaOp:
     properties = {"dimensions": DenseArrayBase.from_list(i32, [0])}
-    return IotaOp(result_types=[type], properties=properties)  # pyright: ignore[reportArgumentType]
+    return IotaOp(result_types=[type], properties=properties)
 
 
 @subcore_rule(lax.rev_p)

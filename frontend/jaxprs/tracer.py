@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import jax
 import numpy as np
 from xdsl.dialects.builtin import (
+    AnyFloat,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -178,7 +179,7 @@ class Tracer:
             if type.bitwidth > 1 and not low <= number < high:
                 number = (number + high) % (1 << type.bitwidth) - high
             return self.emit(arith.ConstantOp(IntegerAttr(number, type)))
-        return self.emit(arith.ConstantOp(FloatAttr(float(value), type)))  # pyright: ignore
+        return self.emit(arith.ConstantOp(FloatAttr(float(value), cast(AnyFloat, type))))
 
     def type_of(self, aval: Any) -> Attribute:
         """The type of a value or ref of abstract value `aval` on the core that runs the body."""

@@ -126,7 +126,8 @@ def store_pack(
             else:
                 pieces = found.plan.pieces
                 if len(pieces) == 1 and _apart(pieces[0].shape, pieces[0].strides):
-                    return found.store(ref, array.reshape(shape))
+                    found.store(ref, array.reshape(shape))
+                    return
         for store, value, moved in zip(single(), array, grid.moves, strict=True):
             store(core, value, ref, *_moved(index, moved))
 

@@ -73,8 +73,8 @@ def check_kernel(module: ModuleOp, target: Target, *, allow_beyond_reference: bo
     func = kernel_function(module)
     if func is None:
         return
-    check_memory(module, target, allow_beyond_reference=allow_beyond_reference)
     kernel = describe_kernel(func)
+    check_memory(module, kernel, target, allow_beyond_reference=allow_beyond_reference)
     _check_index_maps(module, kernel)
     # Later forms hold register operations, which their own verifiers check.
     logical = form_of(module) in ("mosaic", "dma")

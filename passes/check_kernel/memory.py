@@ -23,7 +23,6 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported
 from pallasite.dialects import memref, tpu
-from pallasite.dialects.func import FuncOp
 from pallasite.dialects.kernel import (
     DYNAMIC,
     Kernel,
@@ -78,6 +77,7 @@ class Buffer:
 
     @property
     def note(self) -> Note:
+        """What a refusal says of it."""
         kind, name = self.value.type, self.value.name_hint
         told = f"%{name}: {kind}" if name else str(kind)
         return Note(f"{self.bytes} bytes: {self.what()} {told}", self.line)
@@ -96,18 +96,17 @@ def block_bytes(type: Attribute, target: Target) -> int:
     return -(-tiling.elements(shape) * bits // 8)
 
 
-def check_memory(module: ModuleOp, target: Target, *, allow_beyond_reference: bool = False) -> None:
-    """Raises `Unsupported` unless blocks (times their buffers), scratch and scoped allocations fit
-    into VMEM and SMEM."""
-    func = kernel_function(module)
-    if func is None:
-        return
-    kernel = describe_kernel(func)
+def check_memory(
+    module: ModuleOp, kernel: Kernel, target: Target, *, allow_beyond_reference: bool = False
+) -> None:
+    """Raises `Unsupported` unless blocks (times their buffers), scratch and scoped allocations of
+    the `kernel` of `module` fit into VMEM and SMEM."""
+    func = kernel.func
     owners, copied = _held(module, kernel, target)
-    _check_semaphores(func, kernel, target)
+    _check_semaphores(kernel, target)
     limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     if not allow_beyond_reference:
-        _check_scratch(module)
+        _check_scratch(module, kernel)
         limits["vmem"] = scoped_vmem(module, target)
     if _total(copied) > target.vmem_bytes - limits["vmem"]:
         owners["vmem"] += copied
@@ -187,8 +186,9 @@ def _is_copied(operand: SSAValue) -> bool:
     return min(map(padded, permutations(shape))) < padded(shape)
 
 
-def _check_semaphores(func: FuncOp, kernel: Kernel, target: Target) -> None:
+def _check_semaphores(kernel: Kernel, target: Target) -> None:
     """One of each window, scratch, and at every place what is allocated around it."""
+    func = kernel.func
     windows = sum(window.windowed for window in kernel.windows)
     arguments = sum(_semaphores(argument) for argument in kernel.scratch)
     total = windows + arguments + scoped_semaphores(func.body.blocks)
@@ -233,16 +233,16 @@ def scoped_semaphores(blocks: Iterable[Block]) -> int:
     return here + deepest
 
 
-def _check_scratch(module: ModuleOp) -> None:
+def _check_scratch(module: ModuleOp, kernel: Kernel) -> None:
+    """The compiler's own scratch, as the call asks for it."""
     call = call_of(module)
     size = call.config.get(_SCRATCH) if call is not None else None
     if isinstance(size, int) and size < _LEAST_SCRATCH:
-        func = kernel_function(module)
         raise Unsupported(
             "internal-scratch",
             f"the compiler needs at least {_LEAST_SCRATCH} bytes of VMEM for its own moves, "
             f"{_SCRATCH} gives {size}",
-            next(filter(None, map(source_location, func.walk())), None) if func else None,
+            next(filter(None, map(source_location, kernel.func.walk())), None),
             [
                 Note(
                     "the TPU compiler says: "

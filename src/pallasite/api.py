@@ -7,7 +7,7 @@ the call, or to the module that it is given (`pallasite.again`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def run(
     devices: int = 1,
     results: Sequence[tuple[Sequence[int], Any]] | None = None,
     aliases: Mapping[int, int] | None = None,
-    driver: Literal["compiled", "reference"] = "compiled",
+    driver: Driver = "compiled",
     max_steps: int | None = None,
     max_memory: int | None = None,
     passes: Sequence[ModulePass] = (),

@@ -6,28 +6,21 @@ and, where jaxlib's dialect still has the operations, for jaxlib.
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
-from xdsl.printer import Printer
 
 from pallasite.dialects.verification import verify
 from pallasite.frontend.text import read_text
 
 from ..jaxlib_context import mosaic_context
+from ..printing import printed
 
 DATA = Path(__file__).parent.parent / "data"
 MOSAIC = sorted(DATA.glob("*.mosaic.mlir"))
 VREG = sorted(DATA.glob("*.vreg.mlir"))
-
-
-def printed(module: ModuleOp, *, generic: bool = False, located: bool = False) -> str:
-    stream = io.StringIO()
-    Printer(stream, print_generic_format=generic, print_debuginfo=located).print_op(module)
-    return stream.getvalue()
 
 
 @pytest.fixture(params=[*MOSAIC, *VREG], ids=lambda path: path.name)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 
 import pallasite
 from pallasite.dialects import make_context
 from pallasite.lowering.windows_to_dma import WindowsToDmaPass
 
 from ..jaxlib_context import mosaic_context
+from ..printing import printed
 from .index_terms import evaluate, term
 
 DATA = Path(__file__).parents[1] / "data"
@@ -244,9 +243,7 @@ def test_padding_of_a_block_is_no_finding_but_scratch_is() -> None:
 def generic(module: ModuleOp) -> str:
     for attribute in ("tpu.call", "tpu.form"):
         module.attributes.pop(attribute, None)
-    stream = StringIO()
-    Printer(stream, print_generic_format=True).print_op(module)
-    return stream.getvalue()
+    return printed(module, generic=True)
 
 
 REAL = ("flash_bf16", "io_alias", "emit_pipeline_mm", "remote_ring_logical")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 
 import pallasite
 from pallasite import api
@@ -17,6 +15,8 @@ from pallasite.diagnostics import VerifyError
 from pallasite.dialects.kernel import FORMS
 from pallasite.dialects.kernel_call import call_of
 from pallasite.targets import DEFAULT_TARGET
+
+from ..printing import printed
 
 DATA = Path(__file__).parent / "data"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul.pallas.mlir"
@@ -54,17 +54,11 @@ def outputs(name: str, module: ModuleOp, inputs: list[list[Any]], **options: Any
     return api.simulate(module, given, devices=len(inputs), target=target, **options).all()
 
 
-def text(module: ModuleOp, *, generic: bool) -> str:
-    stream = StringIO()
-    Printer(stream, print_generic_format=generic).print_op(module)
-    return stream.getvalue()
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_text(name: str) -> None:
     module = read(name)
     for generic in (False, True):
-        again = pallasite.parse(text(module, generic=generic), name=name)
+        again = pallasite.parse(printed(module, generic=generic), name=name)
         assert module.is_structurally_equivalent(again)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 
 from pallasite.dialects import make_context
 from pallasite.dialects.tpu import Tpu
 
 from ...jaxlib_context import mosaic_context
+from ...printing import printed
 
 DATA = Path(__file__).parents[2] / "data" / "tpu_examples.txt"
 
@@ -63,11 +62,9 @@ def parse(example: Example, text: str) -> tuple[ModuleOp, Operation]:
     return module, next(op for op in module.walk() if op.name.startswith("tpu."))
 
 
-def printed(op: Operation, *, generic: bool) -> str:
+def printed_alone(op: Operation, *, generic: bool) -> str:
     """`op` as text without the names of its results."""
-    stream = StringIO()
-    Printer(stream, print_generic_format=generic).print_op(op)
-    return without_results(stream.getvalue())
+    return without_results(printed(op, generic=generic))
 
 
 def without_results(text: str) -> str:
@@ -80,8 +77,8 @@ def test_both_forms_parse_print_and_agree(example: Example) -> None:
     generic_module, generic = parse(example, example.generic)
     assert custom_module.is_structurally_equivalent(generic_module)
     for op in (custom, generic):
-        assert printed(op, generic=False) == without_results(example.custom)
-        assert printed(op, generic=True) == without_results(example.generic)
+        assert printed_alone(op, generic=False) == without_results(example.custom)
+        assert printed_alone(op, generic=True) == without_results(example.generic)
 
 
 def test_every_operation_has_an_example() -> None:
@@ -104,9 +101,7 @@ NEWER_OR_OLDER = {
 def test_jaxlib_reads_what_we_print(example: Example, generic: bool) -> None:
     ir = pytest.importorskip("jaxlib.mlir.ir")
     module, _ = parse(example, example.custom)
-    stream = StringIO()
-    Printer(stream, print_generic_format=generic).print_op(module)
     with mosaic_context(), ir.Location.unknown():
-        ours = ir.Module.parse(stream.getvalue())
+        ours = ir.Module.parse(printed(module, generic=generic))
         theirs = ir.Module.parse(example.function(example.custom))
         assert str(ours) == str(theirs)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.printer import Printer
 
 from pallasite.frontend.text import read_text
 
 from ...jaxlib_context import mosaic_context
+from ...printing import printed
 
 MODULES = sorted((Path(__file__).parents[2] / "data").glob("*.mosaic.mlir"))
-
-
-def printed(module: ModuleOp, *, generic: bool) -> str:
-    stream = StringIO()
-    Printer(stream, print_generic_format=generic).print_op(module)
-    return stream.getvalue()
 
 
 @pytest.mark.parametrize("generic", [False, True], ids=["custom", "generic"])
