@@ -259,10 +259,6 @@ class Program(Budget):
 
     def gather_lanes(self, value: int, index: Field) -> int:
         """Lane l of each row is lane `index` of the same row."""
-        constant, grid, across, along = index.base
-        if (grid, across, along, index.modulus) == (0, 0, 1, LANES) and not index.overlays:
-            # Needs no index registers.
-            return self.rotate_lanes(value, -constant)
         value = self.words(value)
         return self.add(GatherLanes((value,), index), self.values[value])
 
@@ -301,8 +297,10 @@ class Program(Budget):
         return self.add(Pack(tuple(values), format, count), Value(grid, count))
 
     def transpose_blocks(self, value: int, used: float = math.inf) -> int:
-        """The transpose of the last two grid dimensions, in blocks of 128 x 128 elements; `used` as
-        in `TransposeBlocks`."""
+        """The transpose of the last two grid dimensions, in blocks of 128 x 128 elements.
+
+        `used` as in `TransposeBlocks`.
+        """
         v = self.values[value]
         side = 16 // v.elements
         *lead, rows, columns = v.grid
