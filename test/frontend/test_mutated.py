@@ -23,6 +23,8 @@ COUNT = 60 * int(os.environ.get("PALLASITE_EXAMPLES", "1"))
 SECONDS = 30
 NUMBER = re.compile(rb"(?<![\w.])-?\d+(?![\w.])")
 WORD = re.compile(rb"[%#!@]?[\w.$]+|[^\w\s]")
+SHAPED = re.compile(rb"(?:vector|memref|tensor)<[\dx]+x\w+")
+ELEMENTS = (b"f32", b"bf16", b"i32", b"i8", b"i1", b"i64", b"index", b"i2147483648")
 NUMBERS = (b"0", b"-1", b"3", b"129", b"1000000", b"2147483648", b"9" * 30, b"1e400", b"true")
 
 
@@ -33,15 +35,18 @@ def sources() -> list[bytes]:
     for name in FILES:
         module = pallasite.parse((DATA / name).read_bytes(), name=name)
         found += [(DATA / name).read_bytes(), write_bytecode(serialize(module))]
-        found += [str(pallasite.lower(module, form)).encode() for form in ("mosaic", "dma", "vreg")]
+        found += [
+            str(pallasite.lower(module, form)).encode()
+            for form in ("mosaic", "dma", "tiles", "vreg")
+        ]
     return found
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """`data` with one to three bytes, words, numbers or lines changed, or cut off."""
+    """`data` with one to three bytes, words, numbers, types or lines changed, or cut off."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         at = rng.randrange(len(data) or 1)
-        kind = rng.randrange(7)
+        kind = rng.randrange(9)
         numbers, words = list(NUMBER.finditer(data)), list(WORD.finditer(data))
         if kind < 2 and numbers:
             place = rng.choice(numbers).span()
@@ -51,6 +56,15 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
             data = data[: place[0]] + rng.choice(words).group() + data[place[1] :]
         elif kind == 4:
             data = data[:at]
+        elif kind > 6 and (shaped := SHAPED.findall(data)):
+            # Everywhere, so that the text may still be a kernel.
+            old = rng.choice(shaped)
+            sizes, element = old.rsplit(b"x", 1)
+            if kind == 7:
+                element = rng.choice(ELEMENTS)
+            else:
+                sizes = re.sub(rb"\d+$", rng.choice((b"0", b"1", b"3", b"8", b"129")), sizes)
+            data = data.replace(old, sizes + b"x" + element)
         elif kind == 5:
             data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
         else:
