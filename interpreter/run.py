@@ -174,6 +174,7 @@ def execute(
     outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
     if not subcores and not machine.observers:
         prepared.left.extend([core.allocations.retire() for core in machine.cores])
+    machine.drop()
     return outcome
 
 

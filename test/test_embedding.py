@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 
 import pallasite
 from pallasite import api
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.lowering.vectors_to_tiles import converter
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -174,3 +175,24 @@ def test_runs_of_one_kernel_leave_nothing(form: str) -> None:
     objects(3)
     before = objects(3)
     assert objects(20) <= before + 3
+
+
+@pytest.mark.parametrize("checks", [(), ("all",)])
+def test_the_memory_of_a_run_does_not_wait_for_the_collector(checks: Sequence[str]) -> None:
+    kernel = pallasite.lower(pallasite.parse(MATMUL), "tiles")
+    inputs = api.random_inputs(kernel)
+
+    def held() -> int:
+        buffers = [found for found in gc.get_objects() if isinstance(found, Buffer)]
+        return sum(len(buffer.bytes) for buffer in buffers if "bytes" in vars(buffer))
+
+    for _ in range(2):
+        pallasite.run(kernel, inputs, form="tiles", checks=checks)
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        pallasite.run(kernel, inputs, form="tiles", checks=checks)
+        assert held() <= before
+    finally:
+        gc.enable()

@@ -165,6 +165,14 @@ class Core:
             self.observer.released(self, buffer)
         buffer.memory.free(buffer)
 
+    def drop(self) -> None:
+        """Forgets what it has allocated: its program has ended, and nobody asks any more."""
+        self.allocations = Allocations()
+        self._scoped.clear()
+        self._scratch.clear()
+        for memory in self._memories.values():
+            memory.drop()
+
     def internal_scratch(self, type: Attribute, location: SourceLocation | None = None) -> Ref:
         """The compiler's scratch area of a type: one per core, whatever scope asks first."""
         if type not in self._scratch:

@@ -144,3 +144,12 @@ class Machine:
             for buffer in memory.live():
                 buffer.forget()
         self.host.close()
+
+    def drop(self) -> None:
+        """Lets go of all memory at once: a machine and its cores know each other, so Python finds
+        out much later that nobody knows them any more."""
+        self.observe()
+        for device in self.devices:
+            device.hbm.drop()
+        for core in self.cores:
+            core.drop()

@@ -331,3 +331,9 @@ class Memory:
     def live(self) -> list[Buffer]:
         """The buffers that are allocated now, in order of allocation."""
         return [*self._stack, *self._pinned]
+
+    def drop(self) -> None:
+        """Forgets all buffers: nobody asks for one any more."""
+        self._stack.clear()
+        self._pinned.clear()
+        self._live.clear()
