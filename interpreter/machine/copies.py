@@ -31,6 +31,8 @@ def copy_elements(source: Ref, target: Ref) -> None:
         source.digits, source.starts, source.base, target.digits, target.starts, target.base,
         source.shape, source.codec.bits,
     )  # fmt: skip
+    if target.byte_count == target.buffer.size and not target.buffer.touched:
+        target.buffer.unfilled()
     if route is None:
         _move(memory, source, target.buffer.bytes, target, None)
     else:

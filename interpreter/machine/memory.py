@@ -155,6 +155,11 @@ class Buffer:
         self.kept = block if left else None
         return 0 if self.kept is None else len(self.kept)
 
+    @property
+    def touched(self) -> bool:
+        """Whether its contents exist."""
+        return "bytes" in self.__dict__
+
     def unfilled(self) -> None:
         """All of it is about to be written: before its first use, saves filling it."""
         self.bytes = self._new_block()

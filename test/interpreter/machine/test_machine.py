@@ -18,6 +18,7 @@ from pallasite.dialects.tpu import (
 from pallasite.interpreter.machine import dma
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.machine import Machine
+from pallasite.interpreter.machine.memory import Buffer
 from pallasite.layouts.tiling import infer_tiling, native_tiling
 from pallasite.targets import get_target
 
@@ -53,6 +54,21 @@ def test_copies_between_tilings(element):
         part = target.slice((3, 100), (20, 77))
         dma.copy(source.slice((16, 128), (20, 77)), part)
         np.testing.assert_array_equal(part.read(), array[16:36, 128:205])
+
+
+@pytest.mark.parametrize("checks", [(), ("init",)])
+@pytest.mark.parametrize("rows", [16, 15, 8])
+def test_what_a_first_copy_leaves_is_poison(rows, checks, monkeypatch):
+    filled = []
+    unfilled = Buffer.unfilled
+    monkeypatch.setattr(Buffer, "unfilled", lambda self: (filled.append(self), unfilled(self)))
+    core = Machine(V5E, checks=checks).cores[0]
+    source = core.allocate(array_type((16, 128), "any", f32), argument=True)
+    target = core.allocate(array_type((16, 128), "vmem", f32))
+    source.write(np.ones((16, 128), np.float32))
+    dma.copy(source.slice((0, 0), (rows, 128)), target.slice((0, 0), (rows, 128)))
+    assert (target.buffer in filled) == (rows == 16), "it need not be filled where all is written"
+    assert (target.read()[:rows] == 1).all() and np.isnan(target.read()[rows:]).all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
