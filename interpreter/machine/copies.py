@@ -31,16 +31,21 @@ def copy_elements(source: Ref, target: Ref) -> None:
         source.digits, source.starts, source.base, target.digits, target.starts, target.base,
         source.shape, source.codec.bits,
     )  # fmt: skip
-    if target.byte_count == target.buffer.size and not target.buffer.touched:
-        target.buffer.unfilled()
+    buffer = target.buffer
+    if not buffer.touched and target.byte_count == buffer.size:
+        buffer.unfilled()
+    other = buffer.bytes
     if route is None:
-        _move(memory, source, target.buffer.bytes, target, None)
+        _move(memory, source, other, target, None)
     else:
-        other = target.buffer.bytes
-        written, read = _end(target, other, route.write), _end(source, memory, route.read)
+        begin, end, parts = route
+        read, written = _end(source, memory, begin), _end(target, other, end)
         # Within one buffer, what is written may be what is read.
-        for part in (...,) if other is memory else route.parts:
-            written[part] = read[part]
+        if not parts or other is memory:
+            written[...] = read
+        else:
+            for part in parts:
+                written[part] = read[part]
     if shadow is None:
         if target.buffer.shadow is not None:
             target.mark_whole()
@@ -159,7 +164,7 @@ class _Route(NamedTuple):
     read: _End
     write: _End
     parts: tuple[Any, ...]
-    """What is copied by itself: indices of both views."""
+    """What is copied by itself, as indices of both views; none if that is all at once."""
 
 
 MOST_PARTS = 4
@@ -179,13 +184,13 @@ def _parts(
     axes = [axis for axis, extent in enumerate(shape) if extent > 1]
     inner = min(axes, key=lambda axis: write[axis], default=0)
     if len(axes) < 2 or shape[inner] > MOST_PARTS or prod(shape) < LEAST_SPLIT:
-        return (...,)
+        return ()
     count = shape[inner]
     if any(
         read[axis] == count * read[inner] and write[axis] == count * write[inner] for axis in axes
     ):
         # Both go on along another axis, and so does NumPy's loop.
-        return (...,)
+        return ()
     return tuple((slice(None),) * inner + (place,) for place in range(count))
 
 

@@ -165,7 +165,7 @@ class Engine:
             )
         if transfer.target.buffer.boxes is not None:
             check_written_once(transfer)
-        if transfer.is_empty:
+        if 0 in transfer.source.shape and transfer.is_empty:
             # A wait for nothing is none, so that no wait would ever land it.
             transfer.read = transfer.done = True
             self.started += 1
@@ -191,7 +191,7 @@ class Engine:
             self.finish(transfer)
         elif self.order is not None:
             self.stir(self.order)
-        else:
+        elif transfer.target_semaphore.waiters or transfer.source_semaphore is not None:
             self._serve_waiters(transfer)
 
     def land_passed(self, buffer: Buffer) -> None:
