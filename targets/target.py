@@ -100,6 +100,8 @@ class Target:
     """So for two different integer types of 8 bits or less."""
     unmultiplied: frozenset[str] = frozenset()
     """Element types that are factors of no product with a float, nor widened to be."""
+    cut_sublanes: frozenset[int] = frozenset()
+    """Sublanes into which a reshape cuts registers of one column without moving anything."""
     bf16_trunc: bool = False
     """`math.trunc` of bf16."""
     spreads_packed_lanes: bool = False

@@ -259,6 +259,10 @@ class Program(Budget):
 
     def gather_lanes(self, value: int, index: Field) -> int:
         """Lane l of each row is lane `index` of the same row."""
+        constant, grid, across, along = index.base
+        if (grid, across, along, index.modulus) == (0, 0, 1, LANES) and not index.overlays:
+            # Needs no index registers.
+            return self.rotate_lanes(value, -constant)
         value = self.words(value)
         return self.add(GatherLanes((value,), index), self.values[value])
 

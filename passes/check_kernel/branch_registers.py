@@ -20,6 +20,7 @@ from pallasite.dialects.types import bit_width, shape_of
 from pallasite.dialects.vector_shapes import values_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.kept_once import kept_once
+from pallasite.targets import Target
 
 COMPUTED = -1
 Registers = NDArray[Any]
@@ -36,23 +37,26 @@ def is_constant(value: SSAValue) -> bool:
     return isinstance(owner, arith.ConstantOp)
 
 
-def lie_alike(one: SSAValue, other: SSAValue) -> bool:
+def lie_alike(one: SSAValue, other: SSAValue, target: Target) -> bool:
     """Whether both begin at the same place of a register: else one is moved where they meet.
     Constants lie anywhere, but two of them are one value's choice before they have registers."""
     constants = [is_constant(one), is_constant(other)]
-    return not all(constants) and (any(constants) or _place(one) == _place(other))
+    alike = any(constants) or _place(one, target) == _place(other, target)
+    return alike and not all(constants)
 
 
-def registers(value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int]) -> Registers:
+def registers(
+    value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int], target: Target
+) -> Registers:
     """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
     are made inside of `op`."""
     made, grid = value.owner, grid_of(value)
-    exact = _rearranged(made, value, op, known) if isinstance(made, Operation) else None
+    exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
     if exact is not None:
         return exact
     if isinstance(made, Operation) and op.is_ancestor(made) and not is_constant(value):
-        source = _renamed(made)
-        if source is None or np.any(registers(source, op, known) == COMPUTED):
+        source = _renamed(made, target)
+        if source is None or np.any(registers(source, op, known, target) == COMPUTED):
             return np.full(grid, COMPUTED)
     first = known.setdefault(value, sum(prod(grid_of(other)) for other in known))
     numbers = first + np.arange(prod(grid)).reshape(grid)
@@ -71,7 +75,7 @@ def _tile(value: SSAValue) -> int:
 
 
 def _rearranged(
-    made: Operation, value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int]
+    made: Operation, value: SSAValue, op: scf.IfOp, known: dict[SSAValue, int], target: Target
 ) -> Registers | None:
     """The registers of what only rearranges whole ones; None of other values."""
     grid = grid_of(value)
@@ -81,10 +85,14 @@ def _rearranged(
     if isinstance(made, tpu.ConcatenateOp):
         dim = made.dimension.value.data
         sizes = [shape_of(part.type)[dim] for part in made.operands]
-        # Half words may lie in half registers.
-        if bit_width(value.type) != 16 and all(size % unit[dim] == 0 for size in sizes[:-1]):
-            parts = [registers(part, op, known) for part in made.operands]
-            return np.concatenate(parts, axis=dim)
+        # Half words may lie in half registers, which are put together where some are computed.
+        halves = bit_width(value.type) == 16
+        if all(size % unit[dim] == 0 for size in sizes[:-1]) and not (
+            halves and dim == len(grid) - 2
+        ):
+            parts = [registers(part, op, known, target) for part in made.operands]
+            whole = np.concatenate(parts, axis=dim)
+            return np.full(grid, COMPUTED) if halves and np.any(whole == COMPUTED) else whole
     elif isinstance(made, vector.ExtractStridedSliceOp):
         offsets = values_of(made.offsets)
         source = made.operands[0]
@@ -92,7 +100,7 @@ def _rearranged(
             box = tuple(
                 slice(o // u, o // u + n) for o, u, n in zip(offsets, unit, grid, strict=True)
             )
-            return registers(source, op, known)[box]
+            return registers(source, op, known, target)[box]
     elif isinstance(made, vector.ShapeCastOp):
         source = made.operands[0]
         old, new = shape_of(source.type), shape_of(value.type)
@@ -100,11 +108,11 @@ def _rearranged(
             len(old) > 1 and old[-1] == new[-1] and not (old[-2] % unit[-2] or new[-2] % unit[-2])
         )
         if whole or (len(old) > 1 and old[-2:] == new[-2:]):
-            return registers(source, op, known).reshape(grid)
+            return registers(source, op, known, target).reshape(grid)
     return None
 
 
-def _renamed(op: Operation) -> SSAValue | None:
+def _renamed(op: Operation, target: Target) -> SSAValue | None:
     """The value whose registers are those of the result of `op`, in another order, or from
     another place on; None if it computes something."""
     if not op.operands or not isinstance(op.operands[0].type, VectorType):
@@ -113,9 +121,9 @@ def _renamed(op: Operation) -> SSAValue | None:
     old, new, bits = shape_of(source.type), shape_of(result.type), bit_width(result.type)
     match op:
         case vector.ExtractStridedSliceOp():
-            renames = len(new) > 1
+            renames = len(new) > 1 or bits >= 16
         case vector.ShapeCastOp():
-            renames = _recasts(old, new, bits)
+            renames = _recasts(old, new, bits, target)
         case vector.BroadcastOp():
             renames = old[-2:] == new[-2:] or (_one_row(old, new, bits) and kept_once(source)[0])
         case vector.TransposeOp() | tpu.TransposeOp():
@@ -126,16 +134,20 @@ def _renamed(op: Operation) -> SSAValue | None:
     return source if renames else None
 
 
-def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
+def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Target) -> bool:
     """Whether a change of shape moves nothing within registers."""
     if min(len(old), len(new)) < 2:
         return bits >= 16 and old[-1:] == new[-1:] and prod(old) == new[-1]
     if old[-1] != new[-1]:
         return False
-    # Rows that are joined are loaded as they are joined; packed ones are not always cut so.
-    if bits == 32 or old[-2] <= new[-2]:
+    # Rows that are joined are loaded as they are joined.
+    if old[-2] <= new[-2]:
         return True
-    return new[-2] % SUBLANES == 0 if bits == 16 else new[-2] in (4, 16)
+    if bits == 16:
+        return new[-2] % SUBLANES == 0
+    sublanes, rest = divmod(new[-2] * bits, 32)
+    native = bits == 8 and new[-2] == SUBLANES
+    return not rest and not native and new[-1] <= LANES and sublanes in target.cut_sublanes
 
 
 def _one_row(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
@@ -144,9 +156,9 @@ def _one_row(old: tuple[int, ...], new: tuple[int, ...], bits: int) -> bool:
     return row and new[-1] <= LANES and new[-2] <= SUBLANES
 
 
-def _place(value: SSAValue) -> _Place:
+def _place(value: SSAValue, target: Target) -> _Place:
     row, lane, once = 0, 0, False
-    while isinstance(op := value.owner, Operation) and (source := _renamed(op)) is not None:
+    while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
         old, new = shape_of(source.type), shape_of(value.type)
         match op:
             case vector.ExtractStridedSliceOp():
@@ -159,7 +171,8 @@ def _place(value: SSAValue) -> _Place:
             case _:
                 pass
         value = source
-    return row % _tile(value), lane % LANES, once
+    flat = len(shape_of(value.type)) < 2
+    return row % _tile(value), lane % (LANES * SUBLANES if flat else LANES), once
 
 
 def _repeated(value: SSAValue, rank: int) -> list[bool]:

@@ -45,10 +45,10 @@ def renamed_by_branches(op: scf.IfOp, target: Target) -> None:
         # What is not made inside is a selection of whole vectors at once.
         if len(ways) < 2 or not any(_is_inside(way, op) and not is_constant(way) for way in ways):
             continue
-        if not lie_alike(*ways) or equal_values(*ways):
+        if not lie_alike(ways[0], ways[1], target) or equal_values(*ways):
             continue
         known: dict[SSAValue, int] = {}
-        first, second = (registers(way, op, known) for way in ways)
+        first, second = (registers(way, op, known, target) for way in ways)
         if np.any((first != COMPUTED) & (second != COMPUTED) & (first != second)):
             raise refusal(
                 op, "renamed-registers",
