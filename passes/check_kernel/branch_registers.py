@@ -80,20 +80,11 @@ def _rearranged(
     """The registers of what only rearranges whole ones; None of other values."""
     grid = grid_of(value)
     unit = (*[1] * (len(grid) - 2), _tile(value), LANES)
+    if isinstance(made, tpu.ConcatenateOp):
+        return _joined(made, value, op, known, target)
     if len(shape_of(value.type)) < 2:
         return None
-    if isinstance(made, tpu.ConcatenateOp):
-        dim = made.dimension.value.data
-        sizes = [shape_of(part.type)[dim] for part in made.operands]
-        # Half words may lie in half registers, which are put together where some are computed.
-        halves = bit_width(value.type) == 16
-        if all(size % unit[dim] == 0 for size in sizes[:-1]) and not (
-            halves and dim == len(grid) - 2
-        ):
-            parts = [registers(part, op, known, target) for part in made.operands]
-            whole = np.concatenate(parts, axis=dim)
-            return np.full(grid, COMPUTED) if halves and np.any(whole == COMPUTED) else whole
-    elif isinstance(made, vector.ExtractStridedSliceOp):
+    if isinstance(made, vector.ExtractStridedSliceOp):
         offsets = values_of(made.offsets)
         source = made.operands[0]
         if len(offsets) == len(grid) and not any(o % u for o, u in zip(offsets, unit, strict=True)):
@@ -110,6 +101,33 @@ def _rearranged(
         if whole or (len(old) > 1 and old[-2:] == new[-2:]):
             return registers(source, op, known, target).reshape(grid)
     return None
+
+
+def _joined(
+    made: tpu.ConcatenateOp,
+    value: SSAValue,
+    op: scf.IfOp,
+    known: dict[SSAValue, int],
+    target: Target,
+) -> Registers | None:
+    """The registers of parts that are joined between whole ones."""
+    shape, grid = shape_of(value.type), grid_of(value)
+    back, axis = len(shape) - made.dimension.value.data, len(grid) - len(shape)
+    units = (_tile(value) * LANES,) if len(shape) < 2 else (LANES, _tile(value))
+    unit = units[back - 1] if back <= len(units) else 1
+    sizes = [shape_of(part.type)[-back] for part in made.operands]
+    if any(size % unit for size in sizes[:-1]):
+        return None
+    # Half words lie in half registers, which are put together unless they stay what they are.
+    halves = bit_width(value.type) == 16
+    if halves and back <= 2 and (back == 2 or len(shape) < 2 or shape[-2] > SUBLANES):
+        return None
+    parts = [registers(part, op, known, target) for part in made.operands]
+    for number, part in enumerate(made.operands):
+        if _place(part, target) != (0, 0, False):
+            parts[number] = np.full(grid_of(part), COMPUTED)
+    whole = np.concatenate(parts, axis=len(shape) - back + axis)
+    return np.full(grid, COMPUTED) if halves and np.any(whole == COMPUTED) else whole
 
 
 def _renamed(op: Operation, target: Target) -> SSAValue | None:
