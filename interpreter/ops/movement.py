@@ -20,6 +20,7 @@ from pallasite.dialects.types import AnyVector, grid_shape, register_rank, shape
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.shape import box_mask
 from pallasite.interpreter.values import Array, carrier, poison
+from pallasite.layouts.registers import LANES, SUBLANES
 
 
 def _rolled(x: Array, amount: int, dim: int) -> Array:
@@ -146,9 +147,11 @@ def _gather_along(shape: tuple[int, ...], dim: int) -> Function:
 @meaning(tpu.DynamicGatherOp)
 def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
     """The gathered dimensions count as one, row-major in the order in which they are listed;
-    indices beyond it wrap."""
+    indices beyond it wrap, or find what lies behind it in its registers."""
     dims = tuple(int(d) for d in op.dimensions.get_values())
     shape = shape_of(op.source.type)
+    if not _fills_registers(shape, dims):
+        return _gather_inside(op, facts)
     if len(dims) == 1 and shape_of(op.indices.type) == shape:
         return _gather_along(shape, dims[0])
     if not dims:
@@ -162,6 +165,31 @@ def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
         for d, coordinate in zip(dims, np.unravel_index(index % total, sizes), strict=True):
             where[d] = coordinate
         return x[tuple(where)]
+
+    return function
+
+
+def _fills_registers(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
+    """Whether indices of a gather along `dims` wrap: there are as many elements as registers hold,
+    in one, two, four, ..."""
+    rank = len(shape)
+    unit = {(rank - 1,): LANES, (rank - 2,): SUBLANES}.get(dims)
+    if unit is None or rank < 2:
+        return True
+    count, behind = divmod(shape[dims[0]], unit)
+    return not behind and count & (count - 1) == 0
+
+
+def _gather_inside(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
+    """A gather along a dimension that ends within a register: indices beyond it find poison."""
+    dim = int(op.dimensions.get_values()[0])
+    size = shape_of(op.source.type)[dim]
+    nothing = poison(op.source.type, (), facts.poison)
+
+    def function(x: Array, index: Array) -> Array:
+        outside = (index < 0) | (index >= size)
+        found = np.take_along_axis(x, np.where(outside, 0, index).astype(np.intp), dim)
+        return np.where(outside, nothing, found)
 
     return function
 

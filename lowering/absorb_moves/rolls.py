@@ -174,7 +174,7 @@ def _with_more_rows(buffer: SSAValue, added: int) -> SSAValue:
 def _starts(op: tpu.DynamicRotateOp, rows: int) -> list[SSAValue]:
     """The rows at which the blocks of the result begin in memory, all in [0, rows)."""
     size = insert_before(arith.ConstantOp(IntegerAttr(rows, 32)), op)
-    # The remainder has the sign of the amount; this one is not negative.
+    # The remainder has the sign of the amount; what it is taken from is greater.
     rest = insert_before(arith.RemSIOp(op.amount, size), op)
     first = insert_before(arith.SubiOp(size, rest), op)
     starts: list[SSAValue] = []

@@ -32,11 +32,11 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
         return c.emit(arith.ConstantOp(splat(wanted, value)))
 
     # The hardware takes the index modulo the register, so only the choice among registers is left.
-    several = shape[position] > 1
-    shift = constant(unit.bit_length() - 1) if several else None
-    number = c.emit(arith.ShRSIOp(index, shift)) if shift is not None else index
+    count = shape[position]
+    bits = (1 << (count - 1).bit_length()) * unit - unit
+    number = c.emit(arith.AndIOp(index, constant(bits))) if count > 1 else index
     found: SSAValue | None = None
-    for block in range(shape[position]):
+    for block in range(count):
         begin, sizes = [0] * (len(shape) - 2), list(shape[:-2])
         begin[position], sizes[position] = block, 1
         part = c.emit(grid.BroadcastOp(c.box(source, begin, sizes), result))
@@ -45,7 +45,7 @@ def gather(source: SSAValue, index: SSAValue, lanes: bool, c: Converter) -> SSAV
         )
         taken = c.emit(made)
         if found is not None:
-            here = c.emit(arith.CmpiOp(number, constant(block), "eq"))
+            here = c.emit(arith.CmpiOp(number, constant(block * unit), "eq"))
             taken = c.emit(arith.SelectOp(here, taken, found))
         found = taken
     assert found is not None

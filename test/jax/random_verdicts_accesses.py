@@ -33,7 +33,7 @@ class Gathers(Values):
 
 
 class Rolls(Values):
-    """`pltpu.roll` by known and unknown amounts, with strides, along every axis."""
+    """`pltpu.roll` by known and unknown amounts, also negative, with strides, along every axis."""
 
     def fill(self) -> None:
         draw, shape = self.draw, self.shape(ranks=(1, 2, 2, 2, 2, 3, 4))
@@ -44,7 +44,7 @@ class Rolls(Values):
             size = shape[axis]
             amount = str(draw.choice([0, 1, 3, size // 2, size - 1, size]))
             if draw.random() < 0.4:
-                amount = self.position(size - 1)
+                amount = draw.choice([self.position(size - 1), f"{draw.choice(self.scalars)} - 5"])
             given = ""
             if draw.random() < 0.3 and len(shape) > 1:
                 other = draw.choice([d for d in range(len(shape)) if d != axis])

@@ -87,6 +87,20 @@ def test_gathers(element: str, dim: int) -> None:
     agree(kernel({"x": shape, "i": index, "o": shape}, gather), "v6e")
 
 
+@pytest.mark.parametrize("element, rows", [("bf16", 16), ("i8", 32)])
+def test_gathered_rows_wrap(element: str, rows: int) -> None:
+    """Indices of any size, in the two or four registers that hold the elements as words."""
+    bits = 16 if element == "bf16" else 8
+    shape = f"{rows}x128x{element}"
+    words, narrow = f"vector<{rows}x128xi32>", f"vector<{rows}x128xi{bits}>"
+    body = f"""%j = arith.muli %i, %i : {words}
+  %k = arith.muli %j, %i : {words}
+  %l = arith.subi %k, %j : {words}
+  %t = arith.trunci %l : {words} to {narrow}
+  %r = tpu.dynamic_gather %x[%t] in [0] : vector<{shape}>, {narrow} -> vector<{shape}>"""
+    agree(kernel({"x": shape, "i": f"{rows}x128xi32", "o": shape}, body), "v6e")
+
+
 @pytest.mark.parametrize("shape", ["24x300xi16", "5x7xi8", "2x40x128xi8", "300xi16", "300xi32"])
 def test_iota(shape: str) -> None:
     rank = shape.count("x")

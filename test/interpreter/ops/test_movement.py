@@ -46,6 +46,22 @@ def test_static_gather(meaning):
     np.testing.assert_array_equal(meaning(text, a=R)(X), X[[3, 3, 0, 7, 1, 1, 2, 6]])
 
 
+@pytest.mark.parametrize("shape, dim", [((8, 100), 1), ((5, 128), 0), ((12, 128), 0)])
+def test_dynamic_gather_finds_nothing_behind_a_dimension(meaning, shape, dim):
+    """Registers hold more there, of which nothing is known."""
+    kind = "x".join(map(str, shape))
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    index = SEED.integers(-200, 200, shape, dtype=np.int32)
+    text = f"%r = tpu.dynamic_gather %a[%i] in [{dim}] : vector<{kind}xf32>, vector<{kind}xi32> -> "
+    result = meaning(text + f"vector<{kind}xf32>", a=f"vector<{kind}xf32>", i=f"vector<{kind}xi32>")
+    size = shape[dim]
+    inside = (index >= 0) & (index < size)
+    expected = np.take_along_axis(x, np.clip(index, 0, size - 1), dim)
+    found = result(x, index)
+    np.testing.assert_array_equal(found[inside], expected[inside])
+    assert not np.isin(found[~inside], x).any()
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 def test_dynamic_gather_wraps_indices(meaning, dim):
     index = SEED.integers(-200, 200, (8, 128), dtype=np.int32)
