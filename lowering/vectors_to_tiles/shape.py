@@ -301,8 +301,7 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
     if rank == 1:
         target = VectorLayout(bits, None, 0, 0, 0, 1)
     if dim < rank - 2:
-        if len({s.layout for s in sources}) == 1 and dim in sources[0].layout.leading_dims(rank):
-            target = sources[0].layout
+        target = _in_common([s.layout for s in sources], dim, rank) or target
         grids = [c.in_layout(v, target) for v in op.operands]
         place = target.leading_dims(rank).index(dim)
         c.define(result, c.emit(grid.ConcatOp(grids, place)), target)
@@ -315,6 +314,15 @@ def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
     move = Move.concat([(k, s.shape) for k, s in zip(concrete, sources, strict=True)], target, dim)
     grids = [c.in_layout(v, k) for v, k in zip(op.operands, concrete, strict=True)]
     emit_move(op, move, grids, c)
+
+
+def _in_common(layouts: Sequence[VectorLayout], dim: int, rank: int) -> VectorLayout | None:
+    """The layout of values that lie alike, or in the same tiles, and have `dim` number registers;
+    None if they do not."""
+    first, others = layouts[0], {replace(la, row=0, column=0) for la in layouts}
+    if len(others) > 1 or dim not in first.leading_dims(rank):
+        return None
+    return first if len(set(layouts)) == 1 else others.pop()
 
 
 def concrete_layout(held: Tiled) -> VectorLayout:
