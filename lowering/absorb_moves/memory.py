@@ -100,7 +100,7 @@ def only_sliced(value: SSAValue) -> bool:
 
 
 def small_tile(value: SSAValue) -> int | None:
-    """The rows of small tiles of which each slice of the load `value` takes rows of one, where
+    """The rows of small tiles of which each slice of the load `value` takes the first, where
     `infer-memref-layout` may tile the buffer so; None if there are none, or no gain by them."""
     owner, shape = value.owner, shape_of(value.type)
     if not isinstance(owner, vector.LoadOp) or shape[-1] <= LANES or not rows_are_ours(owner.base):
@@ -113,7 +113,7 @@ def small_tile(value: SSAValue) -> int | None:
     boxes = [box_of(op) for op in slices if isinstance(op, vector.ExtractStridedSliceOp)]
     rows = 2 * p
     while rows < SUBLANES * p:
-        if all(b and (start + b.offsets[-2]) % rows + b.sizes[-2] <= rows for b in boxes):
+        if all(b and not (start + b.offsets[-2]) % rows and b.sizes[-2] <= rows for b in boxes):
             return rows
         rows *= 2
     return None

@@ -63,7 +63,7 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
     """The rows of the smallest tiles, of more than one row of words, of which every access to
-    `buffer` takes rows of one; None if there are none, or registers would hold one each."""
+    `buffer` takes the first rows of one; None if there are none or that fills no registers."""
     shape, p = cast(MemRefType[Attribute], buffer.type).get_shape(), packing(bits)
     if len(shape) < 2 or shape[-1] <= LANES:
         return None
@@ -89,12 +89,11 @@ def _whole_rows(value: SSAValue) -> Iterator[Operation]:
 
 
 def within_tile(op: Operation, tile: int) -> bool:
-    """Whether `op` accesses rows of one tile of `tile` rows, known as places in it."""
+    """Whether `op` accesses the first rows of one tile of `tile` rows."""
     if not isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
         return False
     value = op.results[0] if isinstance(op, vector.LoadOp) else op.operands[0]
-    start = remainder(op.indices[-2], tile)
-    return start is not None and start + shape_of(value.type)[-2] <= tile
+    return remainder(op.indices[-2], tile) == 0 and shape_of(value.type)[-2] <= tile
 
 
 def _begins_words(row: SSAValue | None, p: int) -> bool:
