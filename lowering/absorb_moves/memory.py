@@ -111,6 +111,8 @@ def small_tile(value: SSAValue) -> int | None:
     if start is None or len(slices) > _MOST_SLICES:
         return None
     boxes = [box_of(op) for op in slices if isinstance(op, vector.ExtractStridedSliceOp)]
+    if not any(b and b.offsets[-2] % (SUBLANES * p) for b in boxes):
+        return None
     rows = 2 * p
     while rows < SUBLANES * p:
         if all(b and not (start + b.offsets[-2]) % rows and b.sizes[-2] <= rows for b in boxes):

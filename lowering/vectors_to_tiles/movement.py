@@ -51,7 +51,8 @@ from pallasite.layouts.plan import (
     Words,
 )
 from pallasite.layouts.planner.fields import FULL, Affine, Box, Field, Mask
-from pallasite.layouts.registers import LANES, SUBLANES, packing, register_shape
+from pallasite.layouts.registers import LANES, SUBLANES, register_shape
+from pallasite.lowering.vectors_to_tiles.moved_words import any_words, moves_words, wanted_as_words
 from pallasite.passes.scalar_folds import wrap
 
 Insert = Callable[[Operation], SSAValue]
@@ -87,7 +88,7 @@ class _Emitter:
     def __init__(self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int) -> None:
         self._plan, self._element, self._insert = plan, element, insert
         self._packed_masks = packed_masks
-        self._as_words = self._wanted_as_words()
+        self._as_words = wanted_as_words(plan, packed_masks)
         self._made: dict[object, SSAValue] = {}
 
     def run(self, operands: Sequence[SSAValue]) -> SSAValue:
@@ -102,32 +103,15 @@ class _Emitter:
                 values.append(self._held(given[0], kind))
                 continue
             kinds = [plan.values[o].kind for o in step.operands]
-            if isinstance(step, Unpack) or (self._keeps_packed(step) and not _any_words(given)):
+            if isinstance(step, Unpack) or (
+                moves_words(step, plan, self._packed_masks) and not any_words(given)
+            ):
                 kinds = ["element"] * len(given)
             given = [self._held(v, kind) for v, kind in zip(given, kinds, strict=True)]
             values.append(self._step(step, given, value))
         return self._held(values[plan.result], plan.values[plan.result].kind)
 
-    # Words of packed elements. What moves whole words does so with registers of either type, so
-    # that they change it only where another operation wants that.
-
-    def _keeps_packed(self, step: Step) -> bool:
-        """Whether a step moves whole words, so that it may take registers that are packed."""
-        if isinstance(step, Select):
-            return bool(step.mask.boxes) and packing(self._plan.bits) <= self._packed_masks
-        return isinstance(step, (*RENAMING, RotateLanes, SublaneShuffle))
-
-    def _wanted_as_words(self) -> list[bool]:
-        """Per value, whether some step that it reaches by such steps takes words only."""
-        plan = self._plan
-        wanted = [False] * len(plan.values)
-        for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
-            if isinstance(step, Elements | Unpack):
-                continue
-            if isinstance(step, Words) or not self._keeps_packed(step) or wanted[number]:
-                for operand in step.operands:
-                    wanted[operand] = plan.values[operand].kind == "word"
-        return wanted
+    # Words of packed elements.
 
     def _held(self, value: SSAValue, kind: str) -> SSAValue:
         """Registers of packed elements, or the same as words."""
@@ -410,10 +394,6 @@ class _Emitter:
         if packed == kind:
             return made
         return self._insert(tpu.BitcastVregOp(operands=[made], result_types=[kind]))
-
-
-def _any_words(values: Sequence[SSAValue]) -> bool:
-    return any(cast(AnyVector, v.type).element_type == i32 for v in values)
 
 
 def _diagonals(index: Field, registers: int) -> list[int] | None:

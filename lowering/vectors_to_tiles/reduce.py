@@ -212,7 +212,7 @@ def _fold_tiles(
             result_types=[value.type],
             properties={"pattern": DenseArrayBase.from_list(i32, pattern)},
         )
-        value = c.emit(fold(value, c.emit(turned)))
+        value = c.emit(fold(*[value, c.emit(turned)]))
         distance *= 2
     return value
 

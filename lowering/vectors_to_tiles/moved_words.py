@@ -1,0 +1,53 @@
+"""Where plans of movements need registers of packed elements as words.
+
+What moves whole words does so with registers of either type, so that they change it only where
+another operation wants that, and then once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from pallasite.dialects.types import AnyVector
+from pallasite.layouts.plan import (
+    RENAMING,
+    Elements,
+    Plan,
+    RotateLanes,
+    Select,
+    Step,
+    SublaneShuffle,
+    Unpack,
+    Words,
+)
+from pallasite.layouts.registers import packing
+
+
+def moves_words(step: Step, plan: Plan, packed_masks: int) -> bool:
+    """Whether a step moves whole words, so that it may take registers that are packed; masks of
+    packed registers are boxes, of up to `packed_masks` elements per word."""
+    if isinstance(step, Select):
+        return bool(step.mask.boxes) and packing(plan.bits) <= packed_masks
+    return isinstance(step, (*RENAMING, RotateLanes, SublaneShuffle))
+
+
+def wanted_as_words(plan: Plan, packed_masks: int) -> list[bool]:
+    """Per value, whether some step that it reaches by such steps takes words only."""
+    wanted = [False] * len(plan.values)
+    for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
+        if isinstance(step, Elements | Unpack):
+            continue
+        moves = moves_words(step, plan, packed_masks) and not isinstance(step, Words)
+        if not moves or wanted[number]:
+            for operand in step.operands:
+                wanted[operand] = plan.values[operand].kind == "word"
+    return wanted
+
+
+def any_words(values: Sequence[SSAValue]) -> bool:
+    """Whether some registers are words."""
+    return any(cast(AnyVector, v.type).element_type == i32 for v in values)
