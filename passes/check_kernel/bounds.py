@@ -41,9 +41,10 @@ def _outside(op: Access, strides: Sequence[int]) -> Iterator[Diagnostic]:
         if start >= 0 and end < extent:
             continue
         verb = "store to" if stores(op) else "load of"
+        where = f"position {start}" if end == start else f"positions {start} to {end}"
         yield Diagnostic(
             "outside-ref",
-            f"{verb} positions {start} to {end} of dimension {dim}, of which the ref has {extent}",
+            f"{verb} {where} of dimension {dim}, of which the ref has {extent}",
             source_location(op),
             [
                 Note(

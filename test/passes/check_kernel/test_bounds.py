@@ -55,6 +55,14 @@ def test_a_load_of_padding():
     assert "load of positions 16 to 65 of dimension 1, of which the ref has 50" in message
 
 
+def test_a_single_row_behind_the_last_one():
+    body = "%at = arith.constant 72 : index\n"
+    body += f"%x = vector.load %a[%at, %c0] : {memref(SHAPE)}, vector<1x50xf32>\n"
+    body += f"vector.store %x, %o[%c0, %c0] : {memref(SHAPE)}, vector<1x50xf32>"
+    (message,) = told(body)
+    assert "load of position 72 of dimension 0, of which the ref has 72" in message
+
+
 def test_places_below_zero_are_counted_from_the_start():
     (message,) = told(stored("-8"))
     assert "store to positions -8 to -1 of dimension 0" in message
