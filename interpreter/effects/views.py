@@ -8,7 +8,7 @@ from typing import Any
 from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import Attribute, Operation
 
-from pallasite.diagnostics import ExecutionError, Note
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.dialects import memref, tpu
 from pallasite.dialects.locations import reaches_block, source_location
 from pallasite.dialects.types import shape_of, tiling_of
@@ -45,7 +45,7 @@ def memref_slice(op: tpu.MemrefSliceOp, facts: Facts) -> Callable[..., Ref]:
         return ref.slice(operands[:rank], sizes, at, counted)
 
     found = dynamic if unknown else fn
-    return _of_a_block(found, shape) if reaches_block(op) else found
+    return _of_a_block(found, shape, _line_of_map(op)) if reaches_block(op) else found
 
 
 def key_of_view(op: Operation, names: Sequence[str], bind: Callable[[Any], str]) -> str | None:
@@ -63,15 +63,30 @@ def key_of_view(op: Operation, names: Sequence[str], bind: Callable[[Any], str])
     return None
 
 
-def _of_a_block(slice: Callable[..., Ref], shape: Sequence[int]) -> Callable[..., Ref]:
-    """`slice` of an array at a block of the grid of `shape`, whose index an index map gave."""
+def _line_of_map(op: tpu.MemrefSliceOp) -> SourceLocation | None:
+    """The line of the index map that gave where `op` begins, if the map computes anything."""
+    here = source_location(op)
+    for index in op.base_idx:
+        sources = [index, *(index.owner.operands if isinstance(index.owner, Operation) else ())]
+        for source in sources:
+            place = source_location(source.owner) if isinstance(source.owner, Operation) else None
+            if place is not None and place != here:
+                return place
+    return None
+
+
+def _of_a_block(
+    slice: Callable[..., Ref], shape: Sequence[int], line: SourceLocation | None
+) -> Callable[..., Ref]:
+    """`slice` of an array at a block of the grid of `shape`, whose index the index map at `line`
+    gave."""
 
     def fn(ref: Ref, *operands: int) -> Ref:
         try:
             return slice(ref, *operands)
         except ExecutionError as error:
             error.notes += [
-                Note("the index map of the operand asks for this block"),
+                Note("the index map of the operand asks for this block", line),
                 *block_outside(operands[: len(shape)], shape, ref.shape),
             ]
             raise
