@@ -154,6 +154,9 @@ def _renamed(op: Operation, target: Target) -> SSAValue | None:
 
 def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Target) -> bool:
     """Whether a change of shape moves nothing within registers."""
+    if old[-1:] == (1,) and tuple(old[:-1]) == tuple(new) and bits >= 16:
+        # A column stays along sublanes.
+        return True
     if min(len(old), len(new)) < 2:
         return bits >= 16 and old[-1:] == new[-1:] and prod(old) == new[-1]
     if old[-1] != new[-1]:

@@ -29,7 +29,7 @@ from pallasite.targets import get_target  # noqa: E402
 from .random_verdicts import Kernel  # noqa: E402
 from .random_verdicts_accesses import Gathers, Masked, Randoms, Rolls, Strides  # noqa: E402
 from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E402
-from .random_verdicts_chains import Chains  # noqa: E402
+from .random_verdicts_chains import Branches, Chains  # noqa: E402
 from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
 from .random_verdicts_limits import Limits, Shared  # noqa: E402
 from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
@@ -47,7 +47,7 @@ FAMILIES = (
     Views, Scalars, Blocks, Carried, Casts, Masks, Movements, Integers, Functions, Choices,
     Reductions, Arrangements, Products, Gathers, Rolls, Strides, Masked, Randoms, Tables, Awaited,
     Places, Numbers, Bits, Starts, Semaphores, Sizes, Meshes, Prints, Joins, Transposed, Einsums,
-    Counts, Chains, Limits, Shared,
+    Counts, Chains, Limits, Shared, Branches,
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")

@@ -60,6 +60,7 @@ REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
                  (16, 128), np.float32),
     "flat": (lambda x: x[0, :1].reshape(100), lambda x: x[1, :1].reshape(100), (2, 8, 100),
              np.float32),
+    "columns": (lambda x: x[0].reshape(8), lambda x: x[1].reshape(8), (2, 8, 1), np.float32),
     "flat parts": (lambda x: x[8:136], lambda x: x[1032:1160], (2048,), np.float32),
     "joined flat": (lambda x: jnp.concatenate([x, x], 0), lambda x: jnp.ones(2048, np.float32),
                     (1024,), np.float32),
