@@ -27,6 +27,7 @@ Registers = NDArray[Any]
 _Place = tuple[int, int, bool]
 """The row and the lane of its first register at which a value begins, and whether one row of it
 stands for all."""
+_LOADS = (vector.LoadOp, tpu.VectorLoadOp)
 _BITCASTS = (arith.BitcastOp, tpu.BitcastOp, vector.BitcastOp)
 
 
@@ -118,9 +119,14 @@ def _joined(
     sizes = [shape_of(part.type)[-back] for part in made.operands]
     if any(size % unit for size in sizes[:-1]):
         return None
-    # Half words lie in half registers, which are put together unless they stay what they are.
-    halves = bit_width(value.type) == 16
-    if halves and back <= 2 and (back == 2 or len(shape) < 2 or shape[-2] > SUBLANES):
+    # Packed elements lie in parts of registers, which are put together unless they stay loaded.
+    bits = bit_width(value.type)
+    halves = bits == 16
+    if halves and back <= 2:
+        loaded = all(_is_loaded(part, target) for part in made.operands)
+        if back == 2 or len(shape) < 2 or shape[-2] > SUBLANES or not loaded:
+            return None
+    if bits == 8 and (shape[-1:] == (1,) or (back == 1 and shape[-2:-1] != (_tile(value),))):
         return None
     parts = [registers(part, op, known, target) for part in made.operands]
     for number, part in enumerate(made.operands):
@@ -128,6 +134,13 @@ def _joined(
             parts[number] = np.full(grid_of(part), COMPUTED)
     whole = np.concatenate(parts, axis=len(shape) - back + axis)
     return np.full(grid, COMPUTED) if halves and np.any(whole == COMPUTED) else whole
+
+
+def _is_loaded(value: SSAValue, target: Target) -> bool:
+    """Whether the registers of `value` are as they were loaded."""
+    while isinstance(op := value.owner, Operation) and (source := _renamed(op, target)) is not None:
+        value = source
+    return isinstance(op, _LOADS)
 
 
 def _renamed(op: Operation, target: Target) -> SSAValue | None:
@@ -142,6 +155,9 @@ def _renamed(op: Operation, target: Target) -> SSAValue | None:
             renames = len(new) > 1 or bits >= 16
         case vector.ShapeCastOp():
             renames = _recasts(old, new, bits, target)
+            if renames and len(old) > len(new) and old[-1:] == (1,) != new[-1:]:
+                # A column from within a register is moved to its first lane.
+                renames = _place(source, target)[1] == 0
         case vector.BroadcastOp():
             renames = old[-2:] == new[-2:] or (_one_row(old, new, bits) and kept_once(source)[0])
         case vector.TransposeOp() | tpu.TransposeOp():
@@ -163,7 +179,7 @@ def _recasts(old: tuple[int, ...], new: tuple[int, ...], bits: int, target: Targ
         return False
     # Rows that are joined are loaded as they are joined.
     if old[-2] <= new[-2]:
-        return True
+        return bits == 32 or old[-2] in (1, 2, 4) or old[-2] % SUBLANES == 0
     if bits == 16:
         return new[-2] % SUBLANES == 0
     sublanes, rest = divmod(new[-2] * bits, 32)
