@@ -156,8 +156,8 @@ def _renamed(op: Operation, target: Target) -> SSAValue | None:
         case vector.ShapeCastOp():
             renames = _recasts(old, new, bits, target)
             if renames and len(old) > len(new) and old[-1:] == (1,) != new[-1:]:
-                # A column from within a register is moved to its first lane.
-                renames = _place(source, target)[1] == 0
+                # A column of packed elements from within a register is moved to its first lane.
+                renames = bits == 32 or _place(source, target)[1] == 0
         case vector.BroadcastOp():
             renames = old[-2:] == new[-2:] or (_one_row(old, new, bits) and kept_once(source)[0])
         case vector.TransposeOp() | tpu.TransposeOp():
