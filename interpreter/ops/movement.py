@@ -173,7 +173,7 @@ def _fills_registers(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
     """Whether indices of a gather along `dims` wrap: there are as many elements as registers hold,
     in one, two, four, ..."""
     rank = len(shape)
-    unit = {(rank - 1,): LANES, (rank - 2,): SUBLANES}.get(dims)
+    unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dims[0]) if len(dims) == 1 else None
     if unit is None or rank < 2:
         return True
     count, behind = divmod(shape[dims[0]], unit)
