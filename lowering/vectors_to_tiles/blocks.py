@@ -13,7 +13,7 @@ from pallasite.dialects.types import vector_of
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 
 
-def interleave(c: Converter, parts: list[SSAValue], shape: tuple[int, ...]) -> SSAValue:
+def interleave(parts: list[SSAValue], shape: tuple[int, ...], c: Converter) -> SSAValue:
     """Block r of part i becomes row block `r * len(parts) + i`."""
     if len(parts) == 1:
         return parts[0]
@@ -28,7 +28,7 @@ def interleave(c: Converter, parts: list[SSAValue], shape: tuple[int, ...]) -> S
     return c.emit(grid.ReshapeOp(stacked, merged))
 
 
-def rows_of(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -> SSAValue:
+def rows_of(value: SSAValue, first: int, shape: tuple[int, ...], c: Converter) -> SSAValue:
     """Row blocks `first` onward, as many as the grid `shape` has."""
     kind = cast(VectorType[Attribute], value.type)
     if kind.get_shape()[: len(shape)] == shape:
@@ -37,7 +37,7 @@ def rows_of(c: Converter, value: SSAValue, first: int, shape: tuple[int, ...]) -
 
 
 def deal(
-    c: Converter, value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int, first: int = 0
+    value: SSAValue, shape: tuple[int, ...], blocks: int, ratio: int, c: Converter, first: int = 0
 ) -> list[SSAValue]:
     """The inverse of `interleave`: `ratio` grids with every `ratio`-th row block.
 
@@ -48,9 +48,9 @@ def deal(
     lead, rows, columns = shape[:-2], shape[-2], shape[-1]
     parts = [value]
     if first:
-        parts.insert(0, _undefined(c, kind, (*lead, first, columns, *register)))
+        parts.insert(0, _undefined(kind, (*lead, first, columns, *register), c))
     if behind := blocks * ratio - rows - first:
-        parts.append(_undefined(c, kind, (*lead, behind, columns, *register)))
+        parts.append(_undefined(kind, (*lead, behind, columns, *register), c))
     if len(parts) > 1:
         value = c.emit(grid.ConcatOp(parts, len(lead)))
     split = vector_of(kind.element_type, (*lead, blocks, ratio, columns, *register))
@@ -65,33 +65,33 @@ def deal(
 
 
 def interleave_columns(
-    c: Converter, parts: list[SSAValue], first: int, shape: tuple[int, ...]
+    parts: list[SSAValue], first: int, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
     """As `interleave` for blocks of columns; of the result the grid `shape` from block `first`."""
     before = grid_of(parts[0])
-    value = interleave(c, [_below(c, part) for part in parts], (*before, 1))
-    return _regrid(c, rows_of(c, value, first, (*shape, 1)), shape)
+    value = interleave([_below(part, c) for part in parts], (*before, 1), c)
+    return _regrid(rows_of(value, first, (*shape, 1), c), shape, c)
 
 
 def deal_columns(
-    c: Converter, value: SSAValue, blocks: int, ratio: int, first: int = 0
+    value: SSAValue, blocks: int, ratio: int, c: Converter, first: int = 0
 ) -> list[SSAValue]:
     """As `deal` for blocks of columns."""
     shape = grid_of(value)
-    dealt = deal(c, _below(c, value), (*shape, 1), blocks, ratio, first)
-    return [_regrid(c, part, (*shape[:-1], blocks)) for part in dealt]
+    dealt = deal(_below(value, c), (*shape, 1), blocks, ratio, c, first)
+    return [_regrid(part, (*shape[:-1], blocks), c) for part in dealt]
 
 
-def _below(c: Converter, value: SSAValue) -> SSAValue:
+def _below(value: SSAValue, c: Converter) -> SSAValue:
     """The blocks of columns of a grid as blocks of rows."""
-    return _regrid(c, value, (*grid_of(value), 1))
+    return _regrid(value, (*grid_of(value), 1), c)
 
 
-def _regrid(c: Converter, value: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+def _regrid(value: SSAValue, shape: tuple[int, ...], c: Converter) -> SSAValue:
     kind = cast(VectorType[Attribute], value.type)
     register = kind.get_shape()[len(grid_of(value)) :]
     return c.emit(grid.ReshapeOp(value, vector_of(kind.element_type, (*shape, *register))))
 
 
-def _undefined(c: Converter, kind: VectorType[Attribute], shape: tuple[int, ...]) -> SSAValue:
+def _undefined(kind: VectorType[Attribute], shape: tuple[int, ...], c: Converter) -> SSAValue:
     return c.emit(grid.PoisonOp(vector_of(kind.element_type, shape)))

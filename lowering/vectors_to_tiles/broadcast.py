@@ -36,7 +36,7 @@ def lower_broadcast(op: vector.BroadcastOp, c: Converter) -> None:
     if not is_vector(source):
         shape = shape_of(result.type)
         layout = VectorLayout.replicated(len(shape), data_bits(element_of(result)))
-        c.define(result, splat_scalar(c, source, layout, shape), layout)
+        c.define(result, splat_scalar(source, layout, shape, c), layout)
         c.retire(op)
         return
     shape = shape_of(result.type)

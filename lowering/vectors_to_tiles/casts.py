@@ -65,10 +65,10 @@ def lower_cast(op: Operation, c: Converter) -> None:
         lower_in_layout(op, held.layout, c)
         return
     elif old < new:
-        value, layout = widen(c, held, element_of(result), signed=not _unsigned(op))
+        value, layout = widen(held, element_of(result), c, signed=not _unsigned(op))
         c.define(result, value, layout)
     else:
-        value, layout = narrow(c, held, element_of(result))
+        value, layout = narrow(held, element_of(result), c)
         c.define(result, value, layout)
         c.offer_form("stacked", result, partial(stack, held, element_of(result), c))
     c.retire(op)
@@ -91,14 +91,14 @@ def _mask_to_number(op: Operation, held: Tiled, bits: int, c: Converter) -> None
         made = c.emit(arith.SelectOp(held.grid, one, zero))
     number, layout = Tiled(made, held.layout, held.shape), held.layout
     if layout.bits < bits:
-        made, layout = widen(c, number, element_of(result), signed)
+        made, layout = widen(number, element_of(result), c, signed)
     elif layout.bits > bits:
-        made, layout = narrow(c, number, element_of(result))
+        made, layout = narrow(number, element_of(result), c)
     c.define(result, made, layout)
 
 
 def widen(
-    c: Converter, held: Tiled, element: Attribute, signed: bool = True
+    held: Tiled, element: Attribute, c: Converter, signed: bool = True
 ) -> tuple[SSAValue, VectorLayout]:
     """The elements of `held` converted to the wider type `element`."""
     layout, bits = held.layout, bit_width(element)
@@ -111,23 +111,23 @@ def widen(
     parts = 1 if layout.row is None and not tiles else ratio
     grid_shape = grid_of(held.grid)
     piece = vector_of(element, (*grid_shape, *register_shape(bits)))
-    unpacked = [_unpack(c, held.grid, part, piece, signed) for part in range(parts)]
+    unpacked = [_unpack(held.grid, part, piece, signed, c) for part in range(parts)]
     if tiles:
         skip, column = divmod(layout.column or 0, layout.block[1] // ratio)
         wide = replace(layout, bits=bits, column=None if layout.column is None else column)
-        return interleave_columns(c, unpacked, skip, wide.grid_shape(held.shape)), wide
+        return interleave_columns(unpacked, skip, wide.grid_shape(held.shape), c), wide
     if layout.row is None:
         wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, None, layout.column)
         return unpacked[0], wide
     skip, row = divmod(layout.row, new_rows)
     wide = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
-    whole = interleave(c, unpacked, grid_shape)
+    whole = interleave(unpacked, grid_shape, c)
     shape = wide.grid_shape(held.shape)
-    return rows_of(c, whole, skip, shape), wide
+    return rows_of(whole, skip, shape, c), wide
 
 
 def _unpack(
-    c: Converter, packed: SSAValue, part: int, kind: VectorType[Attribute], signed: bool
+    packed: SSAValue, part: int, kind: VectorType[Attribute], signed: bool, c: Converter
 ) -> SSAValue:
     source = element_of(packed)
     unsigned = isinstance(source, IntegerType) and not signed
@@ -150,7 +150,7 @@ def _unpack(
     return c.emit(arith.AndIOp(wide, low))
 
 
-def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
+def narrow(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
     """The elements of `held` converted to the narrower type `element`."""
     layout, bits = held.layout, bit_width(element)
     ratio = layout.bits // bits
@@ -158,15 +158,15 @@ def narrow(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, Vec
         layout = _whole_words(layout, held.shape, packing(bits))
         held = c.relayout(held, layout)
     if not layout.is_native or (c.dense and _is_one_tile(layout, held.shape)):
-        return _narrow_tiles(c, held, element)
+        return _narrow_tiles(held, element, c)
     packed = VectorLayout(bits, layout.sublane_dim, layout.lane_dim, layout.row, layout.column)
     shape = layout.grid_shape(held.shape)
     target = packed.grid_shape(held.shape)
     if layout.row is None:
         sources = [held.grid] * ratio
     else:
-        sources = deal(c, held.grid, shape, target[-2], ratio)
-    return _pack(c, sources, grid_type(packed, held.shape, element)), packed
+        sources = deal(held.grid, shape, target[-2], ratio, c)
+    return _pack(sources, grid_type(packed, held.shape, element), c), packed
 
 
 def _is_one_tile(layout: VectorLayout, shape: Sequence[int]) -> bool:
@@ -190,16 +190,16 @@ def _whole_words(layout: VectorLayout, shape: Sequence[int], words: int) -> Vect
     return small if small.register_count(shape) < native.register_count(shape) else native
 
 
-def _narrow_tiles(c: Converter, held: Tiled, element: Attribute) -> tuple[SSAValue, VectorLayout]:
+def _narrow_tiles(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue, VectorLayout]:
     """As `narrow`, of registers that hold several tiles: these become neighbours in one."""
     layout, bits = held.layout, bit_width(element)
     packed = replace(layout, bits=bits)
     target, ratio = packed.grid_shape(held.shape), layout.bits // bits
-    sources = deal_columns(c, held.grid, target[-1], ratio)
-    return _pack(c, sources, grid_type(packed, held.shape, element)), packed
+    sources = deal_columns(held.grid, target[-1], ratio, c)
+    return _pack(sources, grid_type(packed, held.shape, element), c), packed
 
 
-def _pack(c: Converter, sources: Sequence[SSAValue], kind: Attribute) -> SSAValue:
+def _pack(sources: Sequence[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
     made = tpu.PackSubelementsOp.create(
         operands=sources,
         result_types=[kind],
@@ -224,7 +224,7 @@ def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
         properties={"dst_type": element},
     )
     rounded = Tiled(c.emit(words), layout, shape)
-    value, packed = narrow(c, rounded, IntegerType(bit_width(element)))
+    value, packed = narrow(rounded, IntegerType(bit_width(element)), c)
     c.define(op.result, c.bitcast(value, grid_type(packed, shape, element)), packed)
     c.retire(op)
 

@@ -50,7 +50,7 @@ def lower_constant(op: arith.ConstantOp, c: Converter) -> None:
 
 
 def splat_scalar(
-    c: Converter, scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...]
+    scalar: SSAValue, layout: VectorLayout, shape: tuple[int, ...], c: Converter
 ) -> SSAValue:
     """A grid in replicated `layout` whose every element is `scalar`."""
     element = scalar.type
@@ -94,7 +94,7 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
     total: SSAValue | None = None
     weight = 1
     for dim in reversed(dims):
-        part = coordinate(c, dim, rank, layout, kind)
+        part = coordinate(dim, rank, layout, kind, c)
         if weight != 1:
             factor = c.emit(arith.ConstantOp(splat(kind, weight)))
             part = c.emit(arith.MuliOp(part, factor))
@@ -104,13 +104,13 @@ def lower_iota(op: tpu.IotaOp, c: Converter) -> None:
         total = c.emit(arith.ConstantOp(splat(kind, 0)))
     if bit_width(element) < 32:
         # Registers count in words.
-        total, layout = narrow(c, Tiled(total, layout, shape), element)
+        total, layout = narrow(Tiled(total, layout, shape), element, c)
     c.define(op.results[0], total, layout)
     c.retire(op)
 
 
 def coordinate(
-    c: Converter, dim: int, rank: int, layout: VectorLayout, kind: VectorType[Attribute]
+    dim: int, rank: int, layout: VectorLayout, kind: VectorType[Attribute], c: Converter
 ) -> SSAValue:
     """A grid whose elements are their coordinate along logical dimension `dim`.
 

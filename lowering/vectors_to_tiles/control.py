@@ -46,7 +46,7 @@ def _sent(value: SSAValue, c: Converter) -> SSAValue:
     if not is_mask(value):
         return c.in_layout(value, layout)
     kind = cast(VectorType[Attribute], carried_type(value))
-    mask = mask_in_layout(c, value, layout)
+    mask = mask_in_layout(value, layout, c)
     return c.emit(arith.ExtUIOp.create(operands=[mask], result_types=[kind]))
 
 

@@ -217,7 +217,7 @@ class Converter(Insertion):
 
         if held.layout == layout:
             return held
-        return Tiled(relayout(self, held, layout), layout, held.shape)
+        return Tiled(relayout(held, layout, self), layout, held.shape)
 
     def place(self, value: SSAValue, place: Block | Operation) -> None:
         """Says that carried vector `value` now lives in a block, or from an operation on."""

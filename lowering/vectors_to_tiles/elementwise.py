@@ -90,7 +90,7 @@ def lower_in_layout(op: Operation, layout: VectorLayout, c: Converter) -> None:
 
 def _cloned(op: Operation, layout: VectorLayout, c: Converter) -> SSAValue:
     operands: list[SSAValue] = [
-        (mask_in_layout(c, v, layout) if is_mask(v) else c.in_layout(v, layout))
+        (mask_in_layout(v, layout, c) if is_mask(v) else c.in_layout(v, layout))
         if is_vector(v)
         else v
         for v in op.operands

@@ -103,7 +103,7 @@ def words(value: SSAValue, c: Converter) -> Tiled:
     if bits == 32:
         return Tiled(held, layout, shape)
     kind = grid_type(layout, shape, IntegerType(bits))
-    grown, wide = widen(c, Tiled(c.bitcast(held, kind), layout, shape), i32)
+    grown, wide = widen(Tiled(c.bitcast(held, kind), layout, shape), i32, c)
     return Tiled(grown, wide, shape)
 
 
@@ -112,5 +112,5 @@ def _from_words(held: Tiled, element: Attribute, c: Converter) -> tuple[SSAValue
     bits = bit_width(element)
     if bits == 32:
         return held.grid, held.layout
-    value, layout = narrow(c, held, IntegerType(bits))
+    value, layout = narrow(held, IntegerType(bits), c)
     return c.bitcast(value, grid_type(layout, held.shape, element)), layout

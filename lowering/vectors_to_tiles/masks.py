@@ -22,7 +22,7 @@ def is_mask(value: SSAValue) -> bool:
     return element_of(value) == i1
 
 
-def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
+def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
     """The grid of mask `value` for data in `layout`; a mask of words is packed for narrower data.
 
     A packed register has the rows of two registers of words, one after the other, so two masks of
@@ -37,9 +37,9 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
     if layout.bits < 32 and (made := c.form("mask", value, layout)) is not None:
         return made
     if held.layout.bits < layout.bits == 32:
-        return _unpacked(c, held, layout)
+        return _unpacked(held, layout, c)
     if (held.layout.bits, layout.bits) == (32, 8):
-        return _packed(c, value, layout)
+        return _packed(value, layout, c)
     if (held.layout.bits, layout.bits) != (32, 16):
         raise c.unsupported(
             c.anchor,
@@ -49,14 +49,14 @@ def mask_in_layout(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAVa
             "compute the mask from data of the width it governs, or widen the data first",
         )
     if not layout.is_native:
-        return _packed_tiles(c, value, layout)
+        return _packed_tiles(value, layout, c)
     first, row = (0, None) if layout.row is None else divmod(layout.row, SUBLANES)
     wide = VectorLayout(held.layout.bits, layout.sublane_dim, layout.lane_dim, row, layout.column)
     words = c.in_layout(value, wide)
     shape = cast(VectorType[Attribute], words.type).get_shape()[:-2]
     packed = layout.grid_shape(held.shape)
-    halves = [words, words] if row is None else deal(c, words, shape, packed[-2], 2, first)
-    return _pack(c, halves, grid_type(layout, held.shape, i1))
+    halves = [words, words] if row is None else deal(words, shape, packed[-2], 2, c, first)
+    return _pack(halves, grid_type(layout, held.shape, i1), c)
 
 
 def packs_tiles(layout: VectorLayout) -> bool:
@@ -66,18 +66,18 @@ def packs_tiles(layout: VectorLayout) -> bool:
     )  # fmt: skip
 
 
-def _packed_tiles(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
+def _packed_tiles(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
     """A mask of words for half words in small tiles, which neighbours become in one register."""
     shape = c.tiled(value).shape
     wide = VectorLayout(32, layout.sublane_dim, layout.lane_dim, layout.row, 0, layout.tile_rows)
     assert layout.column is not None
     first, column = divmod(layout.column, wide.block[1])
     words = c.in_layout(value, wide.with_offsets(wide.row, column))
-    halves = deal_columns(c, words, layout.grid_shape(shape)[-1], 2, first)
-    return _pack(c, halves, grid_type(layout, shape, i1))
+    halves = deal_columns(words, layout.grid_shape(shape)[-1], 2, c, first)
+    return _pack(halves, grid_type(layout, shape, i1), c)
 
 
-def _pack(c: Converter, halves: list[SSAValue], kind: Attribute) -> SSAValue:
+def _pack(halves: list[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
     made = tpu.PackVmskOp.create(
         operands=halves,
         result_types=[kind],
@@ -92,7 +92,7 @@ def _splat_of(value: SSAValue) -> int | float | None:
     return splat_value(made.value) if isinstance(made, arith.ConstantOp) else None
 
 
-def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
+def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
     """A mask of packed elements for words: 1 and 0 in the packed width, widened and compared."""
     from pallasite.lowering.vectors_to_tiles.casts import widen
 
@@ -102,13 +102,13 @@ def _unpacked(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
     )
     one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
     chosen = c.emit(arith.SelectOp(held.grid, one, zero))
-    number, found = widen(c, Tiled(chosen, held.layout, held.shape), i32)
+    number, found = widen(Tiled(chosen, held.layout, held.shape), i32, c)
     words = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], words.type), 0)))
     return c.emit(arith.CmpiOp(words, none, "ne"))
 
 
-def _packed(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
+def _packed(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
     """A mask of words for bytes: 1 and 0 in words, packed and compared."""
     from pallasite.lowering.vectors_to_tiles.casts import narrow
 
@@ -116,13 +116,13 @@ def _packed(c: Converter, value: SSAValue, layout: VectorLayout) -> SSAValue:
     kind = cast(VectorType[Attribute], grid_type(held.layout, held.shape, i32))
     one, zero = (c.emit(arith.ConstantOp(splat(kind, n))) for n in (1, 0))
     chosen = c.emit(arith.SelectOp(held.grid, one, zero))
-    number, found = narrow(c, Tiled(chosen, held.layout, held.shape), IntegerType(layout.bits))
+    number, found = narrow(Tiled(chosen, held.layout, held.shape), IntegerType(layout.bits), c)
     parts = c.relayout(Tiled(number, found, held.shape), layout).grid
     none = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], parts.type), 0)))
     return c.emit(arith.CmpiOp(parts, none, "ne"))
 
 
-def everywhere(c: Converter, bit: SSAValue, value: SSAValue) -> SSAValue:
+def everywhere(bit: SSAValue, value: SSAValue, c: Converter) -> SSAValue:
     """A mask of the shape of grid `value`, set where the scalar i32 `bit` is not zero."""
     word = vector_of(i32, (SUBLANES, LANES))
     spread = c.emit(vector.BroadcastOp(bit, word))
@@ -132,25 +132,25 @@ def everywhere(c: Converter, bit: SSAValue, value: SSAValue) -> SSAValue:
 
 
 def merge_rows(
-    c: Converter, value: SSAValue, old: SSAValue, bits: int, low: int, high: int
+    value: SSAValue, old: SSAValue, bits: int, low: int, high: int, c: Converter
 ) -> SSAValue:
     """Rows [low, high) of every register of `value`, the other rows of `old`."""
     p = packing(bits)
-    sublane = _iota(c, [0])
-    chosen = _constant(c, -1)
+    sublane = _iota([0], c)
+    chosen = _constant(-1, c)
     for edge, kept in (
         (low // p, -1 << low % p * bits),
         (high // p, (1 << high % p * bits) - 1),
     ):
         if kept not in (0, -1):
-            here = c.emit(arith.CmpiOp(sublane, _constant(c, edge), "eq"))
-            part = c.emit(arith.AndIOp(chosen, _constant(c, kept)))
+            here = c.emit(arith.CmpiOp(sublane, _constant(edge, c), "eq"))
+            part = c.emit(arith.AndIOp(chosen, _constant(kept, c)))
             chosen = c.emit(arith.SelectOp(here, part, chosen))
-    return _merged(c, value, old, chosen)
+    return _merged(value, old, chosen, c)
 
 
 def merge_flat(
-    c: Converter, value: SSAValue, old: SSAValue, bits: int, low: int, high: int
+    value: SSAValue, old: SSAValue, bits: int, low: int, high: int, c: Converter
 ) -> SSAValue:
     """Elements [low, high) of every flat register of `value`, the others of `old`.
 
@@ -158,25 +158,25 @@ def merge_flat(
     `row // packing`.
     """
     p = packing(bits)
-    sublane, lane = _iota(c, [0]), _iota(c, [1])
-    first = c.emit(arith.MuliOp(sublane, _constant(c, p * LANES)))
+    sublane, lane = _iota([0], c), _iota([1], c)
+    first = c.emit(arith.MuliOp(sublane, _constant(p * LANES, c)))
     first = c.emit(arith.AddiOp(first, lane))
-    chosen = _constant(c, 0)
+    chosen = _constant(0, c)
     for part in range(p):
         inside: SSAValue | None = None
         for bound, predicate in ((low, "sge"), (high, "slt")):
             if bound not in (0, SUBLANES * p * LANES):
-                limit = _constant(c, bound - part * LANES)
+                limit = _constant(bound - part * LANES, c)
                 side = c.emit(arith.CmpiOp(first, limit, predicate))
                 inside = side if inside is None else c.emit(arith.AndIOp(inside, side))
-        field = _constant(c, wrap(((1 << bits) - 1) << part * bits))
+        field = _constant(wrap(((1 << bits) - 1) << part * bits), c)
         if inside is not None:
-            field = c.emit(arith.SelectOp(inside, field, _constant(c, 0)))
+            field = c.emit(arith.SelectOp(inside, field, _constant(0, c)))
         chosen = c.emit(arith.OrIOp(chosen, field))
-    return _merged(c, value, old, chosen)
+    return _merged(value, old, chosen, c)
 
 
-def _merged(c: Converter, value: SSAValue, old: SSAValue, chosen: SSAValue) -> SSAValue:
+def _merged(value: SSAValue, old: SSAValue, chosen: SSAValue, c: Converter) -> SSAValue:
     """The bits of `value` where the register `chosen` has ones, those of `old` elsewhere."""
     kind = cast(VectorType[Attribute], value.type)
     lead = kind.get_shape()[:-3]
@@ -187,7 +187,7 @@ def _merged(c: Converter, value: SSAValue, old: SSAValue, chosen: SSAValue) -> S
     return c.bitcast(c.emit(arith.XOrIOp(kept, changed)), kind)
 
 
-def _iota(c: Converter, dims: list[int]) -> SSAValue:
+def _iota(dims: list[int], c: Converter) -> SSAValue:
     made = tpu.IotaOp.create(
         result_types=[VectorType(i32, (SUBLANES, LANES))],
         properties={"dimensions": DenseArrayBase.from_list(i32, dims)},
@@ -195,5 +195,5 @@ def _iota(c: Converter, dims: list[int]) -> SSAValue:
     return c.emit(made)
 
 
-def _constant(c: Converter, number: int) -> SSAValue:
+def _constant(number: int, c: Converter) -> SSAValue:
     return c.emit(arith.ConstantOp(splat(vector_of(i32, (SUBLANES, LANES)), number)))

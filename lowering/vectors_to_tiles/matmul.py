@@ -18,7 +18,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 def lower_matmul(op: tpu.MatmulOp, c: Converter) -> None:
     """A two-dimensional product; `canonicalize-mosaic` has made every other one of this form."""
     transposed = _transposed_rhs(op, c)
-    lhs, rhs = (_zeroed(c, v, d) for v, d in ((op.lhs, 1), (op.rhs, 1 if transposed else 0)))
+    lhs, rhs = (_zeroed(v, d, c) for v, d in ((op.lhs, 1), (op.rhs, 1 if transposed else 0)))
     layout = VectorLayout.native(2, 32)
     acc = c.in_layout(op.acc, layout)
     deep = c.target.mxu_contracting
@@ -47,9 +47,9 @@ def _transposed_rhs(op: tpu.MatmulOp, c: Converter) -> bool:
     )  # fmt: skip
 
 
-def _zeroed(c: Converter, value: SSAValue, dim: int) -> SSAValue:
+def _zeroed(value: SSAValue, dim: int, c: Converter) -> SSAValue:
     """`value` in native tiles with zeros behind its data along the contracted dimension."""
     bits = c.mask_bits(value)
     layout = VectorLayout.native(2, bits)
     held = Tiled(c.in_layout(value, layout), layout, shape_of(value.type))
-    return zero_padding(c, held, dim)
+    return zero_padding(held, dim, c)

@@ -14,7 +14,7 @@ from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled
 
 
-def zero_padding(c: Converter, held: Tiled, dim: int) -> SSAValue:
+def zero_padding(held: Tiled, dim: int, c: Converter) -> SSAValue:
     """The grid of `held` (two dimensions, offsets 0) with zeros behind its data along `dim`.
 
     Words are masked as 32-bit integers; a word of which only some rows are data keeps those by a
@@ -31,22 +31,22 @@ def zero_padding(c: Converter, held: Tiled, dim: int) -> SSAValue:
     shape = kind.get_shape()[:-register]
     axis = len(shape) - 2 + dim
     blocks = shape[axis]
-    last = _cut(c, held.grid, shape, axis, blocks - 1, 1)
-    zeroed = _zero_rows(c, last, bits, valid) if dim == 0 else _zero_lanes(c, last, bits, valid)
+    last = _cut(held.grid, shape, axis, blocks - 1, 1, c)
+    zeroed = _zero_rows(last, bits, valid, c) if dim == 0 else _zero_lanes(last, bits, valid, c)
     if blocks == 1:
         return zeroed
-    return c.emit(grid.ConcatOp([_cut(c, held.grid, shape, axis, 0, blocks - 1), zeroed], axis))
+    return c.emit(grid.ConcatOp([_cut(held.grid, shape, axis, 0, blocks - 1, c), zeroed], axis))
 
 
 def _cut(
-    c: Converter, value: SSAValue, shape: tuple[int, ...], axis: int, first: int, count: int
+    value: SSAValue, shape: tuple[int, ...], axis: int, first: int, count: int, c: Converter
 ) -> SSAValue:
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[axis], sizes[axis] = first, count
     return c.box(value, offsets, sizes)
 
 
-def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:
+def as_words(value: SSAValue, bits: int, c: Converter) -> SSAValue:
     """The registers of `value` seen as 32-bit integers."""
     kind = cast(VectorType[Attribute], value.type)
     if kind.element_type == i32:
@@ -55,26 +55,26 @@ def as_words(c: Converter, value: SSAValue, bits: int) -> SSAValue:
     return c.bitcast(value, vector_of(i32, (*shape, SUBLANES, LANES)))
 
 
-def _zero_lanes(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
-    words = as_words(c, value, bits)
-    return _from_words(c, _select_box(c, words, SUBLANES, valid), value)
+def _zero_lanes(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
+    words = as_words(value, bits, c)
+    return _from_words(_select_box(words, SUBLANES, valid, c), value, c)
 
 
-def _zero_rows(c: Converter, value: SSAValue, bits: int, valid: int) -> SSAValue:
+def _zero_rows(value: SSAValue, bits: int, valid: int, c: Converter) -> SSAValue:
     p = packing(bits)
-    words = as_words(c, value, bits)
+    words = as_words(value, bits, c)
     whole, part = divmod(valid, p)
     if part:
         # The last word with data keeps its lowest `part` elements.
         kind = cast(VectorType[Attribute], words.type)
         keep = c.emit(arith.ConstantOp(splat(kind, (1 << part * bits) - 1)))
         kept = c.emit(arith.AndIOp(words, keep))
-        full = _box(c, whole, LANES, kind)
+        full = _box(whole, LANES, kind, c)
         words = c.emit(arith.SelectOp(full, words, kept))
-    return _from_words(c, _select_box(c, words, whole + bool(part), LANES), value)
+    return _from_words(_select_box(words, whole + bool(part), LANES, c), value, c)
 
 
-def _box(c: Converter, sublanes: int, lanes: int, kind: VectorType[Attribute]) -> SSAValue:
+def _box(sublanes: int, lanes: int, kind: VectorType[Attribute], c: Converter) -> SSAValue:
     bounds = [c.constant_index(n) for n in (0, 0, sublanes, lanes)]
     made = tpu.CreateMaskOp.create(
         operands=bounds, result_types=[VectorType(i1, (SUBLANES, LANES))]
@@ -82,13 +82,13 @@ def _box(c: Converter, sublanes: int, lanes: int, kind: VectorType[Attribute]) -
     return c.emit(grid.BroadcastOp(c.emit(made), vector_of(i1, kind.get_shape())))
 
 
-def _select_box(c: Converter, words: SSAValue, sublanes: int, lanes: int) -> SSAValue:
+def _select_box(words: SSAValue, sublanes: int, lanes: int, c: Converter) -> SSAValue:
     if (sublanes, lanes) == (SUBLANES, LANES):
         return words
     kind = cast(VectorType[Attribute], words.type)
     zero = c.emit(arith.ConstantOp(splat(kind, 0)))
-    return c.emit(arith.SelectOp(_box(c, sublanes, lanes, kind), words, zero))
+    return c.emit(arith.SelectOp(_box(sublanes, lanes, kind, c), words, zero))
 
 
-def _from_words(c: Converter, words: SSAValue, like: SSAValue) -> SSAValue:
+def _from_words(words: SSAValue, like: SSAValue, c: Converter) -> SSAValue:
     return c.bitcast(words, like.type)

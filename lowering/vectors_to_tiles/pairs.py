@@ -32,7 +32,7 @@ def transpose_pairs(
     wide = _halves(op, permutation, c) if target == VectorLayout.native(rank, 16) else None
     if wide is None:
         return None
-    value, layout = narrow(c, wide, IntegerType(16))
+    value, layout = narrow(wide, IntegerType(16), c)
     return c.bitcast(value, grid_type(layout, wide.shape, element))
 
 

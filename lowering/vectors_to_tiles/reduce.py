@@ -52,11 +52,11 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     """Any set of dimensions; a reduced sublane or lane axis leaves its result replicated there."""
     kind = kind_of(op)
     dims = [int(d) for d in op.reduction_dims.get_values()]
-    held = _folded_choice(op, dims, kind, c) or _reducible(c, op.source, dims)
+    held = _folded_choice(op, dims, kind, c) or _reducible(op.source, dims, c)
     element = held.element
     if kind in ("maximumf", "minimumf") and held.layout.bits == 16:
-        folded = _folded_blocks(c, held, dims, combiner(kind, False).name)
-        value, layout = widen(c, folded, f32)
+        folded = _folded_blocks(held, dims, combiner(kind, False).name, c)
+        value, layout = widen(folded, f32, c)
         held = Tiled(value, layout, folded.shape)
     if kind not in KINDS or held.layout.bits != 32:
         raise c.unsupported(
@@ -67,7 +67,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
     integer = not is_float(held.element)
     if kind != "add" and held.layout.sublane_dim in dims:
         held = _filled(op.source, held, c)
-    reduced = reduce_dims(c, held, dims, kind, integer)
+    reduced = reduce_dims(held, dims, kind, integer, c)
     result = op.results[0]
     if not isinstance(result.type, VectorType):
         raise c.unsupported(
@@ -82,7 +82,7 @@ def lower_multi_reduction(op: vector.MultiReductionOp, c: Converter) -> None:
         )
     )
     if bit_width(element) < 32:
-        value, layout = narrow(c, Tiled(value, layout, shape), element)
+        value, layout = narrow(Tiled(value, layout, shape), element, c)
     value, layout = _with_accumulator(op, value, layout, shape, kind, integer, c)
     c.define(result, value, layout)
     c.retire(op)
@@ -98,7 +98,7 @@ def _folded_choice(
     mask = c.tiled(found.mask)
     if mask.layout.bits != 32 or not mask.layout.is_native:
         return None
-    folded = _folded_blocks(c, mask, dims, arith.OrIOp.name if one else arith.AndIOp.name)
+    folded = _folded_blocks(mask, dims, arith.OrIOp.name if one else arith.AndIOp.name, c)
     if folded.shape == mask.shape:
         return None
     numbers = cast(
@@ -108,7 +108,7 @@ def _folded_choice(
     return Tiled(c.emit(arith.SelectOp(folded.grid, *values)), folded.layout, folded.shape)
 
 
-def _folded_blocks(c: Converter, held: Tiled, dims: Sequence[int], fold: str) -> Tiled:
+def _folded_blocks(held: Tiled, dims: Sequence[int], fold: str, c: Converter) -> Tiled:
     """Registers folded onto each other, where none has padding along the dimensions."""
     layout, shape, value = held.layout, list(held.shape), held.grid
     for position, dim in enumerate(layout.leading_dims(len(shape))):
@@ -152,7 +152,7 @@ def without_dims(layout: VectorLayout, dims: Sequence[int], rank: int) -> Vector
     )  # fmt: skip
 
 
-def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integer: bool) -> Tiled:
+def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: Converter) -> Tiled:
     """`held` with every dimension of `dims` folded to extent 1, replicated where it was tiled."""
     layout, shape = held.layout, list(held.shape)
     fold = combiner(kind, integer)
@@ -169,19 +169,19 @@ def reduce_dims(c: Converter, held: Tiled, dims: Sequence[int], kind: str, integ
         shape[dim] = 1
         offset = layout.row if axis == 0 else layout.column
         if offset is None:
-            value = _repeat(c, value, extent, kind, integer)
+            value = _repeat(value, extent, kind, integer, c)
             continue
         if layout.is_native:
-            value = _fold_axis(c, value, axis, offset, extent, layout.block[axis], kind, integer)
+            value = _fold_axis(value, axis, offset, extent, layout.block[axis], kind, integer, c)
         else:
-            value = _fold_tiles(c, value, layout, extent, kind, integer)
-        value = all_reduce(c, value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type)
+            value = _fold_tiles(value, layout, extent, kind, integer, c)
+        value = all_reduce(value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type, c)
         layout = layout.with_offsets(*((None, layout.column) if axis == 0 else (layout.row, None)))
     return Tiled(value, layout, tuple(shape))
 
 
 def _fold_tiles(
-    c: Converter, value: SSAValue, layout: VectorLayout, extent: int, kind: str, integer: bool
+    value: SSAValue, layout: VectorLayout, extent: int, kind: str, integer: bool, c: Converter
 ) -> SSAValue:
     """The tiles of all registers of a row folded onto each other, in every place of a register."""
     assert layout.column is not None
@@ -192,15 +192,15 @@ def _fold_tiles(
     for number in {0, blocks - 1}:
         if ends[number] == (0, size):
             continue
-        part = cut(c, value, place, number, 1)
+        part = cut(value, place, number, 1, c)
         inside = columns_mask(layout, ends[number], grid_of(part), c)
         other = c.emit(arith.ConstantOp(splat(part.type, neutral_value(kind))))
         part = c.emit(arith.SelectOp(inside, part, other))
         pieces = [part]
         if number:
-            pieces.insert(0, cut(c, value, place, 0, number))
+            pieces.insert(0, cut(value, place, 0, number, c))
         if number < blocks - 1:
-            pieces.append(cut(c, value, place, number + 1, blocks - 1 - number))
+            pieces.append(cut(value, place, number + 1, blocks - 1 - number, c))
         value = c.emit(grid.ConcatOp(pieces, place)) if len(pieces) > 1 else part
     fold = combiner(kind, integer)
     value = c.emit(grid.ReduceOp(value, place, fold.name))
@@ -218,24 +218,24 @@ def _fold_tiles(
 
 
 def _fold_axis(
-    c: Converter, value: SSAValue, axis: int, offset: int, extent: int, block: int, kind: str,
-    integer: bool,
+    value: SSAValue, axis: int, offset: int, extent: int, block: int, kind: str, integer: bool,
+    c: Converter,
 ) -> SSAValue:  # fmt: skip
     """The blocks of rows (`axis` 0) or lanes (1) folded onto the first, whatever the padding."""
     shape = cast(VectorType[Attribute], value.type).get_shape()
     dim, fold = len(shape) - 4 + axis, combiner(kind, integer)
     blocks, end = shape[dim], offset + extent - (shape[dim] - 1) * block
     if kind == "add" or offset or blocks == 1 or end == block:
-        value = mask_axis(c, value, axis - 2, offset, extent, block, neutral_value(kind))
+        value = mask_axis(value, axis - 2, offset, extent, block, neutral_value(kind), c)
         return c.emit(grid.ReduceOp(value, dim, fold.name))
     # The last block counts where it has data; a sum of zeros alone would keep their sign.
-    whole = c.emit(grid.ReduceOp(cut(c, value, dim, 0, blocks - 1), dim, fold.name))
-    parts = [whole, cut(c, value, dim, blocks - 1, 1)]
+    whole = c.emit(grid.ReduceOp(cut(value, dim, 0, blocks - 1, c), dim, fold.name))
+    parts = [whole, cut(value, dim, blocks - 1, 1, c)]
     both = c.emit(fold(*parts))
-    return c.emit(arith.SelectOp(_axis_mask(c, both, axis - 2, 0, end), both, whole))
+    return c.emit(arith.SelectOp(_axis_mask(both, axis - 2, 0, end, c), both, whole))
 
 
-def _repeat(c: Converter, value: SSAValue, extent: int, kind: str, integer: bool) -> SSAValue:
+def _repeat(value: SSAValue, extent: int, kind: str, integer: bool, c: Converter) -> SSAValue:
     """Folding `extent` equal elements: a product for a sum, nothing for maxima and minima."""
     if kind != "add" or extent == 1:
         return value
@@ -244,8 +244,8 @@ def _repeat(c: Converter, value: SSAValue, extent: int, kind: str, integer: bool
 
 
 def mask_axis(
-    c: Converter, value: SSAValue, axis: int, offset: int, extent: int, block: int,
-    neutral: float | int,
+    value: SSAValue, axis: int, offset: int, extent: int, block: int, neutral: float | int,
+    c: Converter,
 ) -> SSAValue:  # fmt: skip
     """`neutral` in the first and last blocks along `axis` wherever there is no data."""
     blocks = -(-(offset + extent) // block)
@@ -253,28 +253,28 @@ def mask_axis(
     if blocks == 1:
         if offset == 0 and end == block:
             return value
-        return _masked(c, value, axis, offset, end, neutral)
+        return _masked(value, axis, offset, end, neutral, c)
     pieces: list[SSAValue] = []
     inner_first, inner_last = 0, blocks
     kind = cast(VectorType[Attribute], value.type)
     rank = len(kind.get_shape()) - 2
     if offset:
         inner_first = 1
-        pieces.append(_masked(c, cut(c, value, rank + axis, 0, 1), axis, offset, block, neutral))
+        pieces.append(_masked(cut(value, rank + axis, 0, 1, c), axis, offset, block, neutral, c))
     tail: list[SSAValue] = []
     if end < block:
         inner_last = blocks - 1
-        last = cut(c, value, rank + axis, blocks - 1, 1)
-        tail.append(_masked(c, last, axis, 0, end, neutral))
+        last = cut(value, rank + axis, blocks - 1, 1, c)
+        tail.append(_masked(last, axis, 0, end, neutral, c))
     if inner_first == 0 and inner_last == blocks:
         return value
     if inner_last > inner_first:
-        pieces.append(cut(c, value, rank + axis, inner_first, inner_last - inner_first))
+        pieces.append(cut(value, rank + axis, inner_first, inner_last - inner_first, c))
     pieces += tail
     return pieces[0] if len(pieces) == 1 else c.emit(grid.ConcatOp(pieces, rank + axis))
 
 
-def cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSAValue:
+def cut(value: SSAValue, dim: int, first: int, count: int, c: Converter) -> SSAValue:
     shape = cast(VectorType[Attribute], value.type).get_shape()[:-2]
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[dim], sizes[dim] = first, count
@@ -282,13 +282,13 @@ def cut(c: Converter, value: SSAValue, dim: int, first: int, count: int) -> SSAV
 
 
 def _masked(
-    c: Converter, value: SSAValue, axis: int, low: int, high: int, neutral: float | int
+    value: SSAValue, axis: int, low: int, high: int, neutral: float | int, c: Converter
 ) -> SSAValue:
     other = c.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], value.type), neutral)))
-    return c.emit(arith.SelectOp(_axis_mask(c, value, axis, low, high), value, other))
+    return c.emit(arith.SelectOp(_axis_mask(value, axis, low, high, c), value, other))
 
 
-def _axis_mask(c: Converter, value: SSAValue, axis: int, low: int, high: int) -> SSAValue:
+def _axis_mask(value: SSAValue, axis: int, low: int, high: int, c: Converter) -> SSAValue:
     """A mask for grid `value` of rows (`axis` -2) or lanes (-1) in [low, high)."""
     kind = cast(VectorType[Attribute], value.type)
     box = (low, high, 0, LANES) if axis == -2 else (0, SUBLANES, low, high)
@@ -314,7 +314,7 @@ def _with_accumulator(
 
 
 def all_reduce(
-    c: Converter, value: SSAValue, axis: int, kind: tpu.ReductionKind, result: Attribute
+    value: SSAValue, axis: int, kind: tpu.ReductionKind, result: Attribute, c: Converter
 ) -> SSAValue:
     """Every register reduced along its sublanes (`axis` 0) or lanes (1), in all of them."""
     full = len(cast(VectorType[Attribute], value.type).get_shape())
@@ -329,17 +329,17 @@ def all_reduce(
     return c.emit(made)
 
 
-def _reducible(c: Converter, value: SSAValue, dims: Sequence[int]) -> Tiled:
+def _reducible(value: SSAValue, dims: Sequence[int], c: Converter) -> Tiled:
     """`value` in tiles that can be reduced along `dims`: small ones along the lanes only."""
     held = c.tiled(value)
     layout = held.layout
     lanes_only = layout.sublane_dim is not None and layout.sublane_dim not in dims
     if lanes_only and layout.row is not None and layout.column is not None and layout.bits >= 16:
         return held
-    return native_operand(c, value)
+    return native_operand(value, c)
 
 
-def native_operand(c: Converter, value: SSAValue) -> Tiled:
+def native_operand(value: SSAValue, c: Converter) -> Tiled:
     """`value` in native tiles; layouts of other tiles are brought there first."""
     held = c.tiled(value)
     if held.layout.is_native:

@@ -33,7 +33,7 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     As in JAX, NaN is more extreme than any number: `best` is NaN as soon as an element is.
     """
     result = op.results[0]
-    held = native_operand(c, op.operands[0])
+    held = native_operand(op.operands[0], c)
     axis = op.axis.value.data
     # Positions vary even where all values are equal, and count from element 0.
     placed = spelled_out(held.layout, held.shape)
@@ -54,9 +54,9 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
         return
     rank = len(held.shape)
     if axis == placed.sublane_dim:
-        place, placed = _first_within(c, held, sought, 0), placed.with_offsets(None, placed.column)
+        place, placed = _first_within(held, sought, 0, c), placed.with_offsets(None, placed.column)
     elif axis == placed.lane_dim:
-        place, placed = _first_within(c, held, sought, 1), placed.with_offsets(placed.row, None)
+        place, placed = _first_within(held, sought, 1, c), placed.with_offsets(placed.row, None)
     else:
         _, place = sought.first(held.grid, placed.leading_dims(rank).index(axis), 1)
     layout = without_dims(placed, [axis], rank)
@@ -65,7 +65,7 @@ def lower_reduce_index(op: tpu.ReduceIndexOp, c: Converter) -> None:
     c.retire(op)
 
 
-def _first_within(c: Converter, held: Tiled, sought: Extremum, within: int) -> SSAValue:
+def _first_within(held: Tiled, sought: Extremum, within: int, c: Converter) -> SSAValue:
     """The first coordinate of the extremum along the rows (`within` 0) or the lanes (1).
 
     The extrema of whole registers and where they are, then the extremum of each register's sublanes
@@ -73,9 +73,9 @@ def _first_within(c: Converter, held: Tiled, sought: Extremum, within: int) -> S
     """
     layout, rank = held.layout, len(held.shape)
     dim = len(layout.leading_dims(rank)) + within
-    value, register = sought.first(_masked(c, held, sought, within), dim, layout.block[within])
+    value, register = sought.first(_masked(held, sought, within, c), dim, layout.block[within])
     counts = vector_of(i32, cast(VectorType[Attribute], value.type).get_shape())
-    other = sought.worse(value, all_reduce(c, value, within, sought.reduction, value.type))
+    other = sought.worse(value, all_reduce(value, within, sought.reduction, value.type, c))
     inside = tpu.IotaOp.create(
         result_types=[VectorType(i32, register_shape(layout.bits))],
         properties={"dimensions": DenseArrayBase.from_list(i32, [within])},
@@ -85,7 +85,7 @@ def _first_within(c: Converter, held: Tiled, sought: Extremum, within: int) -> S
         place = c.emit(arith.AddiOp(register, place))
     never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
     place = c.emit(arith.SelectOp(other, never, place))
-    return all_reduce(c, place, within, tpu.ReductionKind.MIN, counts)
+    return all_reduce(place, within, tpu.ReductionKind.MIN, counts, c)
 
 
 def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Converter) -> None:
@@ -96,18 +96,18 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Conv
     """
     axis = op.axis.value.data
     rank = len(held.shape)
-    value = _masked(c, held, sought, 1)
+    value = _masked(held, sought, 1, c)
     shape = cast(VectorType[Attribute], value.type).get_shape()
     second: SSAValue | None = None
     if shape[-3] == 2:
-        left, right = (cut(c, value, len(shape) - 3, n, 1) for n in (0, 1))
-        best = all_reduce(c, left, 1, sought.reduction, left.type)
+        left, right = (cut(value, len(shape) - 3, n, 1, c) for n in (0, 1))
+        best = all_reduce(left, 1, sought.reduction, left.type, c)
         second = sought.worse(best, right)
         value = c.emit(arith.SelectOp(second, right, left))
     counts = vector_of(i32, cast(VectorType[Attribute], value.type).get_shape())
-    found = all_reduce(c, value, 1, op.kind.data, counts)
+    found = all_reduce(value, 1, op.kind.data, counts, c)
     if second is not None:
-        lanes = coordinate(c, axis, rank, held.layout, counts)
+        lanes = coordinate(axis, rank, held.layout, counts, c)
         width = c.emit(arith.ConstantOp(splat(counts, LANES)))
         index = c.emit(arith.SelectOp(second, c.emit(arith.AddiOp(lanes, width)), lanes))
         gather = tpu.DynamicGatherOp.create(
@@ -122,7 +122,7 @@ def _index_by_lane(op: tpu.ReduceIndexOp, held: Tiled, sought: Extremum, c: Conv
     c.retire(op)
 
 
-def _masked(c: Converter, held: Tiled, sought: Extremum, within: int) -> SSAValue:
+def _masked(held: Tiled, sought: Extremum, within: int, c: Converter) -> SSAValue:
     """`held` with nothing better than an element in the padding along its rows or its lanes."""
     layout = held.layout
     offset = (layout.row, layout.column)[within]
@@ -130,4 +130,4 @@ def _masked(c: Converter, held: Tiled, sought: Extremum, within: int) -> SSAValu
         return held.grid
     extent = layout.extents(held.shape)[within]
     block = layout.block[within]
-    return mask_axis(c, held.grid, within - 2, offset, extent, block, sought.neutral)
+    return mask_axis(held.grid, within - 2, offset, extent, block, sought.neutral, c)

@@ -18,7 +18,7 @@ from pallasite.lowering.vectors_to_tiles.tiled import (
 )
 
 
-def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
+def relayout(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:
     """The grid of `held` in `layout`."""
     if is_one_value(held):
         kind = vector_of(held.element, held.layout.register_shape())
@@ -33,4 +33,4 @@ def relayout(c: Converter, held: Tiled, layout: VectorLayout) -> SSAValue:
         placed = held.layout.with_offsets(held.layout.row or 0, held.layout.column or 0)
         if placed == held.layout:
             raise
-        return relayout(c, c.relayout(held, placed), layout)
+        return relayout(c.relayout(held, placed), layout, c)

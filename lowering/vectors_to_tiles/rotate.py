@@ -47,9 +47,9 @@ def lower_rotate(op: tpu.DynamicRotateOp | tpu.RotateOp, c: Converter) -> None:
     if native.bits != 32:
         wide = VectorLayout.native(len(held.shape), 32)
         kind = i32 if isinstance(element, IntegerType) else f32
-        grown, _ = widen(c, source, kind)
+        grown, _ = widen(source, kind, c)
         turned = _dynamic(op, Tiled(grown, wide, held.shape), dim, amount, stride, c)
-        packed, layout = narrow(c, Tiled(turned, wide, held.shape), element)
+        packed, layout = narrow(Tiled(turned, wide, held.shape), element, c)
         c.define(result, packed, layout)
     else:
         c.define(result, _dynamic(op, source, dim, amount, stride, c), native)
@@ -144,7 +144,7 @@ def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
     around = _rotate_whole(held, dim, unit, further, c)
     kind = cast(VectorType[Attribute], value.type)
     counts = vector_of(i32, kind.get_shape())
-    position = coordinate(c, dim, rank, held.layout, counts)
+    position = coordinate(dim, rank, held.layout, counts, c)
     bound = c.emit(vector.BroadcastOp(amount, vector_of(i32, (SUBLANES, LANES))))
     bound = c.emit(grid.BroadcastOp(bound, counts))
     early = c.emit(arith.CmpiOp(position, bound, "slt"))
@@ -167,7 +167,7 @@ def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Convert
     while shift < count:
         bit = c.emit(arith.AndIOp(whole, c.constant_i32(shift)))
         moved = _roll_registers(value, _grid_dim(held, dim), shift, count, c)
-        value = c.emit(arith.SelectOp(everywhere(c, bit, value), moved, value))
+        value = c.emit(arith.SelectOp(everywhere(bit, value, c), moved, value))
         shift *= 2
     return value
 
@@ -262,7 +262,7 @@ def _amounts_of_rows(
     """`amount + r * stride` for every row r, and `extent`, both as grids of the shape of `held`."""
     rank = len(held.shape)
     counts = vector_of(i32, cast(VectorType[Attribute], held.grid.type).get_shape())
-    rows = coordinate(c, rank - 2, rank, held.layout, counts)
+    rows = coordinate(rank - 2, rank, held.layout, counts, c)
     factor = c.emit(arith.ConstantOp(splat(counts, stride)))
     start = c.emit(vector.BroadcastOp(amount, vector_of(i32, (SUBLANES, LANES))))
     shift = c.emit(arith.MuliOp(rows, factor))
@@ -275,7 +275,7 @@ def _row_strided(held: Tiled, amount: SSAValue, stride: int, c: Converter) -> SS
     rank = len(held.shape)
     shift, size = _amounts_of_rows(held, amount, stride, held.shape[rank - 1], c)
     counts = cast(VectorType[Attribute], shift.type)
-    lanes = coordinate(c, rank - 1, rank, held.layout, counts)
+    lanes = coordinate(rank - 1, rank, held.layout, counts, c)
     # Positive remainder: every row and amount is non-negative, so one more period suffices.
     wrapped = c.emit(arith.RemSIOp(shift, size))
     index = c.emit(arith.AddiOp(c.emit(arith.SubiOp(lanes, wrapped)), size))

@@ -281,10 +281,10 @@ def _is_wider_transpose(held: Tiled, permutation: Sequence[int], c: Converter) -
 def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c: Converter) -> None:
     byte, half, shape = IntegerType(8), IntegerType(16), shape_of(op.results[0].type)
     number = c.bitcast(held.grid, grid_type(held.layout, held.shape, byte))
-    wide, layout = widen(c, Tiled(number, held.layout, held.shape), half)
+    wide, layout = widen(Tiled(number, held.layout, held.shape), half, c)
     target = VectorLayout.native(len(permutation), 16)
     moved = c.move(Move.transpose((layout, held.shape), target, permutation), [wide])
-    value, layout = narrow(c, Tiled(moved, target, shape), byte)
+    value, layout = narrow(Tiled(moved, target, shape), byte, c)
     c.define(op.results[0], c.bitcast(value, grid_type(layout, shape, held.element)), layout)
     c.retire(op)
 

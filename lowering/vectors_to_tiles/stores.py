@@ -103,7 +103,7 @@ def store_grid(
     if indices and mask is None:
         plan, held = _chosen(value, plan, indices, c)
     held = c.in_layout(value, plan.layout) if held is None else held
-    words = mask_in_layout(c, mask, plan.layout) if mask is not None else None
+    words = mask_in_layout(mask, plan.layout, c) if mask is not None else None
     if len(shape_of(value.type)) == 1:
         _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value.type))[1], c)
         return
@@ -274,7 +274,7 @@ def _merge_rows(
     p = register[-1]
     old = load_registers(plan, base, kind.element_type, blocks, -(-high // p), c)
     if p > c.target.max_mask_subelements:
-        return merge_rows(c, value, old, plan.layout.bits, low, high)
+        return merge_rows(value, old, plan.layout.bits, low, high, c)
     rows = tpu.CreateSubelementMaskOp.create(
         result_types=[VectorType(i1, register)],
         properties={"from": IntegerAttr(low, i32), "to": IntegerAttr(high, i32)},
@@ -334,7 +334,7 @@ def _store_flat(
             if p > 1:
                 # Memory is written in words.
                 old = load_registers(plan, base, kind.element_type, (part.count,), last, c)
-                value = merge_flat(c, value, old, plan.layout.bits, part.low, part.high)
+                value = merge_flat(value, old, plan.layout.bits, part.low, part.high, c)
             else:
                 mask = _flat_mask(part.low, part.high, (part.count,), c)
         if words is not None:

@@ -126,8 +126,8 @@ def _rounded(
     words: list[SSAValue] = []
     shift = 32 - bit_width(element)
     for value in grids:
-        narrowed, packed = narrow(c, Tiled(value, layout, shape), element)
-        whole, _ = widen(c, Tiled(narrowed, packed, shape), element_of(value))
+        narrowed, packed = narrow(Tiled(value, layout, shape), element, c)
+        whole, _ = widen(Tiled(narrowed, packed, shape), element_of(value), c)
         bits = c.bitcast(whole, _like(whole, i32))
         words.append(c.emit(arith.ShRUIOp(bits, _constant(bits, shift, c))))
     return words

@@ -115,7 +115,8 @@ def makes_column(op: Operation) -> bool:
         return op.axis.value.data == len(shape) - 1 and shape[-2] > 1
     if isinstance(op, tpu.MatmulOp):
         # Matrices by vectors, and vectors by vectors, are a product and a sum over lanes.
-        columns = op.dimension_numbers.lists()[3]
+        numbers = op.dimension_numbers
+        columns = numbers is None or numbers.lists()[3]
         return not columns and cast(AnyVector, op.results[0].type).get_shape()[-1:] > (1,)
     if isinstance(op, vector.ShapeCastOp):
         source = list(cast(AnyVector, op.operands[0].type).get_shape())

@@ -164,8 +164,8 @@ def neutral_element_of_a_sum_is_one(patch: MonkeyPatch) -> None:
 def mask_of_a_sum_is_a_lane_short(patch: MonkeyPatch) -> None:
     right = reduce._masked
 
-    def masked(c: Any, value: Any, axis: int, low: int, high: int, neutral: Any) -> Any:
-        return right(c, value, axis, low, high - 1, neutral)
+    def masked(value: Any, axis: int, low: int, high: int, neutral: Any, c: Any) -> Any:
+        return right(value, axis, low, high - 1, neutral, c)
 
     patch.setattr(reduce, "_masked", masked)
 
@@ -209,7 +209,7 @@ def halves_are_packed_in_the_wrong_order(patch: MonkeyPatch) -> None:
 @fault(PASS, WIDENED)
 def quarters_are_unpacked_in_the_wrong_order(patch: MonkeyPatch) -> None:
     right = casts.interleave
-    patch.setattr(casts, "interleave", lambda c, parts, shape: right(c, parts[::-1], shape))
+    patch.setattr(casts, "interleave", lambda parts, shape, c: right(parts[::-1], shape, c))
 
 
 @fault(PASS, WIDENED)
@@ -283,7 +283,7 @@ def lanes_from_the_neighbour_register_are_forgotten(patch: MonkeyPatch) -> None:
 
 @fault(PASS, PRODUCT)
 def padding_joins_a_product(patch: MonkeyPatch) -> None:
-    patch.setattr(matmul, "zero_padding", lambda c, held, dim: held.grid)
+    patch.setattr(matmul, "zero_padding", lambda held, dim, c: held.grid)
 
 
 @fault(PASS, PACKED_MASK)

@@ -220,3 +220,18 @@ def test_matrices_by_vectors_are_sums_over_lanes(batch: bool, rows: int) -> None
         check(text, "v4")
     else:
         beyond(text, "sublane-gather", "v4")
+
+
+def test_products_without_dimension_numbers_are_those_of_matrices() -> None:
+    check(
+        kernel(
+            f"%x: {memref('8x128xf32')}, %y: {memref('128x128xf32')}, %o: {memref('8x128xf32')}",
+            load("a", "x", "8x128xf32")
+            + load("b", "y", "128x128xf32")
+            + f"""%z = arith.constant dense<0.0> : vector<8x128xf32>
+            %s = tpu.matmul %a, %b, %z {{transpose_lhs_hint = false}} : vector<8x128xf32>,
+                vector<128x128xf32>, vector<8x128xf32> -> vector<8x128xf32>
+            vector.store %s, %o[%c0, %c0] : {memref("8x128xf32")}, vector<8x128xf32>""",
+        ),
+        "v4",
+    )
