@@ -171,7 +171,9 @@ def dynamic_gather(op: tpu.DynamicGatherOp, facts: Facts) -> Function:
 
 def _fills_registers(shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
     """Whether indices of a gather along `dims` wrap: there are as many elements as registers hold,
-    in one, two, four, ..."""
+    in one, two, four, ..., or a single one, which is taken whatever they are."""
+    if prod(shape[d] for d in dims) == 1:
+        return True
     rank = len(shape)
     unit = {rank - 1: LANES, rank - 2: SUBLANES}.get(dims[0]) if len(dims) == 1 else None
     if unit is None or rank < 2:

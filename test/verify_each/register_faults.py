@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from pytest import MonkeyPatch
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IntegerAttr, VectorType
 
 from pallasite.dialects import arith, grid, scf, tpu
 from pallasite.lowering.tiles_to_vregs import folding, memory, registerwise, unroll
@@ -122,11 +122,16 @@ def last_register_is_not_stored(patch: MonkeyPatch) -> None:
 
 
 @fault(PASS, TURNED)
-def dimensions_are_counted_from_the_grid(patch: MonkeyPatch) -> None:
+def lanes_are_counted_as_sublanes(patch: MonkeyPatch) -> None:
     right = registerwise._shift_dimensions
-    patch.setattr(
-        registerwise, "_shift_dimensions", lambda op, rank: right(op, rank + 1 if rank else 0)
-    )
+
+    def shifted(op: Any, grid: Any) -> Any:
+        properties = right(op, grid)
+        if grid and "dimension" in properties:
+            properties["dimension"] = IntegerAttr(0, properties["dimension"].type)
+        return properties
+
+    patch.setattr(registerwise, "_shift_dimensions", shifted)
 
 
 @fault(PASS, COLUMN_MAX)
