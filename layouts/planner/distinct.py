@@ -1,6 +1,6 @@
 """What a plan costs on registers of which some are the same: what is made of them is, too.
 
-Unrolled, equal operations on equal registers are one (`passes/common_subexpressions.py`).
+Unrolled, an operation on equal registers is one (`lowering/tiles_to_vregs/registerwise.py`).
 """
 
 from __future__ import annotations
