@@ -6,7 +6,7 @@ successors that a new operation does not have; an unrolled function has thousand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 
+from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.tpu.base import TpuOp
 from pallasite.dialects.types import split_grid, vector_of
 
@@ -153,6 +154,18 @@ class Model:
         self._properties, self._attributes = properties, attributes
         self._location = location
         self._first: Operation | None = None
+        self._key: Hashable = None
+
+    def key(self, numbers: Numbers) -> Hashable:
+        """Equal for models whose operations compute the same of the same operands; `numbers` is the
+        same one in every call."""
+        if self._key is None:
+            entries = [
+                tuple([(name, numbers.of(given[name])) for name in sorted(given)])
+                for given in (self._properties, self._attributes)
+            ]
+            self._key = (self._kind, *map(numbers.of, self._types), *entries)
+        return self._key
 
     def make(self, operands: Sequence[SSAValue]) -> Operation:
         """A new operation, in no block."""
@@ -172,11 +185,6 @@ class Model:
         op.attributes = first.attributes.copy()
         op.location = first.location
         return op
-
-    def result(self, operands: Sequence[SSAValue], into: list[Operation]) -> SSAValue:
-        """The only result of a new operation, which is appended to `into`."""
-        (result,) = self.results((operands,), into)
-        return result
 
     def results(self, rows: Iterable[Sequence[SSAValue]], into: list[Operation]) -> list[SSAValue]:
         """The only results of new operations, one for each row of operands.

@@ -1,6 +1,6 @@
 """What a plan costs on registers of which some are the same: what is made of them is, too.
 
-Unrolled, an operation on equal registers is one (`lowering/tiles_to_vregs/registerwise.py`).
+Unrolled, an operation on equal registers is one (`lowering/tiles_to_vregs/computed.py`).
 """
 
 from __future__ import annotations

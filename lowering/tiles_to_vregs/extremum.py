@@ -37,7 +37,7 @@ def unroll_first_extremum(op: grid.FirstExtremumOp, u: Unroller) -> None:
 
 
 class _Search:
-    """Searches lines of registers; equal operations are written once."""
+    """Searches lines of registers."""
 
     def __init__(self, op: grid.FirstExtremumOp, u: Unroller) -> None:
         self._u, self._step, self._numbers = u, op.step.value.data, op.numbers is not None
@@ -60,7 +60,6 @@ class _Search:
         self._differ = model(arith.XOrIOp, mask)
         self._choose_value, self._choose = (model(arith.SelectOp, t) for t in (best, place))
         self._add = model(arith.AddiOp, place)
-        self._known: dict[tuple[int, ...], SSAValue] = {}
 
     def first(self, line: list[SSAValue | None]) -> tuple[SSAValue | None, SSAValue | None]:
         """The extremum of `line`, and the place of the first register that holds it."""
@@ -143,8 +142,4 @@ class _Search:
         return constant
 
     def _emit(self, model: Model, *operands: SSAValue) -> SSAValue:
-        key = (id(model), *map(id, operands))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._u.result(model, operands)
-        return known
+        return self._u.result(model, operands)

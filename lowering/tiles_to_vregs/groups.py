@@ -27,13 +27,8 @@ def _roll(registers: Registers, kind: Attribute, op: Operation, u: Unroller) -> 
     element = cast(VectorType[Attribute], kind).element_type
     rows, columns = native_tile(bit_width(element))
     shape = (registers.shape[0] * rows, registers.shape[1] * columns)
-    rolled = made(
-        tpu.RollVectorsOp,
-        [u.present(r, kind) for r in registers.flat],
-        (vector_of(element, shape),),
-        location=op.location,
-    )
-    return u.emit(rolled).results[0]
+    rolled = Model(tpu.RollVectorsOp, (vector_of(element, shape),), {}, location=op.location)
+    return u.result(rolled, [u.present(r, kind) for r in registers.flat])
 
 
 def _unroll(matrix: SSAValue, kind: Attribute, op: Operation, u: Unroller) -> Registers:

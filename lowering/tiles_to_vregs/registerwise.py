@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from pallasite.dialects import arith, math, tpu, vector
 from pallasite.dialects.registers import check_same_grid, check_within_registers
 from pallasite.dialects.types import is_vector, splat, splat_value
 from pallasite.lowering.creation import Model, made
+from pallasite.lowering.tiles_to_vregs.computed import Operands
 from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
@@ -87,32 +88,31 @@ def unroll_registerwise(op: Operation, u: Unroller) -> None:
     names = [[*map(id, column)] for column in columns]
     keys = [*zip(*names, strict=True)]
     rows = dict(zip(keys, zip(*columns, strict=True), strict=True))
-    values: dict[_Key, SSAValue | None] = {}
+    passed: dict[Operands, SSAValue | None] = {}
     if type(op) is tpu.PackVmskOp:
         rows = {key: _filled(row) for key, row in rows.items() if {*key} != {_NONE}}
     elif type(op) is arith.SelectOp:
-        values = {k: _passed_on(row) for k, row in rows.items() if _NONE in k or k[1] == k[2]}
-        rows = {k: row for k, row in rows.items() if k not in values}
+        passed = {k: _passed_on(row) for k, row in rows.items() if _NONE in k or k[1] == k[2]}
+        rows = {k: row for k, row in rows.items() if k not in passed}
     elif any([_NONE in column for column in names]):
         # Undefined if any operand is.
         rows = {key: row for key, row in rows.items() if _NONE not in key}
-    present = cast(Iterable[tuple[SSAValue, ...]], rows.values())
-    values.update(zip(rows, model.results(present, u.out), strict=True))
-    u.define(op.results[0], as_grid([*map(values.get, keys)], grid))
+    results = u.results(model, cast("dict[Operands, tuple[SSAValue, ...]]", rows))
+    registers = [passed[k] if k in passed else results.get(k) for k in keys]
+    u.define(op.results[0], as_grid(registers, grid))
 
 
-_Operands = tuple[SSAValue | None, ...]
-_Key = tuple[int, ...]
+_Row = tuple[SSAValue | None, ...]
 _NONE = id(None)
 
 
-def _passed_on(operands: _Operands) -> SSAValue | None:
+def _passed_on(operands: _Row) -> SSAValue | None:
     """What a select with undefined operands, or of the same register twice, stands for."""
     _, chosen, other = operands
     return other if chosen is None else chosen
 
 
-def _filled(operands: _Operands) -> _Operands:
+def _filled(operands: _Row) -> _Row:
     """Where half of a packed mask is undefined, the other half is not."""
     known = next((v for v in operands if v is not None), None)
     return tuple([known if v is None else v for v in operands])
@@ -167,7 +167,7 @@ def _shuffle(
     if pattern == list(range(rows)):
         return left
     operands = (u.present(left, kind), u.present(right, kind))
-    return u.emit(model(tuple(pattern)).make(operands)).results[0]
+    return u.result(model(tuple(pattern)), operands)
 
 
 @rule(tpu.PackSubelementsOp)
@@ -178,7 +178,7 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
     positions = [int(p) for p in op.positions.get_values()]
     columns = [u.registers(v).flat for v in op.operands]
     models: dict[tuple[int, ...], Model] = {}
-    seen: dict[_Key, SSAValue | None] = {}
+    seen: dict[Operands, SSAValue | None] = {}
     results: list[SSAValue | None] = []
     for operands in zip(*columns, strict=True):
         key = tuple(map(id, operands))
@@ -191,8 +191,7 @@ def unroll_pack(op: tpu.PackSubelementsOp, u: Unroller) -> None:
                     where = DenseArrayBase.from_list(op.positions.elt_type, places)
                     properties = {**op.properties, "positions": where}
                     models[places] = Model(type(op), (kind,), properties, location=op.location)
-                new = models[places].make([v for v, _ in kept])
-                seen[key] = u.emit(new).results[0]
+                seen[key] = u.result(models[places], [v for v, _ in kept])
         results.append(seen[key])
     u.define(op.results[0], as_grid(results, grid))
 
@@ -218,8 +217,8 @@ def unroll_generator(op: Operation, u: Unroller) -> None:
     operands = [u.hoisted(v) for v in op.operands]
     register = u.generated(type(op), operands, kind, properties)
     if register is None:
-        new = made(type(op), operands, (kind,), properties, location=op.location)
-        register = u.emit(new).results[0]
+        model = Model(type(op), (kind,), properties, location=op.location)
+        register = u.result(model, operands)
     u.define(op.results[0], everywhere(register, grid))
 
 

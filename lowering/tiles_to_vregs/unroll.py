@@ -29,6 +29,7 @@ from pallasite.again import rule_registered
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import refusal, source_location
+from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.types import integers_in, is_vector, splat
 from pallasite.lowering.creation import (
     Model,
@@ -39,6 +40,7 @@ from pallasite.lowering.creation import (
     made,
     prepend,
 )
+from pallasite.lowering.tiles_to_vregs.computed import Computed, Operands
 from pallasite.lowering.tiles_to_vregs.folding import fold_registers
 from pallasite.lowering.tiles_to_vregs.grids import (
     Grid,
@@ -91,13 +93,13 @@ class Unroller:
         self._splits: dict[int, tuple[Grid | None, Attribute]] = {}
         self._places: dict[tuple[int, int, int], list[SSAValue]] = {}
         self._known: dict[int, int | None] = {}
-        self._numbers: dict[Attribute, int] = {}
-        self._attributes: dict[int, tuple[Attribute, int]] = {}
+        self._numbers = Numbers()
         self._indices: dict[int, SSAValue] = {}
         self._generated: dict[object, SSAValue] = {}
         self._entry_values: set[SSAValue] = set()
         self._entry: list[Operation] = []
         self._sums: list[dict[tuple[int, int], SSAValue]] = []
+        self._computed: list[Computed] = []
         self._out: list[Operation] = []
         self.counts = False
         """Whether registers count positions, so that much may be known of single ones."""
@@ -138,6 +140,7 @@ class Unroller:
         """
         outer, self._out = self._out, []
         self._sums.append({})
+        self._computed.append(Computed())
         new = old
         for argument in old.args:
             if self.is_grid(argument.type):
@@ -157,6 +160,7 @@ class Unroller:
         self._forget(gone)
         fill(new, out)
         self._sums.pop()
+        self._computed.pop()
         self._out = outer
         return new
 
@@ -233,8 +237,18 @@ class Unroller:
         return op
 
     def result(self, model: Model, operands: Sequence[SSAValue]) -> SSAValue:
-        """The only result of the operation of `model` with `operands`, appended."""
-        return model.result(operands, self._out)
+        """The only result of the operation of `model` with `operands`, once per block."""
+        key = tuple([*map(id, operands)])
+        return self.results(model, {key: operands})[key]
+
+    def results(
+        self, model: Model, rows: Mapping[Operands, Sequence[SSAValue]]
+    ) -> Mapping[Operands, SSAValue]:
+        """The only results of the operations of `model`, which have no effects, by operands.
+
+        Those for `rows` that are not in this block yet are appended; there may be others.
+        """
+        return self._computed[-1].of(model, rows, self._numbers, self._out)
 
     def integers(self, attribute: Attribute) -> tuple[int, ...]:
         """The integers that an attribute of an old operation lists."""
@@ -361,23 +375,14 @@ class Unroller:
         for value in operands:
             if value not in self._entry_values:
                 return None
-        named = [(name, self._number(properties[name])) for name in sorted(properties)]
-        key = (op, *map(id, operands), self._number(kind), *named)
+        named = [(name, self._numbers.of(properties[name])) for name in sorted(properties)]
+        key = (op, *map(id, operands), self._numbers.of(kind), *named)
         known = self._generated.get(key)
         if known is None:
             register = made(op, operands, (kind,), properties)
             self._entry.append(register)
             known = self._generated[key] = register.results[0]
         return known
-
-    def _number(self, attribute: Attribute) -> int:
-        """Equal for equal attributes, of which each is hashed once."""
-        seen = self._attributes.get(id(attribute))
-        if seen is None:
-            number = self._numbers.setdefault(attribute, len(self._numbers))
-            # Kept alive, so that no other one takes its place.
-            seen = self._attributes[id(attribute)] = (attribute, number)
-        return seen[1]
 
     def zeros(self, kind: Attribute) -> SSAValue:
         """A register of zeros, defined once at the function's entry."""

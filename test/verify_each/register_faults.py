@@ -9,13 +9,14 @@ from pytest import MonkeyPatch
 from xdsl.dialects.builtin import IntegerAttr, VectorType
 
 from pallasite.dialects import arith, grid, scf, tpu
+from pallasite.lowering import creation
 from pallasite.lowering.tiles_to_vregs import folding, memory, registerwise, unroll
 from pallasite.passes import legalize_shuffles
 
 from .faults import fault
 from .kernels import argument, kernel
 from .mosaic_faults import CONSTANTS
-from .tile_faults import COLUMN_MAX, COPY, IOTA, NARROWED, ROLLED, TURNED
+from .tile_faults import COLUMN_MAX, COPY, IOTA, NARROWED, ROLLED, TURNED, WIDENED
 
 SHUFFLES, PASS = "legalize-shuffles", "tiles-to-vregs"
 TRANSPOSED = kernel(
@@ -210,3 +211,8 @@ def constants_become_zeros(patch: MonkeyPatch) -> None:
             u.define(op.results[0], np.full(shape, zero, dtype=object))
 
     patch_rule(patch, arith.ConstantOp, wrong)
+
+
+@fault(PASS, WIDENED)
+def halves_of_a_register_are_taken_for_equal(patch: MonkeyPatch) -> None:
+    patch.setattr(creation.Model, "key", lambda model, _: model._kind)
