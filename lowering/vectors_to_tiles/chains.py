@@ -93,58 +93,58 @@ def copies_renamed(
 
 
 @dataclass(frozen=True)
-class _Anew:
-    """Copies under other indices, moved from what they are copies of."""
+class _Redirected:
+    """A planned move to another layout than the one that it was planned for."""
 
     moved: Moved
     converter: Converter
 
+    def cost_to(self, layout: VectorLayout) -> float | None:
+        """What the move costs to `layout`; None if no plan leads there."""
+        move = self.moved.move
+        try:
+            return plan(
+                replace(move, destination=(layout, move.destination[1])), self.converter.costs
+            ).cost
+        except Unsupported:
+            return None
+
+    def apart(self, layout: VectorLayout) -> Plan | None:
+        """The plan from where the move leads to `layout`, if there is one."""
+        held, shape = self.moved.move.destination
+        try:
+            return plan(Move.relayout(held, shape, layout), self.converter.costs)
+        except Unsupported:
+            return None
+
+    def make(self, layout: VectorLayout) -> SSAValue:
+        move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
+        return self.converter.move(move, self.moved.sources)
+
+
+class _Anew(_Redirected):
+    """Copies under other indices, moved from what they are copies of."""
+
     def cost(self, layout: VectorLayout) -> float | None:
-        move, costs = self.moved.move, self.converter.costs
-        held, shape = move.destination
-        if layout.bits != held.bits:
-            return None
-        try:
-            cost = plan(replace(move, destination=(layout, shape)), costs).cost
-        except Unsupported:
-            return None
-        try:
-            apart = plan(Move.relayout(held, shape, layout), costs)
-        except Unsupported:
+        held, _ = self.moved.move.destination
+        cost = self.cost_to(layout) if layout.bits == held.bits else None
+        if cost is None or (apart := self.apart(layout)) is None:
             return cost
         return cost if cost < _cost(apart, held, self.moved, self.converter) else None
 
-    def make(self, layout: VectorLayout) -> SSAValue:
-        move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
-        return self.converter.move(move, self.moved.sources)
 
-
-@dataclass(frozen=True)
-class _Elsewhere:
+class _Elsewhere(_Redirected):
     """A planned move that goes to fewer registers at once, where nothing else needs the others."""
 
-    moved: Moved
-    converter: Converter
-
     def cost(self, layout: VectorLayout) -> float | None:
-        move, costs = self.moved.move, self.converter.costs
-        held, shape = move.destination
+        held, shape = self.moved.move.destination
         if layout.bits != held.bits or layout.register_count(shape) >= held.register_count(shape):
             return None
-        try:
-            cost = plan(replace(move, destination=(layout, shape)), costs).cost
-            saved = plan(move, costs).cost
-        except Unsupported:
+        cost, saved = self.cost_to(layout), self.cost_to(held)
+        if cost is None or saved is None:
             return None
-        try:
-            apart = plan(Move.relayout(held, shape, layout), costs).cost
-        except Unsupported:
-            return cost - saved
-        return cost - saved if cost < saved + apart else None
-
-    def make(self, layout: VectorLayout) -> SSAValue:
-        move = replace(self.moved.move, destination=(layout, self.moved.move.destination[1]))
-        return self.converter.move(move, self.moved.sources)
+        apart = self.apart(layout)
+        return cost - saved if apart is None or cost < saved + apart.cost else None
 
 
 def copied(op: Operation, destination: Laid, copies: Copies, c: Converter) -> None:
