@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pallasite.diagnostics import UsageError
 from pallasite.targets.target import GIB, KIB, MIB, SparseCores, Target
 
@@ -71,17 +73,11 @@ _V5E = Target(
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
     bf16_ops_per_second=197e12, int8_ops=394e12,
 )  # fmt: skip
-_V5P = Target(
+# The cores of both compute alike.
+_V5P = replace(
+    _V5E,
     name="v5p", topology="v5p:2x2x1", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
-    matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V4, equated_bits=_EQUATED, unsigned_unpack=True, widens_matmuls=True,
-    narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
-    cut_sublanes=frozenset(range(1, 8)),
-    unconverted=frozenset({"f4E2M1FN"}),
-    sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
-    stochastic_round=True,
-    transpose_bits=frozenset({16, 32}),
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,
