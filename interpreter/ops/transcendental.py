@@ -123,6 +123,19 @@ def _logistic(x: Any) -> Any:
     return _ONE / (_ONE + np.exp(-x))
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    """Each element as if it was alone.
+
+    Of one exponent for all elements NumPy makes a root, a quotient or a product, which round
+    otherwise (a root of -inf is NaN): so there is one for each.
+    """
+    shape = np.broadcast_shapes(np.shape(base), np.shape(exponent))
+    exponents = np.empty(shape or (1,), np.float32)
+    exponents[...] = exponent
+    powers = np.power(base, exponents)
+    return powers if shape else powers[0]
+
+
 _UNARY: dict[type[Operation], Function] = {
     math.AcosOp: np.arccos,
     math.AcoshOp: np.arccosh,
@@ -164,7 +177,7 @@ _EXACT: dict[type[Operation], Function] = {
 
 _BINARY: dict[type[Operation], Function] = {
     math.Atan2Op: np.arctan2,
-    math.PowFOp: np.power,
+    math.PowFOp: _power,
 }
 
 

@@ -116,6 +116,20 @@ def test_binary_functions(meaning):
     np.testing.assert_allclose(angle, [math.atan2(x, y) for x, y in pairs], rtol=3e-7)
 
 
+@pytest.mark.parametrize("exponent", [-1.0, 0.5, 2.0, 2.5])
+def test_a_power_does_not_depend_on_other_elements(meaning, exponent):
+    """Neither on how many there are nor on whether their exponents are one number in memory."""
+    base = np.float32([-np.inf, -0.0, 0.0, np.inf, *np.linspace(0.1, 7, 60)])
+    v = f"vector<{base.size}xf32>"
+    power = meaning(f"%r = math.powf %a, %b : {v}", a=v, b=v)
+    of_one = meaning("%r = math.powf %a, %b : f32", a="f32", b="f32")
+    each = power(base, np.full(base.shape, exponent, np.float32))
+    one = np.broadcast_to(np.float32(exponent), base.shape)
+    np.testing.assert_array_equal(power(base, one), each)
+    np.testing.assert_array_equal([of_one(x, np.float32(exponent)) for x in base], each)
+    assert each[0] == {-1.0: 0}.get(exponent, np.inf)
+
+
 def test_reciprocal_and_logistic(meaning):
     v = "vector<8x128xf32>"
     x = np.random.default_rng(0).uniform(-9, 9, (8, 128)).astype(np.float32)
