@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
-from threading import Lock, get_ident
+from threading import Lock, get_ident, local
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,41 @@ def one_blas_thread() -> AbstractContextManager[object]:
     """NumPy's matrix products run on one thread within, and on as many as before once no Python
     thread is within any more: on several they add up in another order."""
     return _ONE_THREAD
+
+
+_PRODUCTS = local()
+"""Has the innermost `products_on_one_thread` of each Python thread."""
+
+
+class products_on_one_thread:
+    """Within, `about_to_multiply` begins `one_blas_thread`, which lasts to the end: most kernels
+    multiply no matrices, and small ones run in the time that a limit takes to set and lift."""
+
+    __slots__ = ("_around", "_limited")
+
+    def __enter__(self) -> None:
+        self._limited = False
+        self._around = getattr(_PRODUCTS, "scope", None)
+        _PRODUCTS.scope = self
+
+    def __exit__(self, *error: object) -> None:
+        _PRODUCTS.scope = self._around
+        if self._limited:
+            _ONE_THREAD.__exit__()
+
+    def limit(self) -> None:
+        """Begins `one_blas_thread`, if that has not begun."""
+        if not self._limited:
+            # Before it is: who is interrupted leaves what he may have entered.
+            self._limited = True
+            _ONE_THREAD.__enter__()
+
+
+def about_to_multiply() -> None:
+    """Whoever calls BLAS says so before."""
+    scope: products_on_one_thread | None = getattr(_PRODUCTS, "scope", None)
+    if scope is not None:
+        scope.limit()
 
 
 @cache

@@ -36,7 +36,7 @@ from pallasite.interpreter.machine.renewal import Allocations
 from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.odd_results import undefined, unwritten
-from pallasite.interpreter.process import keep_freed, one_blas_thread
+from pallasite.interpreter.process import keep_freed, products_on_one_thread
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.values import Array
 from pallasite.targets import Target
@@ -222,7 +222,7 @@ def _run(
     """Runs the program on every device of `machine` to its end; gives the results per device."""
     keep_freed()
     kernel = described.kernel
-    with values.quiet(), one_blas_thread():
+    with values.quiet(), products_on_one_thread():
         bound = [
             bind(device, program, kernel, split, plan, arrays, described.subcores)
             for device, arrays in zip(machine.devices, inputs, strict=True)

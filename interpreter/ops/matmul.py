@@ -27,6 +27,7 @@ from pallasite.dialects.types import AnyVector, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
 from pallasite.interpreter.ops.shape import as_scalar
+from pallasite.interpreter.process import about_to_multiply
 from pallasite.interpreter.values import Array, carrier, is_float, rounder, width
 
 GROUP = 128
@@ -111,6 +112,7 @@ def _wide_product(lhs: Array, rhs: Array) -> Array:
 
 
 def _float_product(passes: Passes, acc: Array) -> Array:
+    about_to_multiply()
     rows, columns = acc.shape
     height, width_ = (-(-n // whole) * whole for n, whole in ((rows, ROWS), (columns, GROUP)))
     padded = (height, width_) != acc.shape
@@ -152,6 +154,7 @@ def _of_rows(x: Array) -> Array:
 
 def _narrow_product(lhs: Array, rhs: Array) -> Array:
     """Exact, hence in any order; sums of several chunks of the depth are kept in float64."""
+    about_to_multiply()
     lhs, rhs = _as_float(lhs), _as_float(rhs)
     depth = lhs.shape[1]
     if depth <= _EXACT_DEPTH:

@@ -12,7 +12,11 @@ from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from pallasite import api, parse, run
 from pallasite.interpreter import process
-from pallasite.interpreter.process import one_blas_thread
+from pallasite.interpreter.process import (
+    about_to_multiply,
+    one_blas_thread,
+    products_on_one_thread,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -128,4 +132,20 @@ def test_a_thread_that_holds_the_limits_of_blas_does_not_keep_others_from_one_th
                 return threads()
 
         assert other.submit(run).result() == {1}
+        assert threads() == {2}
+
+
+def test_blas_is_limited_from_the_first_product_on():
+    with threadpool_limits(2, "blas"):
+        about_to_multiply()
+        assert threads() == {2}, "nobody would lift the limit"
+        with products_on_one_thread():
+            assert threads() == {2}
+            with products_on_one_thread():
+                about_to_multiply()
+                about_to_multiply()
+                assert threads() == {1}
+            assert threads() == {2}
+            about_to_multiply()
+            assert threads() == {1}
         assert threads() == {2}
