@@ -17,7 +17,10 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import integers_in, register_type, split_grid
 
 STEPS = "grid.steps"
-"""Of a load or store of a grid of registers, the elements between them in each dimension."""
+"""Of a load or store of a grid of registers, the elements between them in each dimension.
+
+Registers that share places of memory are stored in row-major order of their positions.
+"""
 BOX = "tpu.box"
 """Of a load or store that is part of a larger one of the kernel: where that is (`Box`)."""
 

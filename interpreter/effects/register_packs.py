@@ -7,7 +7,7 @@ are accessed as one; if somebody watches, or something is wrong, one by one afte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -124,8 +124,7 @@ def store_pack(
             except ExecutionError:
                 pass
             else:
-                pieces = found.plan.pieces
-                if len(pieces) == 1 and _apart(pieces[0].shape, pieces[0].strides):
+                if found.apart:
                     found.store(ref, array.reshape(shape))
                     return
         for store, value, moved in zip(single(), array, grid.moves, strict=True):
@@ -136,16 +135,3 @@ def store_pack(
 
 def _moved(index: Sequence[int], amounts: Sequence[int]) -> list[int]:
     return [i + amount for i, amount in zip(index, amounts, strict=True)]
-
-
-@lru_cache(maxsize=1 << 12)
-def _apart(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether no two elements of a view are the same: of those, the last one stored stays."""
-    end = 1
-    for stride, extent in sorted(zip(map(abs, strides), shape, strict=True)):
-        if extent == 1:
-            continue
-        if stride < end:
-            return False
-        end = stride * extent
-    return True

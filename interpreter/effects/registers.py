@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
@@ -76,19 +78,34 @@ def _load(op: tpu.LoadOp | tpu.ShuffledLoadOp, look: bool) -> Callable[..., Arra
 
 @effect(tpu.StoreOp, tpu.ShuffledStoreOp)
 def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., None]:
-    """Writes a grid of registers to rows of memory, where the word mask is set."""
+    """Writes a grid of registers to rows of memory, where the word mask is set.
+
+    Registers that share rows are written one after another, in row-major order of their positions.
+    """
     at = source_location(op)
     rank = len(op.indices)
     steps = grid_steps(op, op.base.type, op.value.type)
     shape = shape_of(op.value.type)
     wanted = pattern_of(op, shape, steps)
     add = isinstance(op, tpu.StoreOp) and bool(op.add.value.data)
+    # The box of the whole access has been judged by then.
+    single = replace(pattern_of(op, shape[len(steps) :], ()), box=None)
+
+    def one_by_one(ref: Ref, index: Sequence[int], value: Array, mask: Array | None) -> None:
+        for position in np.ndindex(*shape[: len(steps)]):
+            places = zip(index, position, steps, strict=True)
+            place = tuple(int(i) + p * step for i, p, step in places)
+            words = None if mask is None else mask[position]
+            access(ref, "store", place, single, at).store(ref, value[position], words, add)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
         index = operands[:rank]
         mask: Array | None = operands[rank] if len(operands) > rank else None
         found = access(ref, "store", index, wanted, at)
-        found.store(ref, value, mask, add)
+        if not steps or found.apart:
+            found.store(ref, value, mask, add)
+        else:
+            one_by_one(ref, index, value, mask)
         if core.observer is not None:
             core.observer.write(core, Rows(ref, found, index, mask), at)
 

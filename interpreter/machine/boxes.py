@@ -197,6 +197,44 @@ def span(pieces: Sequence[Piece]) -> tuple[int, int]:
     return low, high
 
 
+def offsets(shape: Sequence[int], strides: Sequence[int], base: int) -> NDArray[np.int64]:
+    """The element offset of every position of a strided view that begins at offset `base`."""
+    total = np.full((), base, np.int64)
+    for extent, stride in zip(shape, strides, strict=True):
+        total = total[..., None] + stride * np.arange(extent, dtype=np.int64)
+    return total
+
+
+Views = tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
+"""Shape, strides and base of strided views, in elements."""
+
+
+def apart(pieces: Sequence[Piece]) -> bool:
+    """Whether no element is in two places of some pieces, or of one."""
+    first = pieces[0].base if pieces else 0
+    return _apart(tuple((piece.shape, piece.strides, piece.base - first) for piece in pieces))
+
+
+@lru_cache(maxsize=1 << 12)
+def _apart(views: Views) -> bool:
+    if len(views) == 1 and _nested(*views[0][:2]):
+        return True
+    places = np.concatenate([offsets(*view).ravel() for view in views] or [np.empty(0)])
+    return np.unique(places).size == places.size
+
+
+def _nested(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether each axis of a view steps over all that faster ones reach."""
+    end = 1
+    for stride, extent in sorted(zip(map(abs, strides), shape, strict=True)):
+        if extent == 1:
+            continue
+        if stride < end:
+            return False
+        end = stride * extent
+    return True
+
+
 def gather(
     digits: Sequence[Digits], starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.int64]:

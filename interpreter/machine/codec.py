@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Unsupported
 from pallasite.interpreter import values
-from pallasite.interpreter.machine.boxes import Piece
+from pallasite.interpreter.machine.boxes import Piece, offsets
 from pallasite.interpreter.values import Array
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class PackedCodec(Codec):
 
     def decode(self, memory: Bytes, base: int, piece: Piece, out: Array) -> None:
         if piece.pair < 0 or base % self.packing:
-            out[...] = self.take(memory, _offsets(base, piece))
+            out[...] = self.take(memory, offsets(piece.shape, piece.strides, base + piece.base))
             return
         source = words(memory, base, piece, self.packing)
         before = (slice(None),) * piece.pair
@@ -248,13 +248,13 @@ class PackedCodec(Codec):
     def encode(
         self, memory: Bytes, base: int, piece: Piece, array: Array, mask: Array | None
     ) -> None:
-        offsets = _offsets(base, piece)
+        places = offsets(piece.shape, piece.strides, base + piece.base)
         if mask is not None:
             where = np.broadcast_to(mask, piece.shape)
-            self.put(memory, offsets[where], np.broadcast_to(array, piece.shape)[where])
+            self.put(memory, places[where], np.broadcast_to(array, piece.shape)[where])
             return
         if piece.pair < 0 or base % self.packing:
-            self.put(memory, offsets, array)
+            self.put(memory, places, array)
             return
         fields = self._bits_of(array) if self._bits_of else array
         target = words(memory, base, piece, self.packing)
@@ -297,13 +297,6 @@ def _halves_apart(shape: tuple[int, ...], pair: int) -> tuple[tuple[int, ...], t
     if not 0 < pair == last:
         return shape, tuple(range(len(shape)))
     return (*shape[: last - 1], shape[last], shape[last - 1]), (*range(last - 1), last, last - 1)
-
-
-def _offsets(base: int, piece: Piece) -> NDArray[np.int64]:
-    total = np.full((), base + piece.base, np.int64)
-    for extent, stride in zip(piece.shape, piece.strides, strict=True):
-        total = total[..., None] + stride * np.arange(extent, dtype=np.int64)
-    return total
 
 
 def is_semaphore(element: Attribute) -> bool:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.registers import Box
 from pallasite.interpreter.machine import rows
-from pallasite.interpreter.machine.boxes import Piece
+from pallasite.interpreter.machine.boxes import Piece, apart
 from pallasite.interpreter.machine.codec import view
 from pallasite.interpreter.machine.regions import Region, rows_region
 from pallasite.interpreter.machine.views import Ref
@@ -62,14 +62,15 @@ class Access:
     """
 
     __slots__ = (
-        "_load", "_look", "_marks", "_memory", "_region", "_simple", "_store", "_target", "pattern",
-        "plan",
+        "_apart", "_load", "_look", "_marks", "_memory", "_region", "_simple", "_store", "_target",
+        "pattern", "plan",
     )  # fmt: skip
 
     def __init__(self, plan: rows.Registers, pattern: Pattern) -> None:
         self.plan = plan
         self.pattern = pattern
         self._region: Region | None = None
+        self._apart: bool | None = None
         self._over(None)
         pieces = plan.pieces
         simple = plan.complete and len(pieces) == 1 and pieces[0].part is None
@@ -120,6 +121,16 @@ class Access:
             self._look = found
         # A new object each time: that a value is the same object means that it has not changed.
         return self._look.transpose(rows.inverse(self.plan.order))
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two elements are one place of memory, where the last one stored has to stay.
+
+        `store` leaves it open which one does.
+        """
+        if self._apart is None:
+            self._apart = apart(self.plan.pieces)
+        return self._apart
 
     def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
         """Writes the grid of registers, or adds to it, where `mask` is true."""

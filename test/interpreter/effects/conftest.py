@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
@@ -23,8 +25,17 @@ class Runner:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
-    def __call__(self, text: str, *arrays: Any, devices: int = 1, **options: Any) -> Any:
+    def __call__(
+        self,
+        text: str,
+        *arrays: Any,
+        devices: int = 1,
+        change: Callable[[ModuleOp], None] | None = None,
+        **options: Any,
+    ) -> Any:
         module = Parser(make_context(), text).parse_module()
+        if change is not None:
+            change(module)
         module.verify()
         self.machine = Machine(V5E, devices=devices, **options)
         program = self.driver.Program(module, Facts(V5E))

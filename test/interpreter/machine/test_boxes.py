@@ -59,6 +59,29 @@ def test_pieces_cover_the_box_with_the_addresses_of_the_tiling(case, data):
     np.testing.assert_array_equal(boxes.gather(digits, starts, sizes, (1,) * len(shape)), expected)
 
 
+@pytest.mark.parametrize(
+    "views",
+    [
+        [((4, 8), (8, 1), 0)],
+        [((4, 8), (4, 1), 0)],
+        [((8, 4), (1, 8), 3)],
+        [((3, 2), (2, 3), 0)],
+        [((3, 3), (2, 3), 0)],
+        [((4,), (-1,), 3)],
+        [((4, 1), (0, 5), 3)],
+        [((4,), (2,), 0), ((4,), (2,), 1)],
+        [((4,), (2,), 0), ((4,), (2,), 6)],
+        [],
+    ],
+    ids=str,
+)
+def test_elements_in_two_places_are_found(views):
+    pieces = [boxes.Piece(None, shape, base, strides, -1) for shape, strides, base in views]
+    places = [place for shape, strides, base in views
+              for place in boxes.offsets(shape, strides, base).ravel().tolist()]  # fmt: skip
+    assert boxes.apart(pieces) == (len(set(places)) == len(places))
+
+
 def test_aligned_boxes_are_one_piece():
     digits = digits_of(native_tiling((64, 512), 16))
     assert len(boxes.pieces(digits, (16, 128), (32, 256), None, 2) or ()) == 1
