@@ -233,6 +233,10 @@ def lower_stochastic_convert(op: tpu.StochasticConvertOp, c: Converter) -> None:
 def lower_bitcast(op: tpu.BitcastOp, c: Converter) -> None:
     """The same words under another element type; rows scale with the width."""
     held, result = c.tiled(op.operands[0]), op.results[0]
+    if result.type == op.operands[0].type:
+        c.define(result, held.grid, held.layout)
+        c.retire(op)
+        return
     element = element_of(result)
     rank = len(held.shape)
     old, new = held.layout.bits, bit_width(element)

@@ -139,6 +139,16 @@ def _mask_rotation(op: tpu.DynamicRotateOp, target: Target) -> None:
         )  # fmt: skip
 
 
+def _mask_bitcast(op: tpu.BitcastOp, target: Target) -> None:
+    """Masks have no bits of other types, and not even a bitcast to what they are is dropped."""
+    if bit_width(op.operands[0].type) == 1:
+        raise refusal(
+            op, "mask-bitcast", f"{op.name} of booleans is not supported",
+            "mask registers hold no words", "leave the bitcast to bool out: it changes nothing",
+            "the TPU compiler says: Invalid input layout",
+        )  # fmt: skip
+
+
 def _mask_choice(op: arith.SelectOp, target: Target) -> None:
     """No masks are selected, whatever the condition, unless all is constant.
 
@@ -360,6 +370,7 @@ MASK_RULES: RuleTable = {
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
     **dict.fromkeys(_COMBINATIONS, (_masks_of_rows,)),
     arith.SelectOp: (_mask_choice, _mask_of_a_row),
+    tpu.BitcastOp: (_mask_bitcast,),
     tpu.ConcatenateOp: (_mask_concatenation, _flat_concatenation),
     tpu.DynamicRotateOp: (_mask_rotation,),
     vector.ShapeCastOp: (_mask_reshape,),

@@ -52,6 +52,21 @@ func.func @mask_to_number(%x: !i32, %o: !i32) {
   func.return
 }
 
+// A bitcast to the same type is the same registers, of masks as well.
+// CHECK-LABEL: func.func @bitcast_of_a_mask(
+// CHECK:       %m = arith.cmpi {{.*}} : vector<2x2x8x128xi32>
+// CHECK-NEXT:  %s = arith.select %m,
+func.func @bitcast_of_a_mask(%x: !i32, %o: !i32) {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0, %c0] : !i32, vector<16x256xi32>
+  %b = vector.load %o[%c0, %c0] : !i32, vector<16x256xi32>
+  %m = arith.cmpi eq, %a, %b : vector<16x256xi32>
+  %n = tpu.bitcast %m : vector<16x256xi1> -> vector<16x256xi1>
+  %s = arith.select %n, %a, %b : vector<16x256xi1>, vector<16x256xi32>
+  tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !i32, vector<16x256xi32>,
+  func.return
+}
+
 // CHECK-LABEL: func.func @bitcast(
 // CHECK:       %s = tpu.bitcast_vreg %b : vector<2x2x8x128xf32> -> vector<2x2x8x128xi32>
 func.func @bitcast(%x: !f32, %o: !i32) {

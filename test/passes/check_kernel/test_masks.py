@@ -312,3 +312,11 @@ def test_masks_that_are_the_same_in_all_rows() -> None:
     check(chosen(f"arith.addi %l, %q : {words}", before=f"{lanes}\n{data}"))
     element = f"%q = vector.load %row[%c0, %c0] : {memref('1x256xi32')}, vector<1x1xi32>"
     check(chosen(f"vector.broadcast %q : vector<1x1xi32> to {words}", before=element))
+
+
+def test_bitcasts_of_masks() -> None:
+    """What is refused lowers all the same where that is allowed (`beyond`)."""
+    compared = "%m = arith.cmpf olt, %a, %a : vector<16x128xf32>\n"
+    same = "%n = tpu.bitcast %m : vector<16x128xi1> -> vector<16x128xi1>"
+    loaded = load("a", "x", "16x128xf32", "%c0, %c0")
+    beyond(kernel(f"%x: {memref('16x128xf32')}", loaded + compared + same), "mask-bitcast")
