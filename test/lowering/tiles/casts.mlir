@@ -54,8 +54,8 @@ func.func @mask_to_number(%x: !i32, %o: !i32) {
 
 // A bitcast to the same type is the same registers, of masks as well.
 // CHECK-LABEL: func.func @bitcast_of_a_mask(
-// CHECK:       %m = arith.cmpi {{.*}} : vector<2x2x8x128xi32>
-// CHECK-NEXT:  %s = arith.select %m,
+// CHECK:       [[MASK:%[a-z]+]] = arith.cmpi {{.*}} : vector<2x2x8x128xi32>
+// CHECK-NEXT:  %s = arith.select [[MASK]],
 func.func @bitcast_of_a_mask(%x: !i32, %o: !i32) {
   %c0 = arith.constant 0 : index
   %a = vector.load %x[%c0, %c0] : !i32, vector<16x256xi32>
