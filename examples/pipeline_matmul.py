@@ -1,5 +1,8 @@
 """K21: a matrix product of 4096 with its own pipeline: `pl.kernel` on a TensorCore mesh and
-`emit_pipeline` inside. The operands stay in HBM; blocks of 512 pass through VMEM."""
+`emit_pipeline` inside. The operands stay in HBM; blocks of 512 pass through VMEM.
+
+Where a chip has two cores that share its memories (v4, v5p), both run the kernel: the pipeline
+gives each its share of the rows. Without `core_axis_name` both would write every block, a race."""
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +24,11 @@ def inner(x_ref, y_ref, o_ref):
     o_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
 
 
-def matmul(x, y, *, block=BLOCK, mode=None, **options):
-    """x @ y in float32; `mode` is the buffering of the inputs, `options` go to the pipeline."""
+def matmul(x, y, *, block=BLOCK, mode=None, cores=None, **options):
+    """x @ y in float32; `mode` is the buffering of the inputs, `options` go to the pipeline.
+
+    `cores` of the chip take part, by default all of them.
+    """
     rows, depth, columns = x.shape[0], x.shape[1], y.shape[1]
 
     def body(x_ref, y_ref, o_ref):
@@ -34,13 +40,15 @@ def matmul(x, y, *, block=BLOCK, mode=None, **options):
                 pl.BlockSpec((block, block), lambda i, j, k: (k, j), pipeline_mode=mode),
             ],
             out_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, j))],
+            core_axis_name="core",
+            dimension_semantics=(pltpu.PARALLEL, pltpu.ARBITRARY, pltpu.ARBITRARY),
             **options,
         )(x_ref, y_ref, o_ref)
 
     return pl.kernel(
         body,
         out_type=jax.ShapeDtypeStruct((rows, columns), jnp.float32),
-        mesh=pltpu.create_tensorcore_mesh("core"),
+        mesh=pltpu.create_tensorcore_mesh("core", num_cores=cores),
     )(x, y)
 
 

@@ -70,6 +70,29 @@ def test_a_pipeline_is_shared_by_the_cores_of_a_mesh() -> None:
     np.testing.assert_array_equal(doubled, 2 * x)
 
 
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_shares_of_cores_are_lost_without_overlap(form: Any) -> None:
+    """`no_pipelining` of JAX copies the blocks of core 0 on every core: both write them."""
+
+    def body(x: Any, o: Any) -> None:
+        def step(x_block: Any, o_block: Any) -> None:
+            o_block[...] = x_block[...] * 2.0
+
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        pltpu.emit_pipeline(
+            step, grid=(2,), in_specs=[block], out_specs=[block], core_axis_name="core",
+            dimension_semantics=(pltpu.PARALLEL,), no_pipelining=True,
+        )(x, o)  # fmt: skip
+
+    x = ramp(16, 128)
+    with simulate(target="v4", form=form, checks="race"), pytest.raises(Diagnostic) as caught:
+        pl.kernel(
+            body, out_type=jax.ShapeDtypeStruct(x.shape, f32),
+            mesh=pltpu.create_tensorcore_mesh("core"),
+        )(x)  # fmt: skip
+    assert caught.value.code == "data-race"
+
+
 def test_parallel_grids_have_scratch_per_core() -> None:
     """Counts the steps of each core in its scratch: five steps are three and two."""
 

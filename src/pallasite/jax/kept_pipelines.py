@@ -66,8 +66,7 @@ def _with_single_steps(body: Callable[..., Any], options: dict[str, Any]) -> Cal
     Python may count with it and decide by it. Cores that share a grid have other axes.
     """
     grid = options.get("grid")
-    shared = options.get("core_axis") is not None or options.get("core_axis_name") is not None
-    if shared or not isinstance(grid, tuple) or not any(_is_single(size) for size in grid):
+    if _is_split(options) or not isinstance(grid, tuple) or not any(map(_is_single, grid)):
         return body
 
     @functools.wraps(body)
@@ -80,6 +79,11 @@ def _with_single_steps(body: Callable[..., Any], options: dict[str, Any]) -> Cal
             return body(*refs)
 
     return stepping
+
+
+def _is_split(options: dict[str, Any]) -> bool:
+    """Whether cores share the grid."""
+    return options.get("core_axis") is not None or options.get("core_axis_name") is not None
 
 
 def _is_single(size: Any) -> bool:
@@ -143,6 +147,9 @@ def _noted(
 def _can_be_kept(options: dict[str, Any]) -> bool:
     """Whether `lower-to-mosaic` knows a pipeline with these options; JAX expands the others."""
     if options.get("tiling") or options.get("_explicit_indices"):
+        return False
+    if options.get("no_pipelining") and _is_split(options):
+        # JAX's copies leave out the offset of a core's share, as on a TPU: it is no such pipeline.
         return False
     inputs, outputs = (jax.tree.leaves(options.get(name, ())) for name in ("in_specs", "out_specs"))
     if any(spec.pipeline_mode and spec.pipeline_mode.buffer_count > 2 for spec in outputs):
