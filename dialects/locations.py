@@ -6,6 +6,7 @@ kernel.py:12:4). The innermost file position is the line the user wrote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import cast
 
@@ -113,6 +114,15 @@ def kernel_line(place: SourceLocation | None) -> KernelLine | None:
     return None if place is None else KernelLine(place.file, place.line, place.column)
 
 
+# JAX names the parts of the loop that `emit_pipeline` becomes (unless `trace_scopes` is false).
+_PIPELINE_TRANSFER = re.compile(r"\bep_(initialize_\d+|copy_in|copy_out)/")
+
+
 def reaches_block(op: Operation) -> bool:
-    """Whether `op` is at a `block_location`."""
-    return isinstance(op.location, NameLoc) and op.location.desc == _BLOCK
+    """Whether `op` is at a `block_location`, or where a pipeline of JAX's transfers a block."""
+    location = op.location
+    while isinstance(location, NameLoc):
+        if location.desc == _BLOCK or _PIPELINE_TRANSFER.search(location.desc.data):
+            return True
+        location = location.location
+    return False
