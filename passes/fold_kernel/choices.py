@@ -10,11 +10,16 @@ from pallasite.dialects.types import bit_width, element_of, is_vector
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.comparisons import predicate
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
+from pallasite.passes.fold_kernel.integers import extremum_of
 
 _EXTREMA: dict[str, type[Operation]] = {
     "slt": arith.MinSIOp, "sle": arith.MinSIOp, "sgt": arith.MaxSIOp, "sge": arith.MaxSIOp,
+    "ult": arith.MinUIOp, "ule": arith.MinUIOp, "ugt": arith.MaxUIOp, "uge": arith.MaxUIOp,
 }  # fmt: skip
-_OTHERS = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
+_OTHERS = {
+    "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
+    "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
+}  # fmt: skip
 
 
 @rule(arith.SelectOp)
@@ -41,22 +46,26 @@ def fold_choice_of_equals(op: arith.SelectOp, f: Folder) -> SSAValue | None:
 
 @rule(arith.SelectOp)
 def choose_extremum(op: arith.SelectOp, f: Folder) -> SSAValue | None:
-    """`x < y ? x : y` of vectors of i32 is a minimum.
+    """`x < y ? x : y` of vectors of i32 is a minimum; of the ends of a type, which one is known.
 
     The compiler does that with any integers. Narrow ones have no minimum, so for them the choice
-    stays, and `check-kernel` refuses it.
+    stays, and `check-kernel` refuses it. Unsigned ones are compared and chosen.
     """
     compared = op.cond.owner
     if not isinstance(compared, arith.CmpiOp) or not isinstance(op.result.type, VectorType):
         return None
     name = predicate(compared)
-    if name not in _EXTREMA or bit_width(op.result.type) != 32:
+    if name not in _EXTREMA:
         return None
     if _among(op, compared.rhs, compared.lhs):
         name = _OTHERS[name]
     elif not _among(op, compared.lhs, compared.rhs):
         return None
-    return f.emit(_EXTREMA[name].create(operands=op.operands[1:], result_types=[op.result.type]))
+    kind = _EXTREMA[name]
+    known = extremum_of(kind, op.lhs, op.rhs)
+    if known is not None or bit_width(op.result.type) != 32 or name[0] == "u":
+        return known
+    return f.emit(kind.create(operands=op.operands[1:], result_types=[op.result.type]))
 
 
 @rule(arith.SelectOp)

@@ -82,18 +82,31 @@ def _greatest(width: int) -> int:
 @rule(*_NEUTRAL)
 def fold_neutral(op: Operation, f: Folder) -> SSAValue | None:
     """`x + 0`, `x * 1`, `x & -1` and the like are `x`."""
-    left, right = op.operands
-    neutral = _NEUTRAL[type(op)](width_of(element_of(left)))
-    if integer(right) == neutral:
-        return left
-    return right if type(op) in _COMMUTATIVE and integer(left) == neutral else None
+    return _kept(type(op), *op.operands)
 
 
 @rule(*_ABSORBING)
 def fold_absorbing(op: Operation, f: Folder) -> SSAValue | None:
     """`x * 0`, `x & 0`, `x | -1` and the like are the constant."""
-    absorbing = _ABSORBING[type(op)](width_of(element_of(op.operands[0])))
-    return next((v for v in op.operands if integer(v) == absorbing), None)
+    return _absorbed(type(op), *op.operands)
+
+
+def extremum_of(kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue | None:
+    """Which of two integers their maximum or minimum `kind` certainly is, None if either may be."""
+    known = _kept(kind, left, right)
+    return _absorbed(kind, left, right) if known is None else known
+
+
+def _kept(kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue | None:
+    neutral = _NEUTRAL[kind](width_of(element_of(left)))
+    if integer(right) == neutral:
+        return left
+    return right if kind in _COMMUTATIVE and integer(left) == neutral else None
+
+
+def _absorbed(kind: type[Operation], left: SSAValue, right: SSAValue) -> SSAValue | None:
+    absorbing = _ABSORBING[kind](width_of(element_of(left)))
+    return next((v for v in (left, right) if integer(v) == absorbing), None)
 
 
 @rule(*_IDEMPOTENT)
@@ -125,6 +138,26 @@ def fold_remainder_by_one(op: Operation, f: Folder) -> SSAValue | None:
     """`x % 1` is 0."""
     one = width_of(element_of(op.operands[0])) > 1 and integer(op.operands[1]) == 1
     return f.constant(op.results[0].type, 0) if one else None
+
+
+@rule(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+def fold_division_of_same(op: Operation, f: Folder) -> SSAValue | None:
+    """`x / x` is 1 and `x % x` is 0, `0 / x` and `0 % x` are 0, of integers of any width.
+
+    `x` may be computed twice, but for bytes, which are refused before equal ones are one. MLIR
+    leaves open what is divided by zero, and the compiler does not look; XLA's -1 is kept here.
+    """
+    left, right = op.operands
+    zero = integer(left) == 0
+    twice = is_vector(left) and width_of(element_of(left)) >= 16 and equal_values(left, right)
+    if integer(right) == 0 or not (zero or twice or same(left, right)):
+        return None
+    kind, remainder = op.results[0].type, isinstance(op, arith.RemSIOp | arith.RemUIOp)
+    quotient = f.constant(kind, 0 if zero or remainder else 1)
+    if remainder:
+        return quotient
+    by_zero = f.emit(arith.CmpiOp(right, f.constant(kind, 0), "eq"))
+    return f.emit(arith.SelectOp(by_zero, f.constant(kind, -1), quotient))
 
 
 @rule(arith.AddiOp)

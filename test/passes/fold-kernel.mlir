@@ -17,6 +17,30 @@ func.func @difference_of_same(%x: vector<32x128xi8>) -> vector<32x128xi8> {
   func.return %0 : vector<32x128xi8>
 }
 
+// What is divided by zero has all bits set.
+// CHECK-LABEL: func.func @quotient_and_remainder_of_same(
+// CHECK-NOT:   arith.divsi
+// CHECK:       [[Q:%[0-9]+]] = arith.select %{{.*}}
+// CHECK-NEXT:  [[R:%[0-9]+]] = arith.constant dense<0>
+// CHECK-NEXT:  func.return [[Q]], [[R]]
+func.func @quotient_and_remainder_of_same(%x: vector<32x128xi8>)
+    -> (vector<32x128xi8>, vector<32x128xi8>) {
+  %0 = arith.divsi %x, %x : vector<32x128xi8>
+  %1 = arith.remsi %x, %x : vector<32x128xi8>
+  func.return %0, %1 : vector<32x128xi8>, vector<32x128xi8>
+}
+
+// No unsigned number is below 0.
+// CHECK-LABEL: func.func @the_larger_of_a_byte_and_zero(
+// CHECK-SAME:  [[X:%[a-z]+]]: vector<32x128xi8>
+// CHECK-NEXT:  func.return [[X]]
+func.func @the_larger_of_a_byte_and_zero(%x: vector<32x128xi8>) -> vector<32x128xi8> {
+  %zero = arith.constant dense<0> : vector<32x128xi8>
+  %0 = arith.cmpi ugt, %x, %zero : vector<32x128xi8>
+  %1 = arith.select %0, %x, %zero : vector<32x128xi1>, vector<32x128xi8>
+  func.return %1 : vector<32x128xi8>
+}
+
 // Infinity minus infinity is no number.
 // CHECK-LABEL: func.func @difference_of_same_floats(
 // CHECK-NEXT:  arith.subf
