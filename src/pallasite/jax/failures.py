@@ -21,6 +21,7 @@ from jax._src import dispatch
 from jax._src.pallas.mosaic.error_handling import MosaicError
 
 from pallasite.diagnostics import Diagnostic, ExecutionError
+from pallasite.jax.alone import Alone
 from pallasite.jax.calls import KernelCall
 
 _MARK = re.compile(r"pallasite-failure-(\d+);")
@@ -70,6 +71,14 @@ def surfacing_diagnostics(execute: Callable[..., Any]) -> Callable[..., Any]:
         if not calls:
             return execute(self, *args)
         self.has_unordered_effects = True  # keeps JAX from going past us when called again
+        alone = next((item for item in self.keepalive if isinstance(item, Alone)), None)
+        if alone is not None:
+            try:
+                results = alone.run(self, args)
+            except Diagnostic as error:
+                raise as_jax_raises(error) from None
+            if results is not None:
+                return results
         with ExitStack() as stack:
             if calls[0].devices > 1:
                 # Devices of two executions of one program must not meet each other.

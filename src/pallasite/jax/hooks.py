@@ -35,6 +35,7 @@ from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.verification import verify
 from pallasite.frontend.calls import TARGET
 from pallasite.jax import tracing
+from pallasite.jax.alone import kept_with
 from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.costs import counting_kernels
@@ -108,7 +109,7 @@ def install() -> None:
         answer_for_target(current)
         accept_old_spellings(lambda: current() is not None)
         compiler: Any = pxla.UnloadedMeshExecutable
-        compiler.from_hlo = staticmethod(without_tpu_options(compiler.from_hlo))
+        compiler.from_hlo = staticmethod(kept_with(without_tpu_options(compiler.from_hlo)))
         executor: Any = pxla.ExecuteReplicated
         executor.__call__ = surfacing_diagnostics(executor.__call__)
         executable: Any = pxla.MeshExecutable
