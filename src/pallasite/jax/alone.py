@@ -107,7 +107,9 @@ def _as_array(x: Any) -> Array | None:
     if type(x) is np.ndarray:
         return x
     # Arrays of keys have no elements.
-    return np.asarray(x) if isinstance(x, jax.Array) and isinstance(x.dtype, np.dtype) else None
+    if isinstance(x, jax.Array) and not jax.dtypes.issubdtype(x.dtype, jax.dtypes.extended):
+        return np.asarray(x)
+    return None
 
 
 def kept_with(compile: Callable[..., Any]) -> Callable[..., Any]:
