@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
-from pallasite.dialects import arith
+from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.interpreter.compiled.brief import Memory
 from pallasite.interpreter.compiled.fold import uniform
@@ -32,6 +32,8 @@ QUICK = frozenset(
         arith.OrIOp,
         arith.SubfOp,
         arith.SubiOp,
+        grid.MatmulOp,
+        tpu.MatmulOp,
     )
 )
 """What NumPy does faster, and to the same bits, where one operand is the same number throughout."""

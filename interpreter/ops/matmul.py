@@ -37,6 +37,11 @@ ROWS = 32
 _EXACT_DEPTH = 1024
 """Positions over which products of 8-bit integers sum exactly in float32: 2**14 * 1024 = 2**24."""
 
+_CACHED = 1 << 17
+"""Elements of sums that stay in the cache while they are computed."""
+_NOTHING = np.float32(-0.0)
+"""What leaves every number as it is that it is added to, a zero with its sign."""
+
 Passes = Sequence[tuple[Array, Array]]
 
 
@@ -132,17 +137,21 @@ def _float_product(passes: Passes, acc: Array) -> Array:
 
 def _accumulate(lhs: Array, rhs: Array, before: Array, total: Array) -> None:
     """Sets `total` to `before` and the products of one contracted group; both may be the same."""
-    deep = _of_rows(lhs)
-    partial = np.empty((lhs.shape[0], GROUP), np.float32)
-    for n in range(0, total.shape[1], GROUP):
-        columns = slice(n, n + GROUP)
-        group = _of_rows(rhs[:, columns])
-        # Padding contributes nothing; but zero times infinity would be NaN.
-        if group[0, 0] or group.any() or not np.isfinite(deep).all():
-            np.matmul(deep, group, out=partial)
-            np.add(before[:, columns], partial, out=total[:, columns])
-        elif before is not total:
-            total[:, columns] = before[:, columns]
+    deep, (rows, width_) = _of_rows(lhs), total.shape
+    # Sums of whole rows are quicker, but for what the cache does not hold.
+    wide = width_ if total.size <= _CACHED else GROUP
+    apart = np.empty((rows, wide), np.float32) if before is total else None
+    for first in range(0, width_, wide):
+        part = slice(first, first + wide)
+        products = total[:, part] if apart is None else apart
+        for n in range(0, wide, GROUP):
+            group = _of_rows(rhs[:, first + n : first + n + GROUP])
+            # Padding contributes nothing; but zero times infinity would be NaN.
+            if group[0, 0] or group.any() or not np.isfinite(deep).all():
+                np.matmul(deep, group, out=products[:, n : n + GROUP])
+            else:
+                products[:, n : n + GROUP] = _NOTHING
+        np.add(before[:, part], products, out=total[:, part])
 
 
 def _of_rows(x: Array) -> Array:
