@@ -21,6 +21,9 @@ from pallasite.diagnostics import ExecutionError, UsageError
 from pallasite.dialects.arith import AddfOp, ConstantOp, MulfOp
 from pallasite.lowering.vectors_to_tiles import converter
 from pallasite.lowering.whole import Lowering
+from pallasite.passes.canonicalize_mosaic import driver as canonicalize_mosaic
+from pallasite.passes.fold_kernel import driver as fold_kernel
+from pallasite.passes.rules import AllRules
 from pallasite.targets import TARGETS
 
 SCALE = """
@@ -105,8 +108,9 @@ def test_a_rule_of_the_user_counts_from_now_on(
 ) -> None:
     module = api.parse(SCALE)
     pallasite.run(module, [X])
-    ours = converter._RULES[AddfOp]
-    monkeypatch.setitem(converter._RULES, AddfOp, ours)  # to be there again afterwards
+    known = converter._RULES.of
+    ours = known[AddfOp]
+    monkeypatch.setitem(known, AddfOp, ours)  # to be there again afterwards
     asked: list[Operation] = []
 
     @converter.rule(AddfOp)
@@ -117,6 +121,19 @@ def test_a_rule_of_the_user_counts_from_now_on(
     for _ in range(2):
         np.testing.assert_array_equal(pallasite.run(module, [X])[0], X + 2)
     assert len(asked) == 1 and len(lowered) == 2
+
+
+@pytest.mark.parametrize("rules", [fold_kernel.KERNEL, canonicalize_mosaic._RULES])
+def test_so_does_one_of_several_rules(
+    lowered: list[str], monkeypatch: pytest.MonkeyPatch, rules: AllRules[Any]
+) -> None:
+    module = api.parse(SCALE)
+    pallasite.run(module, [X])
+    monkeypatch.setitem(rules.of, AddfOp, [*rules.of.get(AddfOp, ())])
+    asked: list[Operation] = []
+    rules.rule(AddfOp)(lambda op, folder: asked.append(op))
+    pallasite.run(module, [X])
+    assert asked and len(lowered) == 2
 
 
 def test_a_changed_target_is_another_one(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -25,33 +25,20 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from pallasite.again import rule_registered
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import element_type, shape_of, splat
 from pallasite.passes.insertion import Insertion
+from pallasite.passes.rules import LastRules
 
 if TYPE_CHECKING:
     from pallasite.lowering.pallas_to_mosaic.programs import Programs
 
 Rule = Callable[[Any, "Converter"], "Sequence[SSAValue] | None"]
-R = TypeVar("R", bound=Rule)
+"""From an operation to what replaces its results; None says that the operation stays."""
 
-_RULES: dict[type[Operation], Rule] = {}
-
-
-def rule(*kinds: type[Operation]) -> Callable[[R], R]:
-    """Registers the rule `(op, converter) -> replacements of its results` of operations.
-
-    None says that the operation stays.
-    """
-
-    def register(function: R) -> R:
-        _RULES.update(dict.fromkeys(kinds, function))
-        rule_registered()
-        return function
-
-    return register
+_RULES = LastRules[Rule]()
+rule = _RULES.rule
 
 
 def stored_type(type: Attribute) -> Attribute:
@@ -116,7 +103,7 @@ class Converter(Insertion):
                 self._operation(op)
 
     def _operation(self, op: Operation) -> None:
-        found = _RULES.get(type(op))
+        found = _RULES.of.get(type(op))
         if found is None:
             self.keep(op)
             return

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from pallasite.again import rule_registered
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
 from pallasite.dialects.locations import refusal, source_location
@@ -49,25 +48,15 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     known_integer,
 )
 from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.rules import LastRules
 
 # pyright: reportPrivateUsage=false
 Rule = Callable[[Any, "Unroller"], None]
 """Takes an operation of the kind it is registered for."""
 
-_RULES: dict[type[Operation], Rule] = {}
+_RULES = LastRules[Rule]()
+rule = _RULES.rule
 _ADDI = arith.default_properties(arith.AddiOp)
-
-
-def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
-    """Registers the unrolling rule of the operations `kinds`."""
-
-    def register(function: Rule) -> Rule:
-        if not _RULES.keys().isdisjoint(kinds):
-            rule_registered()
-        _RULES.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
 
 
 def _unknown(op: Operation) -> Unsupported:
@@ -150,7 +139,7 @@ class Unroller:
         op = old.first_op
         while op is not None:
             after = op.next_op
-            chosen = _RULES.get(type(op), _keep_scalars)
+            chosen = _RULES.of.get(type(op), _keep_scalars)
             count = len(out)
             chosen(op, self)
             if len(out) == count or out[-1] is not op:

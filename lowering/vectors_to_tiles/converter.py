@@ -26,7 +26,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite import collection
-from pallasite.again import rule_registered
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith, func, grid, tpu
 from pallasite.dialects.grid_base import Renaming, grid_of
@@ -45,6 +44,7 @@ from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
+from pallasite.passes.rules import LastRules
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 if TYPE_CHECKING:
@@ -52,20 +52,10 @@ if TYPE_CHECKING:
 
 
 Rule = Callable[..., None]
+"""The lowering `(op, converter)` of an operation."""
 
-_RULES: dict[type[Operation], Rule] = {}
-
-
-def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
-    """Registers the lowering rule `(op, converter)` of the operations `kinds`."""
-
-    def register(function: Rule) -> Rule:
-        if not _RULES.keys().isdisjoint(kinds):
-            rule_registered()
-        _RULES.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register
+_RULES = LastRules[Rule]()
+rule = _RULES.rule
 
 
 class Converter(Insertion):
@@ -113,7 +103,7 @@ class Converter(Insertion):
     def _operation(self, op: Operation) -> None:
         if not op.regions and not any([is_vector(v) for v in (*op.operands, *op.results)]):
             return
-        chosen = _RULES.get(type(op))
+        chosen = _RULES.of.get(type(op))
         if chosen is None:
             raise self.unsupported(op, "no-tile-rule", f"{op.name} cannot be lowered to registers")
         with self.standing(op):

@@ -30,7 +30,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.again import rule_registered
 from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.subcores import lowered_functions
@@ -38,26 +37,17 @@ from pallasite.dialects.types import bit_width, element_of, is_vector, splat, sp
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
 from pallasite.passes.insertion import Insertion, alike
+from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
 
 Rule = Callable[..., "SSAValue | None"]
+"""From `(op, legalizer)` to what replaces its result, or None to keep the operation.
 
-_RULES: dict[type[Operation], list[Rule]] = {}
+Rules of one operation are tried in the order of their families in `rules.py`.
+"""
 
-
-def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
-    """Registers a rule `(op, legalizer) -> replacement of its result, or None to keep the op`.
-
-    Rules of one operation are tried in the order of their families in `rules.py`.
-    """
-
-    def register(function: Rule) -> Rule:
-        for kind in kinds:
-            _RULES.setdefault(kind, []).append(function)
-        rule_registered()
-        return function
-
-    return register
+_RULES = AllRules[Rule]()
+rule = _RULES.rule
 
 
 def like(value: SSAValue, element: Attribute) -> Attribute:
@@ -86,7 +76,7 @@ class Legalizer(Insertion):
         for region in op.regions:
             for block in region.blocks:
                 self.block(block)
-        for rule in _RULES.get(type(op), ()):
+        for rule in _RULES.of.get(type(op), ()):
             if self._apply(rule, op):
                 return
 

@@ -42,33 +42,16 @@ from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.insertion import Insertion
+from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET
 
 Rule = Callable[..., "SSAValue | bool | None"]
+"""From `(op, folder)` to the value that replaces its one result, None to keep the operation, or
+True where the rule has changed or replaced it itself."""
+Rules = AllRules[Rule]
 
 _MOST_ROUNDS = 10
 """How often the kernel is walked at most; each walk meets what the one before has made."""
-
-
-class Rules:
-    """Rules by the kind of operation that they look at, in the order of their registration."""
-
-    def __init__(self) -> None:
-        self.of: dict[type[Operation], list[Rule]] = {}
-
-    def rule(self, *kinds: type[Operation]) -> Callable[[Rule], Rule]:
-        """Registers a rule `(op, folder) -> value that replaces its one result`.
-
-        It returns None to keep the operation, and True where it has changed or replaced it itself.
-        """
-
-        def register(function: Rule) -> Rule:
-            for kind in kinds:
-                self.of.setdefault(kind, []).append(function)
-            return function
-
-        return register
-
 
 KERNEL = Rules()
 """Those of `fold-kernel`."""

@@ -96,8 +96,8 @@ def source_of_a_split_shuffle_stays_unshuffled(patch: MonkeyPatch) -> None:
 
 def patch_rule(patch: MonkeyPatch, kind: type[Any], wrong: Any) -> None:
     """`wrong(right, op, unroller)` in the place of the rule of `kind`."""
-    right = unroll._RULES[kind]
-    patch.setitem(unroll._RULES, kind, lambda op, u: wrong(right, op, u))
+    right = unroll._RULES.of[kind]
+    patch.setitem(unroll._RULES.of, kind, lambda op, u: wrong(right, op, u))
 
 
 @fault(PASS, COPY)
