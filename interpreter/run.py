@@ -7,7 +7,8 @@ arguments live (`pallasite.interpreter.windows`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -132,14 +133,10 @@ def execute(
     their grid, in form `pallas` or `mosaic`. `spare` is memory that earlier runs have left.
     """
     described = Described.of(module) if prepared is None else prepared.described
-    kernel = described.kernel
-    call, plan = described.call, described.plan
-    if call is None or plan is None or results is not None:
-        call = call_for(kernel, inputs[0] if inputs else (), results, aliases)
-        plan = CallPlan.of(kernel, call, described.uses)
+    kernel, subcores = described.kernel, described.subcores
+    call, plan = _planned(described, inputs, results, aliases)
     checked = checked_inputs(call, plan, inputs, devices)
     check_size(plan.array_bytes * devices, max_memory, kernel.func)
-    subcores = described.subcores
     split = None if subcores else _split(described.module, kernel, call, target)
     machine = Machine(
         target,
@@ -165,17 +162,38 @@ def execute(
     prepared.left.clear()
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
-    try:
+    with _telling(machine, kernel):
         outputs = _run(machine, program, described, split, plan, checked)
-    except Diagnostic as error:
-        located(error, kernel.func)
-        error.log = _log(machine)
-        raise
     outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
     if not subcores and not machine.observers:
         prepared.left.extend([core.allocations.retire() for core in machine.cores])
     machine.drop()
     return outcome
+
+
+def _planned(
+    described: Described,
+    inputs: Sequence[Sequence[Any]],
+    results: Sequence[tuple[Sequence[int], Any]] | None,
+    aliases: Mapping[int, int] | None,
+) -> tuple[Call, CallPlan]:
+    """The call that the module records, unless there is none or `results` say another, planned."""
+    call, plan = described.call, described.plan
+    if call is None or plan is None or results is not None:
+        call = call_for(described.kernel, inputs[0] if inputs else (), results, aliases)
+        plan = CallPlan.of(described.kernel, call, described.uses)
+    return call, plan
+
+
+@contextmanager
+def _telling(machine: Machine, kernel: Kernel) -> Generator[None]:
+    """Diagnostics get the place of the kernel, if they have none, and what was printed before."""
+    try:
+        yield
+    except Diagnostic as error:
+        located(error, kernel.func)
+        error.log = _log(machine)
+        raise
 
 
 def _checked_walk(grid_walk: GridWalk | None, module: ModuleOp) -> GridWalk | None:
