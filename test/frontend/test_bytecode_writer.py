@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FileLineColLoc,
+    FusedLoc,
+    IntAttr,
+    ModuleOp,
+    NoneAttr,
+    StringAttr,
+)
 from xdsl.parser import Parser
 
 from pallasite.diagnostics import ReadError
@@ -37,7 +45,8 @@ EVERY_ENCODING = """
     space = #tpu.memory_space<vmem>, type = (i32, vector<2xf32>) -> (index, none),
     more = [complex<f32>, tuple<i1, f16>, tensor<?x3xbf16>, memref<2x?xf32>,
             memref<4xf32, affine_map<(d0) -> (d0 + 1)>, #tpu.memory_space<smem>>,
-            memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>, f6E2M3FN]
+            memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>, f6E2M3FN,
+            tensor<4xf32, "dense">]
   } : () -> i32
   "x.loop"(%0) ({
   ^bb0(%1: i32, %2: f32):
@@ -91,6 +100,14 @@ def test_attributes_that_share_too_much_are_refused(monkeypatch: pytest.MonkeyPa
 def test_mlir_reads_every_encoding(jaxlib: Any) -> None:
     written = jaxlib.parse(write_bytecode(_module(EVERY_ENCODING)))
     assert jaxlib.generic(written) == jaxlib.generic(jaxlib.parse(EVERY_ENCODING))
+
+
+def test_fused_locations_are_read_back() -> None:
+    module = _module("module {}")
+    parts = ArrayAttr([FileLineColLoc(StringAttr("f.py"), IntAttr(n), IntAttr(1)) for n in (3, 5)])
+    for metadata in (NoneAttr(), StringAttr("why")):
+        module.location = FusedLoc(parts, metadata)
+        assert read_bytecode(write_bytecode(module)).location == module.location
 
 
 def test_kernel_is_read_back(kernel: str, body: Body) -> None:
