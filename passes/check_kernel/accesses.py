@@ -196,7 +196,7 @@ def _dynamic_indices(
         if len(shape) - dim == 2 and divisor > SUBLANES and isinstance(base_of(op), BlockArgument):
             # XLA may have laid out what the kernel gets in smaller tiles.
             divisor = min(divisor, rows_of_tiles(base_of(op), target))
-        if shape[dim] > 1 and divisor > 1:
+        if divisor > 1:
             yield dim, index, divisor
 
 
@@ -207,9 +207,11 @@ _SINGLE = (
 
 
 def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
+    single = cast(AnyMemRef, base_of(op).type).get_shape()[dim] == 1
     return refusal(
         op, "unproven-alignment",
         f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
+        *(["write 0: the dimension has a single element"] if single else []),
         f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block and rotate"
         + (
             " the value into place: ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), "

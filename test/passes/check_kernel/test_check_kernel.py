@@ -178,6 +178,8 @@ def dynamic(shape: str, loaded: str, index: str, multiple: int = 0) -> str:
         ("2048xf32", "1024xf32", "%d", 128),
         ("2048xbf16", "1024xbf16", "%d", 256),
         ("4x64x256xi8", "1x64x256xi8", "%d, %c0, %c0", 0),
+        ("2x1x256xf32", "2x1x256xf32", "%c0, %d, %c0", 0),
+        ("1x128xbf16", "1x128xbf16", "%d, %c0", 2),
     ],
 )
 def test_dynamic_indices_that_start_a_tile(
@@ -195,6 +197,10 @@ def test_dynamic_indices_that_start_a_tile(
         ("64x256xi8", "32x256xi8", "%d, %c0", 16),
         ("2048xf32", "1024xf32", "%d", 0),
         ("2048xbf16", "1024xbf16", "%d", 128),
+        ("2x1x128xbf16", "1x1x128xbf16", "%c0, %d, %c0", 0),
+        ("1x256xi8", "1x256xi8", "%d, %c0", 2),
+        ("8x1xf32", "8x1xf32", "%c0, %d", 0),
+        ("1xf32", "1xf32", "%d", 0),
     ],
 )
 def test_dynamic_indices_without_a_proof(
