@@ -47,6 +47,7 @@ _BF16_V6 = _BF16_V4 | {
 _I16_V6 = frozenset({"arith.addi", "arith.cmpi", "arith.muli", "arith.subi"})
 
 _EQUATED = frozenset({8, 16, 32})
+_SHIFTED = frozenset({4, 8, 16, 32})
 
 _V4 = Target(
     name="v4", topology="v4:2x2x1", cores=2,
@@ -63,7 +64,8 @@ _V5E = Target(
     name="v5e", topology="v5e:2x2",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V4, equated_bits=_EQUATED, unsigned_unpack=True, widens_matmuls=True,
+    bf16_ops=_BF16_V4, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
+    unsigned_unpack=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     cut_sublanes=frozenset(range(1, 8)),
     unconverted=frozenset({"f4E2M1FN"}),
@@ -87,7 +89,8 @@ _V6E = Target(
     vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
-    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, unsigned_unpack=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
+    unsigned_unpack=True,
     byte_division=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     cut_sublanes=frozenset({4}),
@@ -108,7 +111,8 @@ _V7X = Target(
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),
-    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, unsigned_unpack=True,
+    bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
+    unsigned_unpack=True,
     byte_division=True, widens_matmuls=True,
     narrowest_select_bits=8, max_mask_subelements=4, splits_wide_rows=True,
     cut_sublanes=frozenset({4}),

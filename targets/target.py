@@ -89,6 +89,8 @@ class Target:
     """Widths of integers that registers order as they are, for masks of that width."""
     equated_bits: frozenset[int] = frozenset({16, 32})
     """So for being equal or not."""
+    shifted_bits: frozenset[int] = frozenset({16, 32})
+    """Widths of integers that registers shift by one number as they are."""
     unsigned_unpack: bool = False
     """Integers narrower than 16 bits unpack without their sign, for shifts by vectors too."""
     byte_division: bool = False

@@ -8,13 +8,22 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
-from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
+from pallasite.dialects.types import (
+    Dense,
+    bit_width,
+    element_of,
+    is_float,
+    is_vector,
+    splat,
+    splat_value,
+)
 from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     is_bf16,
     like,
     rule,
+    untruncated,
 )
 
 COMPARES = (arith.CmpfOp, arith.CmpiOp)
@@ -41,6 +50,7 @@ MODULAR: dict[type[Operation], int] = {
     arith.AddiOp: 2, arith.SubiOp: 2, arith.MuliOp: 2, arith.ShLIOp: 1,
 }  # fmt: skip
 """Of how many operands, the first ones, only as many low bits matter as are kept of the result."""
+SHIFTS = (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
 
 
 @rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
@@ -78,6 +88,8 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
             return None
     elif width == 16 and op.name in r.target.i16_ops:
         return None
+    elif isinstance(op, SHIFTS) and _shifted_packed(op, r):
+        return None
     if isinstance(op, arith.AddiOp) and width != 16:
         raise r.unsupported(
             op, "narrow-integer-add", f"addition of {element} vectors is not supported",
@@ -96,6 +108,19 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
         count = r.emit(arith.ConstantOp(_splat(value, 32 - width)))
         value = r.emit(arith.SubiOp(value, count))
     return r.to_int(value, narrow)
+
+
+def _shifted_packed(op: Operation, r: Legalizer) -> bool:
+    """Whether registers shift the narrow integers of `op` as they are: all by one number, and not
+    where they are there as words, which are shifted before they are packed."""
+    value, amount = op.operands
+    by = amount.owner
+    if bit_width(element_of(value)) not in r.target.shifted_bits:
+        return False
+    if not isinstance(by, arith.ConstantOp) or splat_value(by.value) is None:
+        return False
+    left, signed = isinstance(op, arith.ShLIOp), not isinstance(op, arith.ShRUIOp)
+    return untruncated(value, signed, low_bits=left) is None
 
 
 def _unsigned_compare(op: Operation) -> bool:

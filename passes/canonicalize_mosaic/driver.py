@@ -159,7 +159,7 @@ class Legalizer(Insertion):
         signed = signed and bit_width(element_of(value)) > 1
         if (folded := self._splat(value, i32, signed=signed)) is not None:
             return folded
-        if (whole := _untruncated(value, signed, low_bits)) is not None:
+        if (whole := untruncated(value, signed, low_bits=low_bits)) is not None:
             return whole
         kind = arith.ExtSIOp if signed else arith.ExtUIOp
         return self.emit(kind.create(operands=[value], result_types=[like(value, i32)]))
@@ -189,7 +189,7 @@ def _unrounded(value: SSAValue) -> SSAValue | None:
     return None
 
 
-def _untruncated(value: SSAValue, signed: bool, low_bits: bool) -> SSAValue | None:
+def untruncated(value: SSAValue, signed: bool, *, low_bits: bool) -> SSAValue | None:
     """The i32 vector that `value` was truncated from, if extending it again gives that, or the same
     low bits where these count alone."""
     owner = value.owner

@@ -95,6 +95,23 @@ func.func @half_words(%a: vector<16x128xi16>, %b: vector<16x128xi16>) -> vector<
   func.return %0 : vector<16x128xi16>
 }
 
+// Half words, bytes and nibbles are shifted by one number as they are; what is there in words, before
+// it is packed.
+// CHECK-LABEL: func.func @shifts_by_one_number(
+// CHECK:       arith.shli %a, {{.*}} : vector<32x128xi8>
+// CHECK-NEXT:  [[RIGHT:%[0-9]+]] = arith.shrsi {{.*}} : vector<32x128xi8>
+// CHECK-NEXT:  arith.extsi [[RIGHT]] : vector<32x128xi8> to vector<32x128xi32>
+// CHECK:       [[PRODUCT:%[0-9]+]] = arith.muli {{.*}} : vector<32x128xi32>
+// CHECK:       arith.shli [[PRODUCT]], {{.*}} : vector<32x128xi32>
+func.func @shifts_by_one_number(%a: vector<32x128xi8>) -> vector<32x128xi8> {
+  %by = arith.constant dense<4> : vector<32x128xi8>
+  %0 = arith.shli %a, %by : vector<32x128xi8>
+  %1 = arith.shrsi %0, %by : vector<32x128xi8>
+  %2 = arith.muli %1, %1 : vector<32x128xi8>
+  %3 = arith.shli %2, %by : vector<32x128xi8>
+  func.return %3 : vector<32x128xi8>
+}
+
 // Unsigned operations extend with zeros.
 // CHECK-LABEL: func.func @unsigned_shift(
 // CHECK:       arith.extui %a
