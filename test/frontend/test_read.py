@@ -13,6 +13,7 @@ import pytest
 from pallasite.diagnostics import ReadError, UsageError
 from pallasite.dialects.kernel_call import call_of
 from pallasite.frontend import read
+from pallasite.frontend.scan import unescape_c
 
 Body = Callable[[str], bytes]
 
@@ -316,3 +317,8 @@ def test_bare_kernels_have_no_calls(body: Body) -> None:
 def test_byte_order_mark_is_no_text(data: Path) -> None:
     text = (data / "two_calls.hlo").read_bytes()
     assert call_of(read(b"\xef\xbb\xbf" + text)) == call_of(read(text))
+
+
+@pytest.mark.parametrize("spelt, text", [(r"\101\x42\n\"\\", 'AB\n"\\'), ("\u00e4", "\u00e4")])
+def test_literals_of_hlo_have_escapes_of_c(spelt: str, text: str) -> None:
+    assert unescape_c(f'"{spelt}"') == text

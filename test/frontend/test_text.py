@@ -153,6 +153,8 @@ def test_locations_nest_range_and_default_to_the_text() -> None:
         ("%0 = nothing.here %1", ReadError, (1, 6)),
         ("\n  %0 = arith.constant dense<[1, 2]> : vector<3xi32>", ReadError, (2, 52)),
         ('\n%0 = arith.constant dense<"0x0g"> : vector<3xi8>', ReadError, None),
+        ("%0 = arith.constant dense<0x1FFFF> : vector<2xbf16>", ReadError, (1, 27)),
+        ("%0 = arith.constant dense<> : vector<2xi32>", ReadError, (1, 44)),
         ("%0 = arith.constant 0 : i32 loc(#missing)", ReadError, None),
         ("#a = #b\n#b = #a\n%0 = arith.constant 0 : i32 loc(#a)", ReadError, None),
         ("#a = 1\n#a = 2", ReadError, (2, 1)),
