@@ -18,7 +18,6 @@ from typing import Any
 
 from xdsl.dialects.builtin import ArrayOfConstraint
 from xdsl.irdl import (
-    AllOf,
     AnyAttr,
     BaseAttr,
     EqAttrConstraint,
@@ -87,10 +86,7 @@ def _messages() -> dict[str, list[str]]:
 
 
 def _table(op: type[IRDLOperation]) -> list[str]:
-    rows = list(_rows(op))
-    if not rows:
-        return []
-    return ["| | name | type |", "| --- | --- | --- |", *rows, ""]
+    return ["| | name | type |", "| --- | --- | --- |", *_rows(op), ""]
 
 
 def _rows(op: type[IRDLOperation]) -> Iterator[str]:
@@ -125,8 +121,6 @@ def type_text(constraint: Any) -> str:
             element = next(c for c in constraint.param_constrs if isinstance(c, EqAttrConstraint))
             name = "array<{}>" if constraint.base_attr.name == "array" else "{}"
             return f"`{name.format(element.attr)}`"
-        case AllOf():
-            return " and ".join(type_text(c) for c in constraint.attr_constrs)
         case AnyAttr():
             return "any"
         case _:

@@ -38,6 +38,7 @@ def spelled(*words: str) -> list[str]:
         (("--verify-each=false",), ["--disable-verify"]),
         (("--verify-each=true",), []),
         (("-", "-o", "-"), ["-", "-o", "-"]),
+        (("--cse", "--", "--canonicalize"), ["-p", "cse", "--", "--canonicalize"]),
     ],
 )
 def test_spellings(words: tuple[str, ...], expected: list[str]) -> None:
@@ -106,7 +107,14 @@ def test_failure_keeps_standard_output_and_the_output_file(
 
 
 @pytest.mark.parametrize(
-    "words", [["--target", "v1"], ["-p", "nothing"], ["-p", "cse{"], ["/no/such/file"]]
+    "words",
+    [
+        ["--target", "v1"],
+        ["-p", "nothing"],
+        ["-p", "cse{"],
+        ["/no/such/file"],
+        ["--load-pass-plugin"],
+    ],
 )
 def test_wrong_usage_is_status_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2

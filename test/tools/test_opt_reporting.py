@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,14 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from pallasite.diagnostics import Note, SourceLocation, Unsupported, UsageError
 from pallasite.tools import tpu_aot, tpu_opt
-from pallasite.tools.reporting import FAILED, WRONG_USAGE, guarded, read_input, write_output
+from pallasite.tools.reporting import (
+    FAILED,
+    TRACEBACK,
+    WRONG_USAGE,
+    guarded,
+    read_input,
+    write_output,
+)
 
 LOCATION = SourceLocation("kernel.py", 4, 2)
 
@@ -65,6 +74,55 @@ def test_standard_output_that_takes_nothing_is_no_defect(
         patch.setattr("sys.stdout", full)
         assert main() == WRONG_USAGE
     assert capfd.readouterr().err == "error: No space left on device [file]\n"
+
+
+def test_a_reader_that_goes_and_a_user_who_stops_hear_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @guarded
+    def main(arguments: Sequence[str] | None = None) -> int:
+        if arguments:
+            raise KeyboardInterrupt
+        write_output("-", "text")
+        return 0
+
+    assert main(["stop"]) == 130
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as gone, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", gone)
+        assert main() == FAILED
+    assert capfd.readouterr().err == ""
+
+
+def test_a_defect_is_traced_if_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRACEBACK, "1")
+
+    @guarded
+    def main(arguments: Sequence[str] | None = None) -> int:
+        raise KeyError("x")
+
+    assert main() == FAILED
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_warnings_of_others_go_on() -> None:
+    @guarded
+    def main(arguments: Sequence[str] | None = None) -> int:
+        warnings.warn("of another", DeprecationWarning, stacklevel=1)
+        return 0
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert main() == 0
+    assert [str(warning.message) for warning in caught] == ["of another"]
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    write_output(str(tmp_path / "out"), "text")
+    assert (tmp_path / "out").read_text() == "text"
 
 
 def test_what_knows_no_place_is_put_down_to_the_file(

@@ -111,6 +111,10 @@ def test_devices_slice_and_join(run: Any, tmp_path: Path) -> None:
     assert code == 2 and "does not divide by 3 devices" in err
 
 
+def test_scalars_go_to_every_device() -> None:
+    assert array_files.split(np.float32(3), 4) == [3] * 4
+
+
 def test_like_describes_a_bare_kernel(run: Any) -> None:
     bare = str(DATA / "io_alias.mosaic.mlir")
     code, _, err = run(bare, "--form", "mosaic")
@@ -279,6 +283,7 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
         ([ALIAS, "--form", "mosaic", "--outputs", "no/such/folder/o.npz"], "no/such/folder"),
         ([ALIAS, "--form", "mosaic", "--outputs", ""], "cannot write ''"),
         ([ALIAS, "--form", "mosaic", "--outputs", "/dev/full"], "cannot write /dev/full: No"),
+        ([ALIAS, "--like", str(DATA / "io_alias.mosaic.mlir")], "does not say how its kernel is"),
         ([ALIAS, "--call", "7"], "expected the number of one of 1 custom calls, got 7"),
     ],
 )
