@@ -174,6 +174,22 @@ def check_sizes(call: Call, location: SourceLocation | None) -> None:
             )
 
 
+def missing_operands(missing: int, bounds: int) -> list[Note]:
+    """What to say of a call that passes `missing` operands less than its kernel has, of which
+    `bounds` are sizes of the grid.
+
+    JAX 0.10.2 drops these where `vmap` maps what is prefetched, which it does by a loop.
+    """
+    if not 0 < missing == bounds:
+        return []
+    return [
+        Note("the sizes of the grid that are known at run time only are missing: jax.vmap over a "
+             "scalar-prefetch operand loses them"),
+        Note("loop over the calls, jax.lax.map(lambda x: call(size, *x), operands), or let the "
+             "size of the grid be known"),
+    ]  # fmt: skip
+
+
 def set_call(module: ModuleOp, call: Call) -> None:
     """Records `call` on `module`."""
     flat = [index for pair in call.aliases for index in pair]

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from pallasite.diagnostics import UsageError
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, WRITTEN_ONCE, Kernel
-from pallasite.dialects.kernel_call import Call, check_sizes
+from pallasite.dialects.kernel_call import Call, check_sizes, missing_operands
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import memory_space
@@ -119,6 +119,7 @@ def _check_call(
             "operand-count",
             f"the kernel takes {len(arguments)} operands and results, its call has {expected}",
             source_location(kernel.func),
+            missing_operands(len(arguments) - expected, bounds),
         )
     windowed = {
         argument

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument
 
 from pallasite.diagnostics import Unsupported, UsageError, VerifyError
 from pallasite.dialects.kernel import DYNAMIC, Kernel, Window
-from pallasite.dialects.kernel_call import Call, check_sizes
+from pallasite.dialects.kernel_call import Call, check_sizes, missing_operands
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.tpu import MemorySpaceAttr
 from pallasite.dialects.types import bit_width, memory_space, memref_of
@@ -125,6 +125,7 @@ def classify(
                 f"operands and {dynamic} dynamic bounds, but the call has "
                 f"{len(call.operands)} operands and {len(call.results)} results",
                 source_location(kernel.func),
+                missing_operands(expected - len(call.operands), dynamic),
             )
     first = dynamic + len(kernel.prefetch)
     held: set[int] = set()

@@ -185,3 +185,29 @@ def test_blocks_that_are_wrong_without_examples_too() -> None:
     with simulate(form="pallas"), pytest.raises(Diagnostic, match="multiple of 8") as caught:
         jax.vmap(call)(ramp(3, 8, 128))
     assert not any("jax.vmap" in note.message for note in caught.value.notes)
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "tiles"])
+def test_sizes_of_the_grid_that_vmap_loses(form: str) -> None:
+    """JAX drops them where it loops over what is prefetched."""
+
+    def body(shift: Any, x: Any, o: Any) -> None:
+        o[...] = x[...] + shift[0].astype(jnp.float32)
+
+    def call(size: Any, shift: Any, x: Any) -> Any:
+        block = pl.BlockSpec((8, 128), lambda i, shift: (i, 0))
+        spec = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1, grid=(size,), in_specs=[block], out_specs=block
+        )
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(body, grid_spec=spec, out_shape=shape)(shift, x)
+
+    shifts, x = jnp.array([[1], [2], [4]]), ramp(3, 32, 128)
+    with simulate(form=form):
+        with pytest.raises(Diagnostic) as caught:
+            jax.jit(lambda n: jax.vmap(lambda *mapped: call(n, *mapped))(shifts, x))(4)
+        alike = jax.jit(lambda n: jax.vmap(lambda x: call(n, shifts[1], x))(x))(4)
+        looped = jax.jit(lambda n: jax.lax.map(lambda mapped: call(n, *mapped), (shifts, x)))(4)
+    assert "jax.lax.map" in str(caught.value) and caught.value.location is not None
+    equal(alike, x + 2)
+    equal(looped, x + shifts[:, :, None])
