@@ -5,6 +5,7 @@ from __future__ import annotations
 from pallasite.lowering.vectors_to_tiles import (
     broadcast,
     casts,
+    concatenate,
     constants,
     control,
     elementwise,
@@ -24,6 +25,7 @@ from pallasite.lowering.vectors_to_tiles import (
 FAMILIES = (
     broadcast,
     casts,
+    concatenate,
     constants,
     control,
     elementwise,

@@ -31,9 +31,13 @@ from pallasite.lowering.vectors_to_tiles.relabel import (
     renaming,
     transposed,
 )
-from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type, is_one_value
+from pallasite.lowering.vectors_to_tiles.tiled import (
+    Tiled,
+    concrete_layout,
+    grid_type,
+    is_one_value,
+)
 from pallasite.passes.check_kernel.vectors import scalar_rule
-from pallasite.passes.equal_values import equal_values
 
 
 def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Converter) -> SSAValue:
@@ -287,63 +291,6 @@ def _transpose_halves(op: Operation, held: Tiled, permutation: Sequence[int], c:
     value, layout = narrow(Tiled(moved, target, shape), byte, c)
     c.define(op.results[0], c.bitcast(value, grid_type(layout, shape, held.element)), layout)
     c.retire(op)
-
-
-@rule(tpu.ConcatenateOp)
-def lower_concatenate(op: tpu.ConcatenateOp, c: Converter) -> None:
-    """Along a leading dimension a list of registers; along rows or lanes a move."""
-    result = op.results[0]
-    sources = [c.tiled(v) for v in op.operands]
-    dim = op.dimension.value.data
-    bits = sources[0].layout.bits
-    rank = len(sources[0].shape)
-    target = VectorLayout.native(rank, bits)
-    if rank == 1:
-        target = VectorLayout(bits, None, 0, 0, 0, 1)
-    if dim < rank - 2:
-        target = _in_common([s.layout for s in sources], dim, rank) or target
-        grids = [c.in_layout(v, target) for v in op.operands]
-        place = target.leading_dims(rank).index(dim)
-        c.define(result, c.emit(grid.ConcatOp(grids, place)), target)
-        c.retire(op)
-        return
-    if all(equal_values(v, op.operands[0]) for v in op.operands[1:]):
-        _repeat(op, len(op.operands), dim, target, c)
-        return
-    concrete = [concrete_layout(s) for s in sources]
-    move = Move.concat([(k, s.shape) for k, s in zip(concrete, sources, strict=True)], target, dim)
-    grids = [c.in_layout(v, k) for v, k in zip(op.operands, concrete, strict=True)]
-    emit_move(op, move, grids, c)
-
-
-def _in_common(layouts: Sequence[VectorLayout], dim: int, rank: int) -> VectorLayout | None:
-    """The layout of values that lie alike, or in the same tiles, and have `dim` number registers;
-    None if they do not."""
-    first, others = layouts[0], {replace(la, row=0, column=0) for la in layouts}
-    if len(others) > 1 or dim not in first.leading_dims(rank):
-        return None
-    return first if len(set(layouts)) == 1 else others.pop()
-
-
-def concrete_layout(held: Tiled) -> VectorLayout:
-    """The layout of `held` with a place for element 0 along every axis."""
-    layout = held.layout
-    return layout.with_offsets(layout.row or 0, layout.column or 0)
-
-
-@rule(tpu.RepeatOp)
-def lower_repeat(op: tpu.RepeatOp, c: Converter) -> None:
-    """Copies of one value side by side."""
-    target = c.native(op.operands[0])
-    _repeat(op, op.times.value.data, op.dimension.value.data, target, c)
-
-
-def _repeat(op: Operation, times: int, dim: int, target: VectorLayout, c: Converter) -> None:
-    """The first operand of `op` so many times after itself: what repeats is moved once."""
-    held = c.tiled(op.operands[0])
-    laid = (concrete_layout(held), held.shape)
-    move = Move.repeat(laid, target, [times if d == dim else 1 for d in range(len(held.shape))])
-    emit_move(op, move, [c.in_layout(op.operands[0], laid[0])], c)
 
 
 @rule(vector.ExtractOp)

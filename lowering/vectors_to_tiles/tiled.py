@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, vector
 from pallasite.dialects.types import is_vector, vector_of
-from pallasite.layouts.registers import register_shape
+from pallasite.layouts.registers import LANES, register_shape
 from pallasite.layouts.vector_layout import VectorLayout
 
 
@@ -70,3 +70,16 @@ def only_gives_up_replication(old: VectorLayout, new: VectorLayout) -> bool:
 def grid_type(layout: VectorLayout, shape: Sequence[int], element: Attribute) -> Attribute:
     """The vector type of a grid that holds a `shape` of `element` in `layout`."""
     return vector_of(element, (*layout.grid_shape(shape), *register_shape(layout.bits)))
+
+
+def concrete_layout(held: Tiled, dim: int | None = None, place: int = 0) -> VectorLayout:
+    """The layout of `held` with a place for element 0 along every axis: what is the same along
+    dimension `dim` is where it becomes element `place` of a native layout."""
+    layout = held.layout
+    native = layout.is_native
+    row = place % layout.native_rows if native and dim == layout.sublane_dim is not None else 0
+    column = place % LANES if native and dim == layout.lane_dim is not None else 0
+    return layout.with_offsets(
+        row if layout.row is None else layout.row,
+        column if layout.column is None else layout.column,
+    )

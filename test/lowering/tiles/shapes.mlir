@@ -2,6 +2,8 @@
 
 !bytes = memref<128x128xi8, #tpu.tiled<(32,128)(4,1),[1,1]>, #tpu.memory_space<vmem>>
 !f32 = memref<16x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>
+!one = memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
+!narrow = memref<8x2xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
 
 // CHECK-LABEL: func.func @unit_dimension_is_free(
 // CHECK:       %a = tpu.load
@@ -92,5 +94,26 @@ func.func @transpose_bytes(%x: !bytes, %o: !bytes) {
   %v = vector.load %x[%c0, %c0] : !bytes, vector<128x128xi8>
   %t = tpu.transpose %v, [1, 0] : vector<128x128xi8> -> vector<128x128xi8>
   tpu.vector_store %o[%c0, %c0], %t {strides = array<i32>} : !bytes, vector<128x128xi8>,
+  func.return
+}
+
+// Maxima are in all lanes of their rows: each is chosen where it belongs, and none is rotated.
+// CHECK-LABEL: func.func @reduced_columns(
+// CHECK-COUNT-2: tpu.all_reduce
+// CHECK-NOT:   tpu.dynamic_rotate
+// CHECK:       arith.select
+// CHECK-NOT:   tpu.dynamic_rotate
+// CHECK:       tpu.store
+func.func @reduced_columns(%a: !one, %o: !narrow) {
+  %z = arith.constant 0 : index
+  %x = vector.load %a[%z, %z] : !one, vector<8x128xf32>
+  %low = arith.constant dense<0xff800000> : vector<8xf32>
+  %high = arith.constant dense<0x7f800000> : vector<8xf32>
+  %0 = vector.multi_reduction <maximumf>, %x, %low [1] : vector<8x128xf32> to vector<8xf32>
+  %1 = vector.multi_reduction <minimumf>, %x, %high [1] : vector<8x128xf32> to vector<8xf32>
+  %2 = vector.shape_cast %0 : vector<8xf32> to vector<8x1xf32>
+  %3 = vector.shape_cast %1 : vector<8xf32> to vector<8x1xf32>
+  %4 = tpu.concatenate %2, %3 in 1 : vector<8x1xf32>, vector<8x1xf32> -> vector<8x2xf32>
+  tpu.vector_store %o[%z, %z], %4 {strides = array<i32>} : !narrow, vector<8x2xf32>,
   func.return
 }
