@@ -53,6 +53,11 @@ class PackWriter(ReuseWriter, ABC):
             if not self._group(run[0]):
                 self._operation(run[0])
             return
+        self._in_order = False
+        self._write_run(run)
+        self._in_order = True
+
+    def _write_run(self, run: Sequence[Operation]) -> None:
         rest: list[Operation] = []
         for op in run:
             # What is known beforehand is not worth a pack.

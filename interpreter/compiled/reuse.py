@@ -46,6 +46,10 @@ class ReuseWriter(Names):
 
     def __init__(self, program: Program, func: FuncOp):
         super().__init__(program, func)
+        self._in_order = True
+        """Whether what is written next is what the block has next."""
+        self._done: set[Operation] = set()
+        """What was written together with an operation before it."""
         self._own: set[SSAValue] = set()
         """Values whose arrays are theirs alone: no constants, memory, or views of other values."""
 
@@ -70,6 +74,19 @@ class ReuseWriter(Names):
             if all(self._ends(value, op) for value, op in values.items()):
                 return ufunc, number
         return fn, None
+
+    def _stored(self, op: Operation, fn: Function) -> tuple[tpu.StoreOp, np.ufunc] | None:
+        """The operation after `op`, which means `fn`, if that stores the result, whole and for
+        nobody else, and the function that can be told where to."""
+        ufunc, store = ufunc_of(fn), op.next_op
+        if ufunc is None or not isinstance(store, tpu.StoreOp):
+            return None
+        (result,) = op.results
+        if store.value is not result or not result.has_one_use():
+            return None
+        if store.mask is not None or store.add.value.data or not self._in_order:
+            return None
+        return (store, ufunc) if prod(shape_of(result.type)) >= LEAST_ELEMENTS else None
 
     def _ends(self, value: SSAValue, op: Operation) -> bool:
         """Whether nobody needs the array of `value` once `op` has read it."""

@@ -24,6 +24,7 @@ from pallasite.dialects.types import integers_in, shape_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.fold import uniform
 from pallasite.interpreter.compiled.pack_writer import PackWriter
+from pallasite.interpreter.effects.registers import store_result
 from pallasite.interpreter.meanings import Function
 from pallasite.interpreter.ops import reduce, transcendental
 from pallasite.interpreter.ops.shape import stretch
@@ -115,6 +116,23 @@ class SlimWriter(PackWriter, ABC):
             self._slim[value] = shape
         return True
 
+    def _store_result(self, op: Operation, fn: Function, names: Sequence[str]) -> bool:
+        """Writes `op`, which means `fn`, of the arrays `names`, with the store of its result."""
+        found = self._stored(op, fn)
+        if found is None:
+            return False
+        store, ufunc = found
+        self._widen(store.operands[1:])
+        place = [self._names[operand] for operand in store.operands[1:]]
+        call = self._bind("f", store_result(store, ufunc, self.program.facts))
+        outer, self._op = self._op, store
+        self._line(f"{call}({', '.join(['core', *names, *place])})")
+        self._op = outer
+        self._bury(op)
+        self._define(op.results[0])  # Dies where it was stored.
+        self._done.add(store)
+        return True
+
     def _slim_reduction(self, op: tpu.AllReduceOp) -> bool:
         if ReductionKind(op.kind.data) not in _SUMS or not is_float(op.input.type):
             return False
@@ -170,6 +188,8 @@ class SlimWriter(PackWriter, ABC):
         fn: Function = driver.meaning_of(op, self.program.facts)[0]
         names = [name for name, _ in arrays]
         if shape == shape_of(op.results[0].type):
+            if self._store_result(op, fn, names):
+                return True
             self._is_own([op], fn)
             fn, over = self._over([op], fn)
             names += [] if over is None else [f"out={names[over]}"]

@@ -171,6 +171,8 @@ class FunctionWriter(SlimWriter):
             self._widen(list(self._slim))
             structure(op)
             self._bury(op)
+        elif op in self._done:
+            self._bury(op)
         elif not self._write_slim(op):
             self._meaning(op)
         self._op = outer
@@ -196,6 +198,8 @@ class FunctionWriter(SlimWriter):
             self._known[op.results[0]] = known
             return
         operands = self._operands(op)
+        if not effect and self._store_result(op, fn, operands):
+            return
         if not effect:
             self._is_own([op], fn)
             fn, over = self._over([op], fn)

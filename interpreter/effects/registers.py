@@ -21,7 +21,7 @@ from pallasite.interpreter.machine.register_access import Pattern, access, patte
 from pallasite.interpreter.machine.undefined import load_box, load_registers
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, effect
-from pallasite.interpreter.values import Array
+from pallasite.interpreter.values import Array, carrier
 from pallasite.layouts.registers import LANES, SUBLANES
 
 
@@ -108,6 +108,28 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
             one_by_one(ref, index, value, mask)
         if core.observer is not None:
             core.observer.write(core, Rows(ref, found, index, mask), at)
+
+    return fn
+
+
+def store_result(op: tpu.StoreOp, ufunc: np.ufunc, facts: Facts) -> Callable[..., None]:
+    """`store` of what `ufunc` gives of arrays, which are followed by the other operands of `op`:
+    computed where it is stored, if possible. `op` has no mask, and does not add."""
+    at, whole = source_location(op), store(op, facts)
+    shape, dtype = shape_of(op.value.type), carrier(op.value.type)
+    wanted = pattern_of(op, shape, grid_steps(op, op.base.type, op.value.type))
+    count = ufunc.nin
+
+    def fn(core: Core, *operands: Any) -> None:
+        arrays, ref, index = operands[:count], operands[count], operands[count + 1 :]
+        target = None
+        if core.observer is None and ref.buffer.shadow is None:
+            found = access(ref, "store", index, wanted, at)
+            target = found.target(ref) if found.apart else None
+        if target is None or target.dtype != dtype or target.shape != shape:
+            whole(core, ufunc(*arrays), ref, *index)
+        else:
+            ufunc(*arrays, out=target)
 
     return fn
 

@@ -85,7 +85,6 @@ class Access:
         self._look: Array | None = None
         self._store: Callable[[Array], None] | None = None
         self._target: Array | None = None
-        """What takes a stored grid by assignment."""
         self._marks: Array | None = None
 
     def forget(self) -> None:
@@ -132,22 +131,27 @@ class Access:
             self._apart = apart(self.plan.pieces)
         return self._apart
 
-    def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
-        """Writes the grid of registers, or adds to it, where `mask` is true."""
-        if self._simple is None or mask is not None or add:
-            rows.write(ref, self.plan, array, mask, add)
-            return
+    def target(self, ref: Ref) -> Array | None:
+        """What takes a stored grid of registers by assignment, if there is such a view."""
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
-        if self._target is None and self._store is None:
+        if self._target is None and self._store is None and self._simple is not None:
             where = ref.buffer.bytes, ref.base, self._simple
             target = ref.codec.target(*where)
             self._target = (
                 None if target is None else target.transpose(rows.inverse(self.plan.order))
             )
             self._store = None if target is not None else ref.codec.writer(*where)
-        if self._target is not None:
-            self._target[...] = array
+        return self._target
+
+    def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
+        """Writes the grid of registers, or adds to it, where `mask` is true."""
+        if self._simple is None or mask is not None or add:
+            rows.write(ref, self.plan, array, mask, add)
+            return
+        target = self.target(ref)
+        if target is not None:
+            target[...] = array
         elif self._store is not None:
             self._store(array.transpose(self.plan.order))
         else:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,76 @@ def test_packs_are_written_over(shifted: int) -> None:
     )
     source = check(text, *(g.reshape(64, 128) for g in grids(2, (64, 2, 64))))
     assert writes_over(source) == 1 - shifted
+
+
+MEMORY = "memref<64x256xf32, #tpu.tiled<(8,128),[2,1]>, #tpu.memory_space<vmem>>"
+SUBLANES = "sublanes [true, true, true, true, true, true, true, true]"
+
+
+def in_memory(lines: str, step: int = 0, add: str = "") -> str:
+    """Stores `%a` and then `%r`, which `lines` make of the first half of it and of another one that
+    begins `step` rows further."""
+    steps = "{grid.steps = array<i64: 8, 128>}"
+    half = "vector<4x2x8x128xf32>"
+    return f"""
+        func.func @main(%a: {GRID}) -> {GRID} {{
+          %c0 = arith.constant 0 : index
+          %c = arith.constant {step} : index
+          %m = memref.alloca() : {MEMORY}
+          tpu.store %m[%c0, %c0], %a {SUBLANES} {steps} : {MEMORY}, {GRID},
+          %x = tpu.load %m[%c0, %c0] {SUBLANES} {steps} : {MEMORY}, {half}
+          %y = tpu.load %m[%c, %c0] {SUBLANES} {steps} : {MEMORY}, {half}
+          {lines.format(half)}
+          tpu.store %m[%c0, %c0], %r {SUBLANES} {{{add}grid.steps = array<i64: 8, 128>}} : {MEMORY}, {half},
+          %all = tpu.load %m[%c0, %c0] {SUBLANES} {steps} : {MEMORY}, {GRID}
+          return %all : {GRID}
+        }}"""
+
+
+def stored_results(source: str) -> int:
+    """Stores of a function of two arrays."""
+    return len(re.findall(r"f\d+_fn_main\(core, v\d+, v\d+, v\d+, 0, 0\)", source))
+
+
+@pytest.mark.parametrize("step", [0, 8, 32])
+@pytest.mark.parametrize("name", BINARY)
+def test_a_result_is_computed_where_it_is_stored(name: str, step: int) -> None:
+    """Its operands may be views of the same memory, there or elsewhere."""
+    source = check(in_memory(f"%r = {name} %x, %y : {{0}}", step), *grids(1))
+    assert stored_results(source) == 1
+
+
+def test_a_slim_operand_of_a_stored_result() -> None:
+    lines = """
+        %g = grid.reduce %y dim 1 kind "arith.maximumf" : {0} -> vector<4x1x8x128xf32>
+        %t = tpu.all_reduce %g {{dim = 3 : i64, kind = #tpu.reduction_kind<max>}} : vector<4x1x8x128xf32> -> vector<4x1x8x128xf32>
+        %w = grid.broadcast %t : vector<4x1x8x128xf32> -> {0}
+        %r = arith.subf %x, %w : {0}"""
+    assert stored_results(check(in_memory(lines), *grids(1))) == 1
+
+
+def test_a_result_that_is_needed_elsewhere_is_stored_by_itself() -> None:
+    lines = """
+        %r = arith.addf %x, %y : {0}
+        tpu.store %m[%c0, %c0], %r SUBLANES {{grid.steps = array<i64: 8, 128>}} : MEMORY, {0},"""
+    lines = lines.replace("SUBLANES", SUBLANES).replace("MEMORY", MEMORY)
+    assert stored_results(check(in_memory(lines), *grids(1))) == 0
+
+
+def test_a_result_that_is_added_is_stored_by_itself() -> None:
+    text = in_memory("%r = arith.addf %x, %y : {0}", add="add = true, ")
+    assert stored_results(check(text, *grids(1))) == 0
+
+
+@pytest.mark.parametrize("checks", [(), ("init",)])
+def test_checks_are_told_of_stored_results(checks: tuple[str, ...]) -> None:
+    core, module = (
+        Machine(V5E, checks=checks).cores[0],
+        parse(in_memory("%r = arith.addf %x, %y : {0}")),
+    )
+    program = compiled.Program(module, Facts(V5E), Budget(10**6))
+    (a,) = grids(1)
+    with quiet():
+        (found,) = finish(program.function("main")(core, a))
+        assert found[:4].tobytes() == (a[:4] + a[:4]).tobytes()
+    assert not core.machine.findings
