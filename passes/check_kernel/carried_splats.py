@@ -4,9 +4,10 @@ The TPU compiler keeps a vector that is the same along a dimension of a register
 It finds where the values of a loop lie in two rounds: the first takes carried values for what they
 begin as; the second takes those for varying that varied at the end of the first round. What only
 varies at the end of the second has no place (`Invalid relayout: ... replicated in destination`).
-A row that is loaded from an array of one narrow row is kept for all rows of a register, too; a row
-of something else, a rotated one and the place of a maximum are not (`Sublane broadcast`).
-Asked of libtpu 0.0.51 about some 400 loops of all shapes and element types on v5e and v6e. Our own
+A row of up to a register of words that is loaded is kept for all rows of a register, too; a row of
+packed elements, one cut out of a vector and the place of a maximum are not (`Sublane broadcast`).
+What rotations, concatenations and matrix units make varies, whatever it is made of.
+Asked of libtpu 0.0.51 about some 700 loops of all shapes and element types on v4 to v7x. Our own
 lowering has no such vectors, so the refusal yields to `--allow-beyond-reference`.
 """
 
@@ -15,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.locations import refusal
-from pallasite.dialects.types import AnyVector, splat_value, tiling_of
+from pallasite.dialects.types import AnyVector, bit_width, splat_value
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES
 
@@ -28,11 +29,13 @@ Same = tuple[bool | None, bool | None]
 """Whether a vector is kept once for all of its rows and of its lanes; None where not known."""
 
 _ONCE, _VARYING, _UNKNOWN = (True, True), (False, False), (None, None)
-_MADE = (tpu.StridedLoadOp, tpu.MatmulOp)
+_MADE = (
+    tpu.StridedLoadOp, tpu.MatmulOp, tpu.ConcatenateOp, tpu.RotateOp, tpu.DynamicRotateOp,
+)  # fmt: skip
+"""Operations whose result varies along all dimensions."""
 _MOVED = (
     vector.ShapeCastOp, vector.MultiReductionOp, vector.ExtractStridedSliceOp,
-    vector.TransposeOp, tpu.TransposeOp, tpu.ConcatenateOp, tpu.RotateOp, tpu.DynamicRotateOp,
-    tpu.BitcastOp,
+    vector.TransposeOp, tpu.TransposeOp, tpu.BitcastOp,
 )  # fmt: skip
 """Operations whose result varies along all dimensions if the operand does."""
 
@@ -152,9 +155,9 @@ class _Places:
             along = [int(d) for d in op.dimensions.get_values()]
             return rank - 2 not in along, rank - 1 not in along
         if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-            return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+            return _loads_one_row(op.results[0]), False
         if isinstance(op, _MADE):
-            return (None, False) if _is_row(op.results[0]) else _VARYING
+            return _VARYING
         if isinstance(op, _MOVED):
             sources = vectors[:1] if isinstance(op, vector.MultiReductionOp) else vectors
             varying = all(same is False for v in sources for same in self._of_dims(v))
@@ -205,10 +208,10 @@ def _is_row(value: SSAValue) -> bool:
     return isinstance(kind, VectorType) and cast(AnyVector, kind).get_shape()[-2:-1] == (1,)
 
 
-def keeps_one_row(held: MemRefType[Attribute]) -> bool:
-    """Whether the row of an array of one row is loaded to all rows of a register."""
-    shape = held.get_shape()
-    return shape[-2:-1] == (1,) and shape[-1] <= LANES and tiling_of(held) is None
+def _loads_one_row(loaded: SSAValue) -> bool:
+    """Whether a vector of one row is loaded to all rows of a register, as words are."""
+    shape = cast(AnyVector, loaded.type).get_shape()
+    return _is_row(loaded) and shape[-1] <= LANES and bit_width(loaded.type) == 32
 
 
 def _joined(one: Same, other: Same) -> Same:

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import AnyVector, splat_value
-from pallasite.passes.check_kernel.carried_splats import keeps_one_row
+from pallasite.dialects.types import AnyVector, splat_value, tiling_of
+from pallasite.layouts.registers import LANES
 
 Once = tuple[bool, bool]
 """Whether a vector is kept once for all rows of a register, and for all of its lanes."""
@@ -35,7 +35,7 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
         along = [int(d) for d in op.dimensions.get_values()]
         return len(shape) - 2 not in along, len(shape) - 1 not in along
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        return keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+        return _keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
     if isinstance(op, vector.BroadcastOp):
         return _of_broadcast(op, depth)
     if isinstance(op, vector.ShapeCastOp):
@@ -87,3 +87,9 @@ def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
         return False
     varying = [v for v in op.operands if not all(kept_once(v, depth - 1))]
     return bool(varying) and all(_has_lost(v, dim, depth - 1) for v in varying)
+
+
+def _keeps_one_row(held: MemRefType[Attribute]) -> bool:
+    """Whether the row of an array of one row is loaded to all rows of a register."""
+    shape = held.get_shape()
+    return shape[-2:-1] == (1,) and shape[-1] <= LANES and tiling_of(held) is None

@@ -156,3 +156,44 @@ def test_rows_that_memory_repeats() -> None:
     check(rows(late("%most")))
     check(rows(late("%l")))
     check(rows(late("%third"), first="%l, %third"))
+
+
+def turned(shape: str) -> str:
+    """The first vector is rotated, and arrives in the second a turn later."""
+    add = "addf" if "f" in shape else "addi"
+    return f"""%c = tpu.dynamic_rotate %a by %turn dim 1 : KIND, i32 -> KIND
+      %d = arith.{add} %b, %a : KIND"""
+
+
+TURN = "%turn = arith.constant 3 : i32"
+
+
+@pytest.mark.parametrize("shape", ["8x128xf32", "1x128xf32", "16x256xf32"])
+def test_what_is_rotated_varies_whatever_it_was(shape: str) -> None:
+    beyond(loop(shape, turned(shape), extra=TURN), "carried-splat")
+    if shape != "1x128xf32":
+        check(loop(shape, turned(shape), "%l, %l", TURN))
+
+
+@pytest.mark.parametrize(
+    ("shape", "refused"),
+    [("1x128xf32", True), ("1x64xi32", True), ("1x256xf32", False), ("1x128xbf16", False)],
+)
+def test_rows_of_words_are_loaded_to_all_rows_of_a_register(shape: str, refused: bool) -> None:
+    text = loop(shape, turned(shape), "%l, %l", TURN)
+    if refused:
+        beyond(text, "carried-splat")
+    else:
+        check(text)
+
+
+@pytest.mark.parametrize("part", ["%halves", "%joined"])
+def test_joined_splats_vary(part: str) -> None:
+    extra = """%half = arith.constant dense<1.0> : vector<8x64xf32>
+    %halves = tpu.concatenate %half, %half in 1
+      : vector<8x64xf32>, vector<8x64xf32> -> KIND
+    %few = arith.constant dense<1.0> : vector<4x128xf32>
+    %joined = tpu.concatenate %few, %few in 0
+      : vector<4x128xf32>, vector<4x128xf32> -> KIND"""
+    beyond(loop("8x128xf32", late(part), extra=extra), "carried-splat")
+    check(loop("8x128xf32", late(part), f"%l, {part}", extra))
