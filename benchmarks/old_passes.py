@@ -1,6 +1,6 @@
 """Random and published kernels: our registers against those of Mosaic's passes in C++.
 
-    python benchmarks/old_passes.py --python PYTHON [--kernels 1000] [--written 1000] [--print]
+    python benchmarks/old_passes.py --python PYTHON [--kernels N] [--written N] [--parts N]
 
 PYTHON has JAX 0.7.2 (`pip install jax==0.7.2 jaxlib==0.7.2` in an environment of its own), whose
 jaxlib holds the passes as they were shortly before they were closed. Their output must execute to
@@ -167,9 +167,12 @@ def family_rows(results: list[Found]) -> list[Row]:
     ]
 
 
-def page(results: list[Found], written: list[Found], kernels: list[Found]) -> str:
-    """The page from random kernels of one operation, written ones, and those that JAX ships."""
-    both = [r for r in (*results, *written) if not r.refused]
+def page(
+    results: list[Found], written: list[Found], parts: list[Found], kernels: list[Found]
+) -> str:
+    """The page from random kernels of one operation, written ones, parts of models and algorithms,
+    and the kernels that JAX ships."""
+    both = [r for r in (*results, *written, *parts) if not r.refused]
     worst = [
         (r.name, r.target, r.ours.total(), r.theirs.total(), r.ratio, kinds(r.ours - r.theirs))
         for r in sorted(both, key=lambda r: -r.ratio)[:WORST]
@@ -204,6 +207,12 @@ Flash, splash and paged attention, grouped and plain matrix products, forwards a
 
 {table(("about", *TARGETS), family_rows(written))}
 
+## Random parts of models and algorithms
+
+{table(random_header, random_rows(parts))}
+
+{table(("about", *TARGETS), family_rows(parts))}
+
 ## The worst
 
 {table(("kernel", "target", "ours", "theirs", "ratio", "more"), worst)}
@@ -225,23 +234,25 @@ def main() -> None:
     p.add_argument("--python", required=True, help="an interpreter that has JAX 0.7.2")
     p.add_argument("--kernels", type=int, default=1000, help="how many of one operation are drawn")
     p.add_argument("--written", type=int, default=1000, help="how many others are drawn")
+    p.add_argument("--parts", type=int, default=1000, help="how many parts of models are drawn")
     p.add_argument("--print", action="store_true", help="print instead of writing docs/")
     options = p.parse_args()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         here = Path(__file__).parent
-        drawn, others, shipped = (Path(folder, str(n)) for n in range(3))
+        drawn, others, further, shipped = (Path(folder, str(n)) for n in range(4))
         for place, script, *count in (
             (drawn, "old_passes_child.py", str(options.kernels)),
             (others, "old_passes_child.py", str(options.written), "written"),
+            (further, "old_passes_child.py", str(options.parts), "parts"),
             (shipped, "old_passes_published.py"),
         ):
             place.mkdir()
             subprocess.run([options.python, here / script, place, *count], check=True)
-        results, written = list(found(drawn)), list(found(others))
+        results, written, parts = (list(found(place)) for place in (drawn, others, further))
         kernels = list(published(shipped))
-    publish(options, "old_passes.md", page(results, written, kernels))
-    sys.exit(any("ours" in who for r in (*results, *written) for who in r.wrong))
+    publish(options, "old_passes.md", page(results, written, parts, kernels))
+    sys.exit(any("ours" in who for r in (*results, *written, *parts) for who in r.wrong))
 
 
 if __name__ == "__main__":

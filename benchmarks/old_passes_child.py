@@ -1,10 +1,11 @@
 """Random kernels, and what Mosaic's passes in C++ made of them.
 
-    PYTHON benchmarks/old_passes_child.py FOLDER COUNT [written]
+    PYTHON benchmarks/old_passes_child.py FOLDER COUNT [written | parts]
 
-They are of one operation, or in the manner of what people write. PYTHON has JAX 0.7.2, whose jaxlib
-holds those passes (spec/vreg_lowering.md section 0.2). Writes per kernel what JAX hands to the
-compiler, inputs, and the register form for generations 5 and 6, where the passes do not refuse it.
+They are of one operation, in the manner of what people write, or parts of models and algorithms.
+PYTHON has JAX 0.7.2, whose jaxlib holds those passes (spec/vreg_lowering.md section 0.2). Writes
+per kernel what JAX hands to the compiler, inputs, and the register form for generations 5 and 6,
+where the passes do not refuse it.
 See `old_passes.py`.
 """
 
@@ -29,6 +30,7 @@ from jax._src.lib import tpu
 from jax.experimental import pallas as pl
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from old_passes_parts import PARTS
 from old_passes_written import WRITTEN
 
 Draw = random.Random
@@ -37,7 +39,7 @@ Value = Callable[..., Any]
 """The result of a kernel, of its inputs."""
 GENERATIONS = (5, 6)
 MOST_ELEMENTS = 300_000
-FIRST_WRITTEN = 10_000
+FIRST_WRITTEN, FIRST_PARTS = 10_000, 20_000
 f32, i32 = jnp.float32, jnp.int32
 TYPES = (f32, f32, f32, jnp.bfloat16, jnp.bfloat16, i32, jnp.int8, jnp.int16)
 
@@ -339,11 +341,13 @@ def apart(made: Path, body: bytes, generation: int) -> None:
 def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
     """The name of a kernel, a function of arrays that calls it, and the types of the arrays.
 
-    Seeds from `FIRST_WRITTEN` on are those of `old_passes_written.py`.
+    Seeds from `FIRST_WRITTEN` on are those of `old_passes_written.py`, and from `FIRST_PARTS` on
+    those of `old_passes_parts.py`.
     """
     if seed >= FIRST_WRITTEN:
-        name = list(WRITTEN)[seed % len(WRITTEN)]
-        body, operands, result = WRITTEN[name](draw)
+        families = PARTS if seed >= FIRST_PARTS else WRITTEN
+        name = list(families)[seed % len(families)]
+        body, operands, result = families[name](draw)
         shape = jax.ShapeDtypeStruct(result.shape, result.dtype)
         return name, lambda *arrays: pl.pallas_call(body, out_shape=shape)(*arrays), operands
     names = [*FAMILIES, *REFS]
@@ -354,7 +358,7 @@ def drawn(seed: int, draw: Draw) -> tuple[str, Any, list[Any]]:
 def main() -> None:
     """Draws kernels, and writes what each is lowered to."""
     folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    first = FIRST_WRITTEN if "written" in sys.argv[3:] else 0
+    first = {"written": FIRST_WRITTEN, "parts": FIRST_PARTS}.get("".join(sys.argv[3:]), 0)
     for seed in range(first, first + count):
         draw = random.Random(seed)
         try:
