@@ -50,7 +50,25 @@ MODULAR: dict[type[Operation], int] = {
     arith.AddiOp: 2, arith.SubiOp: 2, arith.MuliOp: 2, arith.ShLIOp: 1,
 }  # fmt: skip
 """Of how many operands, the first ones, only as many low bits matter as are kept of the result."""
+SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 SHIFTS = (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
+
+
+@rule(arith.MuliOp)
+def multiply_by_shift(op: arith.MuliOp, r: Legalizer) -> SSAValue | None:
+    """Narrow integers times a power of two are shifted, where registers do not multiply them."""
+    element = element_of(op.result)
+    if not is_vector(op.result) or not isinstance(element, IntegerType):
+        return None
+    if element.bitwidth == 32 or not _adds_words(op, r):
+        return None
+    for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        number = _number(factor)
+        if isinstance(number, int) and number > 0 and number & (number - 1) == 0:
+            kind = cast(VectorType[Attribute], value.type)
+            by = r.emit(arith.ConstantOp(splat(kind, number.bit_length() - 1)))
+            return r.emit(arith.ShLIOp(value, by))
+    return None
 
 
 @rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
@@ -114,13 +132,24 @@ def _shifted_packed(op: Operation, r: Legalizer) -> bool:
     """Whether registers shift the narrow integers of `op` as they are: all by one number, and not
     where they are there as words, which are shifted before they are packed."""
     value, amount = op.operands
-    by = amount.owner
-    if bit_width(element_of(value)) not in r.target.shifted_bits:
-        return False
-    if not isinstance(by, arith.ConstantOp) or splat_value(by.value) is None:
+    if bit_width(element_of(value)) not in r.target.shifted_bits or _number(amount) is None:
         return False
     left, signed = isinstance(op, arith.ShLIOp), not isinstance(op, arith.ShRUIOp)
-    return untruncated(value, signed, low_bits=left) is None
+    if untruncated(value, signed, low_bits=left) is not None:
+        return False
+    others = any(_adds_words(u.operation, r) for u in value.uses if u.operation is not op)
+    return not (others and all(_adds_words(u.operation, r) for u in op.results[0].uses))
+
+
+def _adds_words(op: Operation, r: Legalizer) -> bool:
+    """Whether `op` adds up or multiplies narrow integers, for which they become words."""
+    return isinstance(op, SUMS) and op.name not in r.target.i16_ops
+
+
+def _number(value: SSAValue) -> int | float | None:
+    """What `value` is everywhere, if that is a constant."""
+    made = value.owner
+    return splat_value(made.value) if isinstance(made, arith.ConstantOp) else None
 
 
 def _unsigned_compare(op: Operation) -> bool:

@@ -112,6 +112,24 @@ func.func @shifts_by_one_number(%a: vector<32x128xi8>) -> vector<32x128xi8> {
   func.return %3 : vector<32x128xi8>
 }
 
+// So they are multiplied by a power of two, unless they become words for something else, too.
+// CHECK-LABEL: func.func @twice(
+// CHECK:       arith.shli %a, {{.*}} : vector<16x128xi16>
+// CHECK:       arith.addi {{.*}} : vector<16x128xi32>
+// CHECK:       arith.shli {{.*}} : vector<16x128xi32>
+// CHECK:       arith.addi {{.*}} : vector<16x128xi32>
+// V6E-LABEL:   func.func @twice(
+// V6E:         arith.muli %a, {{.*}} : vector<16x128xi16>
+func.func @twice(%a: vector<16x128xi16>, %b: vector<16x128xi16>) -> vector<16x128xi16> {
+  %two = arith.constant dense<2> : vector<16x128xi16>
+  %0 = arith.muli %a, %two : vector<16x128xi16>
+  %1 = arith.addi %0, %b : vector<16x128xi16>
+  %2 = arith.muli %b, %two : vector<16x128xi16>
+  %3 = arith.addi %2, %b : vector<16x128xi16>
+  %4 = arith.xori %1, %3 : vector<16x128xi16>
+  func.return %4 : vector<16x128xi16>
+}
+
 // Unsigned operations extend with zeros.
 // CHECK-LABEL: func.func @unsigned_shift(
 // CHECK:       arith.extui %a
