@@ -43,6 +43,8 @@ class Folder:
             # Where it raises, and whether it ever runs, is for the run to find out.
             return None
         size = _held(result)
+        if size > MOST_BYTES and (one := uniform(result)) is not None:
+            result, size = one, _held(one)
         if size > min(MOST_BYTES, self._left):
             return None
         self._left -= size

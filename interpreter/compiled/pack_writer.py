@@ -142,6 +142,8 @@ class PackWriter(ReuseWriter, ABC):
     def _group(self, op: Operation) -> bool:
         """Writes the making or taking apart of a matrix of many registers."""
         if isinstance(op, tpu.RollVectorsOp) and len(op.operands) >= LEAST:
+            if len(set(op.operands)) == 1 and self._thin(op.operands[0]) is not None:
+                return False  # One number throughout, as the matrix is, beforehand.
             array = self._array(op.operands)
             if array is None:
                 return False

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import VectorType, f32
+from xdsl.dialects import test
 
-from pallasite.interpreter.compiled.fold import uniform
+from pallasite.interpreter.compiled.fold import Folder, uniform
 
 SHAPE = (5, 4, 8, 128)
 NUMBERS = (0.0, -0.0, 1.0, -2.5, 1e-40, float("inf"), float("-inf"))
@@ -46,6 +48,21 @@ def test_other_constants_stay_as_they_are() -> None:
     assert uniform(np.arange(8)) is None
     assert uniform(np.ones(SHAPE, np.bool_)) is None
     assert uniform(register(float("nan"))) is None, "which of two NaNs comes out depends on loops"
+
+
+def test_large_constants_are_kept_if_they_are_one_number() -> None:
+    (large, small), kept = (VectorType(f32, shape) for shape in ((64, 8, 128), (8, 128))), Folder()
+    value = test.TestOp(result_types=[small]).results[0]
+    op = test.TestOp([value], result_types=[large])
+
+    def spread(x: Any) -> Any:
+        return np.ascontiguousarray(np.broadcast_to(x, (64, 8, 128)))
+
+    found = kept.fold(op, spread, {value: np.zeros((8, 128), np.float32)})
+    assert found is not None and found.shape == (64, 8, 128) and not any(found.strides)
+    ramp = np.arange(1024, dtype=np.float32).reshape(8, 128)
+    assert kept.fold(op, spread, {value: ramp}) is None
+    assert kept.fold(op, lambda x: x + 1, {value: ramp}) is not None, "it takes little"
 
 
 @pytest.mark.parametrize("function", QUICK)

@@ -347,12 +347,16 @@ def test_vectors_known_beforehand_are_made_once() -> None:
     assert len(calls) == 1  # the sum
 
 
-def test_large_vectors_are_not_kept_for_the_next_iteration() -> None:
+@pytest.mark.parametrize("one_number", [False, True])
+def test_large_vectors_are_not_kept_for_the_next_iteration(one_number: bool) -> None:
     text = FOLDED.replace("16x256", "512x256")
+    row = np.full(256, 2.5, np.float32) if one_number else np.arange(256, dtype=np.float32)
+    text = text.replace("dense<2.5>", f"dense<[{row.tolist()}]>")
     program = compiled.Program(parse(text), Facts(V5E), Budget(10**6))
     start = np.ones((512, 256), np.float32)
     (result,) = finish(program.function("main")(Machine(V5E).cores[0], 2, start))
-    np.testing.assert_array_equal(result, start + np.float32(2.5))
+    np.testing.assert_array_equal(result, start + row)
     (source,) = program.sources.values()
     calls = [line for line in source[source.index("for ") :].splitlines() if "= f" in line]
-    assert len(calls) == 2  # the product of two broadcasts, which takes 512 KiB, and the sum
+    # The product of two broadcasts takes 512 KiB, but for one number, and then there is the sum.
+    assert len(calls) == (1 if one_number else 2)

@@ -208,3 +208,31 @@ def test_products_have_a_shape(meaning, shapes, numbers, message):
         meaning(text + f"{', '.join(types)} -> {types[2]}", a=types[0], b=types[1], c=types[2])(
             a, b, acc
         )
+
+
+@pytest.mark.parametrize("rows, depth, columns", [(32, 128, 128), (64, 384, 256), (1056, 256, 256)])
+@pytest.mark.parametrize("start", [0.0, -0.0, 2.5])
+def test_sums_have_the_bits_of_their_groups(meaning, rows, depth, columns, start):
+    """One number, which has no strides, is added to as a whole matrix is; groups of zeros leave
+    zeros with their signs."""
+    generator = np.random.default_rng(0)
+    a, b = (
+        bf16(generator.standard_normal(shape).astype(np.float32))
+        for shape in ((rows, depth), (depth, columns))
+    )
+    a[0] = 0.0
+    b[:128, :128] = 0.0
+    b[-128:, -128:] = 0.0
+    expected = np.full((rows, columns), start, np.float32)
+    for k in range(0, depth, 128):
+        for n in range(0, columns, 128):
+            left, right = (
+                np.ascontiguousarray(x) for x in (a[:, k : k + 128], b[k : k + 128, n : n + 128])
+            )
+            if right.any():
+                expected[:, n : n + 128] += left @ right
+    one = np.broadcast_to(np.float32(start), expected.shape)
+    for acc in (one, np.array(one)):
+        result = matmul(meaning, a, b, acc, NUMBERS["plain"][0], precision="fp32")
+        assert result.tobytes() == expected.tobytes()
+        assert (acc == start).all()
