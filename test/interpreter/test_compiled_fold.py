@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import VectorType, f32
 from xdsl.dialects import test
+from xdsl.dialects.builtin import VectorType, f32
 
 from pallasite.interpreter.compiled.fold import Folder, uniform
 
