@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -246,14 +246,13 @@ class TransposeBlocksOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
-    def __init__(self, value: SSAValue | Operation, result_type: Attribute | None = None) -> None:
+    def __init__(self, value: SSAValue | Operation) -> None:
         source = SSAValue.get(value)
-        if result_type is None:
-            *lead, rows, columns = grid_of(source)
-            side = _side(source)
-            grid = (*lead, columns * side, -(-rows // side))
-            result_type = with_grid(vector_type(source), grid)
-        super().__init__(operands=[source], result_types=[result_type])
+        *lead, rows, columns = grid_of(source)
+        side = _side(source)
+        grid = (*lead, columns * side, -(-rows // side))
+        result = with_grid(vector_type(source), grid)
+        super().__init__(operands=[source], result_types=[result])
 
     def verify_(self) -> None:
         source, target = grid_of(self.value), grid_of(self.result)

@@ -115,11 +115,11 @@ class ArgReduceOp(PallasOp):
         "custom<Kind>($kind) $value `axis` $axis attr-dict `:` type($value) `->` type($result)"
     )
 
-    def __init__(self, kind: str, value: SSAValue, axis: int, index: Attribute = i32):
+    def __init__(self, kind: str, value: SSAValue, axis: int):
         super().__init__(
             operands=[value],
             properties={"kind": StringAttr(kind), "axis": IntegerAttr(axis, i32)},
-            result_types=[reduced_type(value, (axis,), index)],
+            result_types=[reduced_type(value, (axis,), i32)],
         )
 
     def verify_(self) -> None:

@@ -146,9 +146,9 @@ def key_shape(dtype: Any) -> tuple[int, ...]:
     return tuple(jax_core.physical_element_aval(dtype).shape)
 
 
-def space_name(space: Any, core: Any = tpu_core.CoreType.TC) -> str:
-    """The name of a memory space of JAX on a kind of core of JAX's."""
-    return space_attribute(space, core).data
+def space_name(space: Any) -> str:
+    """The name of a memory space of JAX on TensorCores."""
+    return space_attribute(space, tpu_core.CoreType.TC).data
 
 
 def space_attribute(space: Any, core: Any) -> MemorySpaceAttr:

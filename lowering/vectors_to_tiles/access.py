@@ -94,7 +94,7 @@ def access(
             "leave the layout of the buffer out: lowering finds one",
         )  # fmt: skip
     if len(shape) == 1:
-        return _flat_access(op, memref, indices[0], shape[0], tiling, bits, c)
+        return _flat_access(op, memref, indices[0], shape[0], bits, c)
     return _matrix_access(op, memref, indices, shape, tiling, bits, c)
 
 
@@ -319,7 +319,6 @@ def _flat_access(
     memref: SSAValue,
     index: SSAValue,
     size: int,
-    tiling: Tiling,
     bits: int,
     c: Converter,
 ) -> Access:

@@ -105,7 +105,7 @@ def store_grid(
     held = c.in_layout(value, plan.layout) if held is None else held
     words = mask_in_layout(mask, plan.layout, c) if mask is not None else None
     if len(shape_of(value.type)) == 1:
-        _store_flat(op, held, words, plan, plan.layout.extents(shape_of(value.type))[1], c)
+        _store_flat(held, words, plan, plan.layout.extents(shape_of(value.type))[1], c)
         return
     _store_classes(held, words, plan, shape_of(value.type), c)
 
@@ -314,7 +314,7 @@ def _emit_store(
 
 
 def _store_flat(
-    op: Operation, held: SSAValue, words: SSAValue | None, plan: Access, size: int, c: Converter
+    held: SSAValue, words: SSAValue | None, plan: Access, size: int, c: Converter
 ) -> None:
     """A one-dimensional store: rows of 128 elements, the last one perhaps ragged."""
     offset = plan.layout.column

@@ -200,9 +200,9 @@ class ScalarBuilder:
             return b
         return a if known(b) == 1 else self._binary(arith.MuliOp, a, b, hint)
 
-    def divide(self, a: Scalar, b: int, hint: str | None = None) -> Scalar:
+    def divide(self, a: Scalar, b: int) -> Scalar:
         """`a` divided by a positive number, rounded towards zero."""
-        return a if b == 1 else self._binary(arith.DivSIOp, a, b, hint)
+        return a if b == 1 else self._binary(arith.DivSIOp, a, b)
 
     def smallest(self, a: Scalar, b: Scalar) -> Scalar:
         """The signed minimum."""
