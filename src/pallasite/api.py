@@ -215,24 +215,7 @@ def simulate(
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    told: list[Diagnostic] = []
-
-    def lowered() -> Lowered:
-        def tell(advice: Diagnostic) -> None:
-            told.append(advice)
-            warn(advice)
-
-        kernel = lower_telling(
-            tell, module, form, target, passes=passes,
-            allow_beyond_reference=allow_beyond_reference,
-        )  # fmt: skip
-        return Lowered(kernel, tuple(told))
-
-    # Passes of the user's may do anything.
-    kept = (form, model, allow_beyond_reference)
-    kernel = lowered() if passes else lowered_once(module, kept, lowered)
-    for advice in kernel.advice[len(told) :]:
-        warn(advice)
+    kernel = _lowered(module, form, target, passes, allow_beyond_reference)
     usual = driver == "compiled" and max_memory is None and not profile
     with diagnosed("executing the module"):
         prepared = None
@@ -246,6 +229,35 @@ def simulate(
     if prepared is not None:
         kernel.prepared.append(prepared)
     return outcome
+
+
+def _lowered(
+    module: ModuleOp,
+    form: str,
+    target: str,
+    passes: Sequence[ModulePass],
+    allow_beyond_reference: bool,
+) -> Lowered:
+    """`module` in `form`, as it was lowered before if nothing has changed; warns either way."""
+    told: list[Diagnostic] = []
+
+    def make() -> Lowered:
+        def tell(advice: Diagnostic) -> None:
+            told.append(advice)
+            warn(advice)
+
+        kernel = lower_telling(
+            tell, module, form, target, passes=passes,
+            allow_beyond_reference=allow_beyond_reference,
+        )  # fmt: skip
+        return Lowered(kernel, tuple(told))
+
+    # Passes of the user's may do anything.
+    kept = (form, get_target(target), allow_beyond_reference)
+    kernel = make() if passes else lowered_once(module, kept, make)
+    for advice in kernel.advice[len(told) :]:
+        warn(advice)
+    return kernel
 
 
 Array = NDArray[Any]

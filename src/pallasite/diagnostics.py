@@ -67,7 +67,8 @@ def allocation(name: str, location: SourceLocation | None) -> list[Note]:
 
 @dataclass
 class Diagnostic(Exception):
-    """An error of the user's input or kernel; never a bug of ours.
+    """An error of the user's input or kernel. A defect of ours has the code `internal-error`, and a
+    note that says so.
 
     `code` is kebab-case and stable (`vmem-exhausted`), `message` is lower case without a full
     stop. Subclasses say which stage refused.
