@@ -66,3 +66,21 @@ func.func @early(%a: i32) {
 // CHECK: error: 'arith.index_cast': expected types of one shape, got tensor<4xi32> and vector<4xindex>
 %t = "test.op"() : () -> tensor<4xi32>
 %0 = arith.index_cast %t : tensor<4xi32> to vector<4xindex>
+
+// -----
+
+// CHECK: 'arith.index_cast': expected exactly one index type, got index and index
+%x = "test.op"() : () -> index
+%0 = arith.index_cast %x : index to index
+
+// -----
+
+// CHECK: 'arith.cmpi': predicate 12 does not exist
+%i = "test.op"() : () -> i32
+%0 = "arith.cmpi"(%i, %i) <{predicate = 12 : i64}> : (i32, i32) -> i1
+
+// -----
+
+// CHECK: 'arith.truncf': expected a rounding mode below 5, got 9
+%s = "test.op"() : () -> f32
+%0 = "arith.truncf"(%s) <{roundingmode = 9 : i32}> : (f32) -> bf16

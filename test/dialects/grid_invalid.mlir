@@ -69,3 +69,72 @@
 %a = "test.op"() : () -> vector<4x2x8x128xf32>
 // CHECK: 'grid.transpose_blocks': vector<4x2x8x128xf32> does not hold vector<4x2x8x128xf32> transposed
 %0 = grid.transpose_blocks %a : vector<4x2x8x128xf32> -> vector<4x2x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.slice': expected 2 offsets, sizes and strides
+%a = "test.op"() : () -> vector<4x2x8x128xf32>
+%0 = "grid.slice"(%a) <{offsets = array<i64: 0>, sizes = array<i64: 1>, strides = array<i64: 1>}> : (vector<4x2x8x128xf32>) -> vector<1x2x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.concat': expected at least one part
+%0 = "grid.concat"() <{dim = 0 : i64}> : () -> vector<1x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.concat': dimension 2 is out of range for a grid [4, 2]
+%a = "test.op"() : () -> vector<4x2x8x128xf32>
+%0 = "grid.concat"(%a, %a) <{dim = 2 : i64}> : (vector<4x2x8x128xf32>, vector<4x2x8x128xf32>) -> vector<8x2x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.transpose': [0, 0] is no permutation of 2 grid dimensions
+%a = "test.op"() : () -> vector<4x2x8x128xf32>
+%0 = "grid.transpose"(%a) <{permutation = array<i64: 0, 0>}> : (vector<4x2x8x128xf32>) -> vector<4x4x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.take': expected 2 indices, got 1
+%a = "test.op"() : () -> vector<4x8x128xf32>
+%0 = grid.take %a [1] : vector<4x8x128xf32> -> vector<2x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.reduce': dimension 2 is out of range for a grid [4, 2]
+%a = "test.op"() : () -> vector<4x2x8x128xf32>
+%0 = grid.reduce %a dim 2 kind "arith.addf" : vector<4x2x8x128xf32> -> vector<1x2x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.matmul': expected a matrix of registers, got vector<4x8x128xf32>
+%b = "test.op"() : () -> vector<4x8x128xf32>
+%0 = grid.matmul %b, %b, %b {contracting = 128 : i64, columns = 128 : i64} : vector<4x8x128xf32>, vector<4x8x128xf32>, vector<4x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.transpose_blocks': expected matrices of registers, got vector<4x8x128xf32>
+%b = "test.op"() : () -> vector<4x8x128xf32>
+%0 = grid.transpose_blocks %b : vector<4x8x128xf32> -> vector<4x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.matmul': expected 32-bit accumulators, got vector<1x1x8x128x2xbf16>
+%l, %r, %acc = "test.op"() : () -> (vector<1x1x8x128xf32>, vector<16x1x8x128xf32>, vector<1x1x8x128x2xbf16>)
+%0 = grid.matmul %l, %r, %acc {contracting = 128 : i64, columns = 128 : i64} : vector<1x1x8x128xf32>, vector<16x1x8x128xf32>, vector<1x1x8x128x2xbf16>
+
+// -----
+
+// CHECK: 'grid.matmul': group size 100 is no positive multiple of 128
+%l, %r = "test.op"() : () -> (vector<1x1x8x128xf32>, vector<16x1x8x128xf32>)
+%0 = grid.matmul %l, %r, %l {contracting = 100 : i64, columns = 128 : i64} : vector<1x1x8x128xf32>, vector<16x1x8x128xf32>, vector<1x1x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.position': expected registers of i32, got vector<4x8x128xf32>
+%0 = grid.position dim 0 step 1 : vector<4x8x128xf32>
+
+// -----
+
+// CHECK: 'grid.position': dimension 1 is out of range for a grid [4]
+%0 = grid.position dim 1 step 1 : vector<4x8x128xi32>
