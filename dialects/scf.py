@@ -186,7 +186,8 @@ class ForOp(IRDLOperation):
             arguments, initial = [a for a, _ in pairs], [v for _, v in pairs]
             types = parse_results(parser)
         if len(types) != len(arguments):
-            parser.raise_error(f"expected a result type for each of {len(arguments)} arguments", position, parser.pos)
+            message = f"expected a result type for each of {len(arguments)} arguments"
+            parser.raise_error(message, position, parser.pos)
         index: Attribute = IndexType()
         if parser.parse_optional_punctuation(":") is not None:
             index = parser.parse_type()
@@ -274,7 +275,8 @@ class WhileOp(IRDLOperation):
         signature = parser.parse_function_type()
         types = signature.inputs.data
         if len(types) != len(pairs):
-            parser.raise_error(f"expected a type for each of {len(pairs)} operands", position, parser.pos)
+            message = f"expected a type for each of {len(pairs)} operands"
+            parser.raise_error(message, position, parser.pos)
         values = [parser.resolve_operand(v, t) for (_, v), t in zip(pairs, types, strict=True)]
         named = [a.resolve(t) for (a, _), t in zip(pairs, types, strict=True)]
         before = parser.parse_region(named)
