@@ -103,6 +103,9 @@ def _parse_product(parser: AttrParser, variables: Sequence[str]) -> AffineExpr:
 
 
 def _parse_atom(parser: AttrParser, variables: Sequence[str]) -> AffineExpr:
+    # First: a minus sign that a number is looked for behind has to be that of a number.
+    if parser.parse_optional_punctuation("-") is not None:
+        return -_parse_atom(parser, variables)
     number = parser.parse_optional_integer(allow_boolean=False)
     if number is not None:
         return AffineExpr.constant(number)
@@ -110,8 +113,6 @@ def _parse_atom(parser: AttrParser, variables: Sequence[str]) -> AffineExpr:
         value = _parse_sum(parser, variables)
         parser.parse_punctuation(")")
         return value
-    if parser.parse_optional_punctuation("-") is not None:
-        return -_parse_atom(parser, variables)
     start = parser.pos
     name = parser.parse_identifier("an axis of the grid")
     if name not in variables:

@@ -314,3 +314,45 @@ pallas.kernel @k
   %1 = arith.constant 1 : i32
   tpu.sem_wait %s, %1 : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>
 }
+
+// -----
+
+// CHECK: 'pallas.reduce': expected different axes in rising order, got [1, 0]
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.reduce add %v axes [1, 0] : vector<8x128xf32> -> f32
+
+// -----
+
+// CHECK: 'pallas.arg_reduce': expected a kind of max, min, got sum
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.arg_reduce sum %v axis 0 : vector<8x128xf32> -> vector<128xi32>
+
+// -----
+
+// CHECK: 'pallas.arg_reduce': axis 2 is out of range for vector<8x128xf32>
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.arg_reduce max %v axis 2 : vector<8x128xf32> -> vector<128xi32>
+
+// -----
+
+// CHECK: 'pallas.dot': expected each dimension of (8, 128) contracted or batched once, got (0, 0)
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.dot %v, %v contracting [0, 0] [0, 0] : vector<8x128xf32>, vector<8x128xf32> -> vector<128x128xf32>
+
+// -----
+
+// CHECK: 'pallas.dot': expected as many contracting dimensions of both operands, got (0,) and (0, 1)
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.dot %v, %v contracting [0] [0, 1] : vector<8x128xf32>, vector<8x128xf32> -> vector<128x128xf32>
+
+// -----
+
+// CHECK: 'pallas.broadcast': expected one entry per dimension of vector<8x128xf32>, got [0]
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.broadcast %v dims [0] : vector<8x128xf32> -> vector<8x128x4xf32>
+
+// -----
+
+// CHECK: 'pallas.broadcast': expected one element type, got vector<8x128xf32> and vector<8x128x4xi32>
+%v = "test.op"() : () -> vector<8x128xf32>
+%r = pallas.broadcast %v dims [0, 1] : vector<8x128xf32> -> vector<8x128x4xi32>

@@ -92,3 +92,12 @@ pallas.kernel @cores mesh (core = 2 core_parallel)
     pallas.store %b, %ob[...] : memref<128x128xf32, #tpu.memory_space<vmem>>
   }
 }
+
+// CHECK-LABEL: pallas.kernel @signs grid (4 arbitrary)
+// CHECK-NEXT: input %x: tensor<32x256xf32> in vmem block (8, 128) at (d0 * -1 + 3, d0 ceildiv 2)
+// CHECK-NEXT: output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0 + 2, 0)
+pallas.kernel @signs grid (4 arbitrary)
+  input %x: tensor<32x256xf32> in vmem block (8, 128) at (-d0 + 3, d0 ceildiv 2)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (-(-d0 - 2), -3 + 3)
+{
+}

@@ -433,3 +433,48 @@ pallas.kernel @k grid (4 paralel)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
 {
 }
+
+// -----
+
+// CHECK: expected a line of prefetch, input, output or scratch, or the body in braces
+pallas.kernel @k grid (4)
+  input %x: tensor<32x256xf32> in vmem block (8, 128) at (d0, 0) often
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
+// CHECK: expected a size, squeezed, element(...) or bounded(...), got odd
+pallas.kernel @k grid (4)
+  input %x: tensor<32x256xf32> in vmem block (odd(8), 128) at (d0, 0)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
+// CHECK: expected another number of arguments of element
+pallas.kernel @k grid (4)
+  input %x: tensor<32x256xf32> in vmem block (element(8, 1), 128) at (d0, 0)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
+// CHECK: expected the tensor type of an array, got vector<32x256xf32>
+pallas.kernel @k grid (4)
+  input %x: vector<32x256xf32> in vmem block (8, 128) at (d0, 0)
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
+
+// -----
+
+// CHECK: 'pallas.kernel': input 0 (%x): blocks have at least one dimension; pass it in smem
+pallas.kernel @k grid (4)
+  input %x: tensor<f32> in vmem block () at ()
+  output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
+{
+}
