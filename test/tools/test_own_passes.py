@@ -92,6 +92,19 @@ class SpoilingPass(ModulePass):
 )
 
 
+DOUBLES = (
+    HEADER
+    + """
+class DoublingPass(ModulePass):
+    name = "doubling"
+
+    def apply(self, ctx, op):
+        copy = next(inner for inner in op.walk() if inner.name == "tpu.enqueue_dma")
+        copy.parent.insert_op_before(copy.clone(), copy)
+"""
+)
+
+
 def plugin(folder: Path, text: str) -> str:
     path = folder / "mine.py"
     path.write_text(text)
@@ -163,6 +176,17 @@ def test_verify_each_names_their_rewrite_where_they_can_stop(
     note = told["diagnostics"][0]["notes"][0]
     assert note["message"] == "the first wrong rewrite is ones of arith.divf"
     assert "quarter.pallas.mlir:8" in note["location"]
+
+
+def test_verify_each_tells_a_finding_that_was_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "-p", "lower-to-dma,doubling", "--form", "dma", "--verify-each", "--check", "sync"
+    code, told = result(capsys, plugin(tmp_path, DOUBLES), *words)
+    assert code == 1
+    found = told["diagnostics"][0]
+    assert found["code"] == "new-finding"
+    assert found["message"].startswith("doubling causes a finding: ")
 
 
 def test_what_they_leave_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from pallasite import api
-from pallasite.diagnostics import ExecutionError
+from pallasite.diagnostics import ExecutionError, VerifyError
 from pallasite.interpreter import run
 from pallasite.interpreter.run import Outcome
 from pallasite.targets import get_target
@@ -19,7 +20,7 @@ from .kernels import Kernel, argument, kernel
 TARGET = "v5e"
 
 
-def verified(kernel: Kernel) -> Outcome:
+def verified(kernel: Kernel, after_pass: api.AfterPass | None = None) -> Outcome:
     """Lowers `kernel` to registers, running it after every pass."""
     inputs = [kernel.arrays()]
     target = get_target(TARGET)
@@ -31,7 +32,9 @@ def verified(kernel: Kernel) -> Outcome:
 
     # A choice between masks, which a fault is about, is beyond the reference.
     module = api.parse(kernel.text)
-    return verify_each(module, "vreg", TARGET, execute, allow_beyond_reference=True)
+    return verify_each(
+        module, "vreg", TARGET, execute, after_pass=after_pass, allow_beyond_reference=True
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name)
@@ -62,6 +65,17 @@ def test_the_wrong_rewrite_is_named_where_a_pass_can_stop_in_between(fault: Faul
     error = caught.value
     assert error.notes[0].message == f"the first wrong rewrite is {RULES[fault.name]}"
     assert error.location is not None and error.location.line
+
+
+def test_a_module_that_is_not_valid_is_put_down_to_its_pass() -> None:
+    def spoil(step: ModulePass, form: str, module: ModuleOp) -> None:
+        if step.name == "windows-to-dma":
+            wait = next(op for op in module.walk() if op.name == "tpu.wait_dma2")
+            wait.operands = [*wait.operands, wait.operands[0]]
+
+    with pytest.raises(VerifyError) as caught:
+        verified(FAULTS[0].kernel, spoil)
+    assert caught.value.message.startswith("windows-to-dma leaves a module that is not valid: ")
 
 
 def test_unspecified_elements_are_not_compared() -> None:
