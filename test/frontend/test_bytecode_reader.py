@@ -17,6 +17,7 @@ from pallasite.diagnostics import ReadError
 from pallasite.dialects.locations import source_location
 from pallasite.frontend import read
 from pallasite.frontend.bytecode_encode import varint
+from pallasite.frontend.bytecode_format import ALIGNED, PADDING
 from pallasite.frontend.bytecode_reader import read_bytecode
 
 Body = Callable[[str], bytes]
@@ -100,6 +101,24 @@ UNKNOWN = varint(15)
 def test_smallest_module() -> None:
     module = read_bytecode(_file(table=UNKNOWN, ir=MODULE))
     assert isinstance(module, ModuleOp) and not list(module.ops)
+
+
+def _aligned(alignment: int = 16, padding: int = PADDING) -> bytes:
+    """The smallest module, whose last section begins behind padding."""
+    whole = _file(table=UNKNOWN, ir=MODULE)
+    header = bytes([4 | ALIGNED, *varint(len(MODULE)), *varint(alignment)])
+    before = whole[: -len(MODULE) - 2] + header
+    return before + bytes([padding]) * (-len(before) % 16) + MODULE
+
+
+def test_sections_may_be_aligned() -> None:
+    assert isinstance(read_bytecode(_aligned()), ModuleOp)
+    for data, message in (
+        (_aligned(alignment=12), "expected a power of two as alignment, got 12"),
+        (_aligned(padding=0), "expected padding"),
+    ):
+        with pytest.raises(ReadError, match=message):
+            read_bytecode(data)
 
 
 @pytest.mark.parametrize("numbers, line, column", [((), 0, 0), ((7,), 7, 0), ((7, 3, 9, 1), 7, 3)])
