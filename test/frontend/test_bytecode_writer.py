@@ -85,7 +85,6 @@ def test_every_encoding_is_read_back() -> None:
     assert str(read_bytecode(write_bytecode(module))) == str(module)
 
 
-@pytest.mark.jax
 def test_attributes_that_share_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = "[[[1], [1]], [[1], [1]]]"
     shared = f'"builtin.module"() ({{}}) {{a = [{pair}, {pair}]}} : () -> ()'
@@ -97,6 +96,7 @@ def test_attributes_that_share_too_much_are_refused(monkeypatch: pytest.MonkeyPa
     assert refused.value.code == "attribute-too-large"
 
 
+@pytest.mark.jax
 def test_mlir_reads_every_encoding(jaxlib: Any) -> None:
     written = jaxlib.parse(write_bytecode(_module(EVERY_ENCODING)))
     assert jaxlib.generic(written) == jaxlib.generic(jaxlib.parse(EVERY_ENCODING))
