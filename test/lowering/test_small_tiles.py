@@ -179,6 +179,7 @@ def test_memory_is_tiled_by_the_rows_that_are_accessed() -> None:
     agree(module, "v6e")
 
 
+@pytest.mark.aot
 @pytest.mark.parametrize("target", ["v5e", "v6e"])
 def test_the_compiler_takes_small_tiles(compiler: object, target: str) -> None:
     modules = [
