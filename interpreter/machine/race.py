@@ -7,23 +7,29 @@ halves are recorded when it starts, and stay unordered with everything until a w
 that they credit; from then on they count as accesses of the waiting core at that time. That is
 exact, because only the core that owns a semaphore can wait for it. Nothing needs to go wrong: a
 race is found in every interleaving in which both accesses happen.
+
+What a wait joins is what it could not have ended without (`credits`). Whether another signal might
+have come in the place of one may show only later in the run. Then the whole run is looked at again,
+from a record of its events, with the order that is left.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pallasite.diagnostics import Note, SourceLocation, allocation
 from pallasite.interpreter.machine.accesses import Access
+from pallasite.interpreter.machine.credits import Clock, Credit, Credits, Doubts
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.regions import span_text, whole_region
 from pallasite.interpreter.machine.rivals import rival_notes
 from pallasite.interpreter.machine.semaphores import Semaphore
-from pallasite.interpreter.machine.uses import Arrival, Clock, Gathered, History, Use
+from pallasite.interpreter.machine.uses import History, Use
 from pallasite.interpreter.machine.views import Ref
 
 if TYPE_CHECKING:
@@ -44,22 +50,48 @@ _PARTLY = (
 )
 
 
+_OTHERS = (
+    "give each of them a semaphore of its own, or wait for all of them before what any of them "
+    "tells of is used"
+)
+MOST_EVENTS = 2_000_000
+"""Events of a run that are kept to be looked at again."""
+
+
+def _reach(transfer: Transfer) -> Ref:
+    return transfer.reach or transfer.target
+
+
 class RaceCheck(Observer):
     """Finds data races."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self._cores = {core: number for number, core in enumerate(machine.cores)}
-        self._start()
+        self._start({})
 
-    def _start(self) -> None:
+    def _start(self, doubtful: dict[Semaphore, Doubts]) -> None:
         count = len(self._cores)
         self._ordered = not self.machine.engine.unordered
         self._clocks = np.eye(count, dtype=np.int64)
         self._histories: dict[Buffer, History] = {}
-        self._gathered: dict[Semaphore, Gathered] = {}
-        self._halves: dict[Transfer, list[tuple[Use, History]]] = {}
-        self._published: dict[Transfer, Clock] = {}
+        self._credits: dict[Semaphore, Credits] = {}
+        self._issued: dict[Transfer, tuple[Credit | None, Credit]] = {}
+        self._early: dict[Transfer, Clock] = {}
+        """Transfers to cores that had not begun, and the clocks of their senders."""
+        self._doubtful = doubtful
+        self._events: list[tuple[Any, ...]] | None = None
+        """What happened, in order, while it is known and several cores took part."""
+        if count > 1 and not doubtful:
+            self._events = []
+
+    def _do(self, step: Callable[..., None], *given: Any) -> None:
+        """Takes one step, and notes it down."""
+        if self._events is not None:
+            self._events.append((step, *given))
+            if len(self._events) > MOST_EVENTS:
+                self._events = None
+        step(self, *given)
 
     def _history(self, buffer: Buffer) -> History:
         history = self._histories.get(buffer)
@@ -99,8 +131,14 @@ class RaceCheck(Observer):
         clock = self._clocks[number]
         use = Use(access.region(), write, core, at, number, int(clock[number]), atomic=atomic)
         self._compare(use, history, clock, buffer, number)
-        if several:
-            history.settle(use)
+        if several and history.settle(use) and self._events is not None:
+            self._events.append((RaceCheck._again, use, buffer))
+
+    def _again(self, use: Use, buffer: Buffer) -> None:
+        """An access that was looked at before."""
+        history = self._history(buffer)
+        self._compare(use, history, self._clocks[use.number], buffer, use.number)
+        history.settle(use)
 
     def _compare(self, use: Use, history: History, clock: Clock, buffer: Buffer, core: int) -> None:
         # Reads do not race with each other.
@@ -138,6 +176,7 @@ class RaceCheck(Observer):
             notes += rival_notes(other.transfer)
         if other.partly and other.number < 0 and len(notes) == 2:
             notes.append(Note(_PARTLY))
+        notes += self._luck(other, core)
         if use.repeats(other):
             notes.append(Note(_SAME_WORK))
         notes += allocation(name, buffer.location)
@@ -168,90 +207,155 @@ class RaceCheck(Observer):
             return wait
         return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
 
+    def _luck(self, other: Use, core: int) -> list[Note]:
+        """Of a signal that tells of `other`: what a core has waited for may have been another."""
+        if other.number < 0:
+            return []
+        for semaphore, credits in self._credits.items():
+            missed = credits.missed(core, other.number, other.time)
+            if missed is not None:
+                signal, rival = missed
+                waiter = self.machine.cores[core]
+                return [
+                    Note(
+                        f"this wait by {waiter} on {semaphore} may end without the signal that "
+                        "tells of the access",
+                        credits.location,
+                    ),
+                    Note("that signal", signal.location),
+                    Note("what may come in its place", rival and rival.location),
+                    Note(_OTHERS),
+                ]
+        return []
+
     # Transfers.
 
     def dma_start(self, transfer: Transfer) -> None:
+        self._do(RaceCheck._begin, transfer, self._written(transfer))
+
+    def _written(self, transfer: Transfer) -> Buffer | None:
+        """Where a transfer writes; None while its receiver has not begun, so has no such buffer."""
+        buffer = transfer.target.buffer
+        if not transfer.remote:
+            return buffer
+        return transfer.receiver.memory(buffer.memory.kind).at(buffer.address)
+
+    def _begin(self, transfer: Transfer, buffer: Buffer | None) -> None:
         number = self._cores[transfer.sender]
         clock = self._clocks[number].copy()
         self._clocks[number, number] += 1
-        self._published[transfer] = clock
-        target = transfer.reach or transfer.target
-        buffer: Buffer | None = target.buffer
-        if transfer.remote:
-            buffer = transfer.receiver.memory(buffer.memory.kind).at(buffer.address)
-        halves = self._halves[transfer] = [
-            self._half(transfer, transfer.source, transfer.source.buffer, False, clock, number)
-        ]
-        if buffer is not None:
-            halves.append(self._half(transfer, target, buffer, True, clock, number))
+        source = self._half(transfer, transfer.source, transfer.source.buffer, False, clock)
+        halves = [source]
+        if buffer is None:
+            self._early[transfer] = clock
+        else:
+            halves.append(self._half(transfer, _reach(transfer), buffer, True, clock))
+            if buffer is transfer.source.buffer:
+                self._overlap(*(use for use, _ in halves))
+        at, semaphore, sent = transfer.location, transfer.source_semaphore, None
+        if semaphore is not None:
+            sent = Credit(transfer.source_amount, number, clock, at, halves[:1])
+            self._of(semaphore).issue(sent)
+        ordered = transfer.remote and self._ordered
+        received = Credit(transfer.target_amount, number, clock, at, halves, ordered)
+        self._of(transfer.target_semaphore).issue(received)
+        self._issued[transfer] = sent, received
 
     def _half(
-        self, transfer: Transfer, ref: Ref, buffer: Buffer, write: bool, clock: Clock, core: int
+        self, transfer: Transfer, ref: Ref, buffer: Buffer, write: bool, clock: Clock
     ) -> tuple[Use, History]:
         use = Use(whole_region(ref), write, transfer.sender, transfer.location, transfer=transfer)
         history = self._history(buffer)
-        self._compare(use, history, clock, buffer, core)
+        self._compare(use, history, clock, buffer, self._cores[transfer.sender])
         history.flying.add(use)
         return use, history
 
+    def _overlap(self, source: Use, target: Use) -> None:
+        """A copy to a place that it also reads; one onto itself changes nothing."""
+        one, other = source.region, target.region
+        if one.key == other.key or not one.overlaps(other) or target.transfer is None:
+            return
+        low, high = max(one.low, other.low), min(one.high, other.high)
+        name = target.transfer.target.buffer.title
+        self.report(
+            _CODE,
+            f"{target.actor} reads and writes {span_text(low, high)} of {name}",
+            target.location,
+            [
+                Note("its source and its target overlap, and a DMA copies in any order"),
+                Note("copy to another buffer, or load the source and store it"),
+            ],
+        )
+
     def dma_read(self, transfer: Transfer) -> None:
-        clock, semaphore = self._published.get(transfer), transfer.source_semaphore
-        if clock is not None and semaphore is not None:
-            halves = self._halves[transfer][:1]
-            self._arrive(semaphore, Arrival(transfer, transfer.source_amount, clock, halves))
+        if transfer in self._issued and transfer.source_semaphore is not None:
+            self._do(RaceCheck._read, transfer, transfer.source_semaphore)
+
+    def _read(self, transfer: Transfer, semaphore: Semaphore) -> None:
+        sent, _ = self._issued[transfer]
+        if sent is not None:
+            self._credits[semaphore].land(sent)
 
     def dma_done(self, transfer: Transfer) -> None:
-        clock = self._published.pop(transfer, None)
-        if clock is not None:
-            halves, ordered = self._halves.pop(transfer), transfer.remote and self._ordered
-            arrival = Arrival(transfer, transfer.target_amount, clock, halves, ordered)
-            self._arrive(transfer.target_semaphore, arrival)
+        if transfer in self._issued:
+            buffer = self._written(transfer) if transfer in self._early else None
+            self._do(RaceCheck._done, transfer, buffer)
+
+    def _done(self, transfer: Transfer, buffer: Buffer | None) -> None:
+        _, received = self._issued.pop(transfer)
+        clock = self._early.pop(transfer, None)
+        if buffer is not None and clock is not None and received.uses is not None:
+            received.uses.append(self._half(transfer, _reach(transfer), buffer, True, clock))
+        self._credits[transfer.target_semaphore].land(received)
 
     # Semaphores.
 
-    def _arrive(self, semaphore: Semaphore, arrival: Arrival) -> None:
-        gathered = self._gathered.get(semaphore)
-        if gathered is None:
-            gathered = self._gathered[semaphore] = Gathered(np.zeros_like(arrival.clock))
-        gathered.arrivals.append(arrival)
-
-    def _gather(self, semaphore: Semaphore, clock: Clock) -> Gathered:
-        gathered = self._gathered.get(semaphore)
-        if gathered is None:
-            gathered = self._gathered[semaphore] = Gathered(clock.copy())
-        else:
-            np.maximum(gathered.clock, clock, out=gathered.clock)
-        return gathered
+    def _of(self, semaphore: Semaphore) -> Credits:
+        credits = self._credits.get(semaphore)
+        if credits is None:
+            credits = self._credits[semaphore] = Credits(self._doubtful.get(semaphore, set()))
+        return credits
 
     def signal(
         self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
-        number = self._cores[core]
-        self._gather(semaphore, self._clocks[number])
+        self._do(RaceCheck._signal, self._cores[core], semaphore, amount, at)
+
+    def _signal(
+        self, number: int, semaphore: Semaphore, amount: int, at: SourceLocation | None
+    ) -> None:
+        credit = Credit(amount, number, self._clocks[number].copy(), at)
+        credits = self._of(semaphore)
+        credits.issue(credit)
+        credits.land(credit)
         self._clocks[number, number] += 1
 
     def wait(
         self, core: Core, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
-        # Nobody but its owner waits for a semaphore, and he has now joined all that is certain.
-        gathered = self._gathered.get(semaphore)
-        if gathered is None:
-            return
-        number = self._cores[core]
-        clock = self._clocks[number]
-        np.maximum(clock, gathered.clock, out=clock)
-        arrivals = gathered.take_certain(semaphore.value, semaphore.pending)
-        if not gathered.arrivals:
-            del self._gathered[semaphore]
-        self._join(number, clock, arrivals)
+        self._do(RaceCheck._wait, self._cores[core], semaphore, amount, semaphore.value, at)
 
-    def _join(self, number: int, clock: Clock, arrivals: list[Arrival]) -> None:
-        """Puts transfers into the past of a core."""
-        for arrival in arrivals:
-            np.maximum(clock, arrival.clock, out=clock)
+    def _wait(
+        self, number: int, semaphore: Semaphore, amount: int, left: int, at: SourceLocation | None
+    ) -> None:
+        # Nobody but its owner waits for a semaphore, and he has now joined all that is certain.
+        credits, clock = self._of(semaphore), self._clocks[number]
+        certain = credits.wait(number, amount, left, int(clock[number]), at)
+        # What comes before the wait, and what comes behind it, are different times.
+        clock[number] += 1
+        self._join(number, clock, certain)
+        for credit in credits.in_part():
+            for use, _ in credit.uses or ():
+                use.partly = True
+
+    def _join(self, number: int, clock: Clock, certain: list[Credit]) -> None:
+        """Puts signals and transfers into the past of a core."""
+        for credit in certain:
+            np.maximum(clock, credit.clock, out=clock)
+            credit.clock = clock[:0]
         time, several = int(clock[number]), len(self._cores) > 1
-        for arrival in arrivals:
-            for use, history in arrival.uses:
+        for credit in certain:
+            for use, history in credit.uses or ():
                 if use.number >= 0:
                     use.also += number, time
                     continue
@@ -259,12 +363,30 @@ class RaceCheck(Observer):
                 history.flying.remove(use)
                 if several:
                     history.settle(use)
+            if credit.uses:
+                credit.uses = []
 
     # Ends.
 
     def released(self, core: Core, buffer: Buffer) -> None:
+        self._do(RaceCheck._release, buffer)
+
+    def _release(self, buffer: Buffer) -> None:
         self._histories.pop(buffer, None)
 
     def finish(self) -> None:
+        events, doubtful = self._events, dict[Semaphore, Doubts]()
+        while events and self._doubt(doubtful):
+            self._start(doubtful)
+            for step, *given in events:
+                step(self, *given)
         # Programs that follow each other on one machine do not overlap.
-        self._start()
+        self._start({})
+
+    def _doubt(self, doubtful: dict[Semaphore, Doubts]) -> bool:
+        """Adds to `doubtful` what is new in this look at the events; False if there is nothing."""
+        before = sum(map(len, doubtful.values()))
+        for semaphore, credits in self._credits.items():
+            if credits.doubts:
+                doubtful.setdefault(semaphore, set()).update(credits.doubts)
+        return sum(map(len, doubtful.values())) > before

@@ -1,9 +1,8 @@
-"""What the race detector remembers: accesses of buffers that may still race, and what has come to
-semaphores."""
+"""What the race detector remembers of buffers: accesses that may still race."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,6 @@ from pallasite.interpreter.machine.regions import Region
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
 
-Clock = NDArray[np.int64]
-"""A vector clock: per core, the time up to which its accesses are in the past."""
 _FEW = 4
 """Transfers in flight that are looked at one by one."""
 
@@ -63,7 +60,7 @@ class Use:
         """What it does, for messages."""
         return "adds to" if self.atomic else "writes" if self.write else "reads"
 
-    def before(self, clock: Clock) -> bool:
+    def before(self, clock: NDArray[np.int64]) -> bool:
         """Whether the access is in the past of whoever has `clock`."""
         if self.number < 0:
             return False
@@ -92,14 +89,19 @@ class Settled:
         self._new: list[Any] = []
         """Keys that are not in the index yet: many buffers are never searched."""
 
-    def add(self, use: Use) -> None:
-        """Remembers `use`; an older one of the same region adds nothing to it."""
+    def add(self, use: Use) -> bool:
+        """Remembers `use`; an older one of the same region adds nothing to it. False if there was
+        one of the same time."""
         key = (use.region.key, use.adds)
-        if key not in self._latest:
+        older = self._latest.get(key)
+        if older is None:
             self._new.append(key)
+        else:
+            use.region = older.region
         self._latest[key] = use
         # The clock of a core does not go back.
         self.newest = use.time
+        return older is None or older.time != use.time
 
     def near(self, region: Region) -> list[Use]:
         """The uses whose regions may overlap another one, some of them twice."""
@@ -153,57 +155,10 @@ class History:
     settled: dict[int, Settled] = field(default_factory=dict[int, Settled])
     """By core: what it read, and at ~core what it wrote."""
 
-    def settle(self, use: Use) -> None:
-        """`use` counts as one of the core in whose past it is."""
+    def settle(self, use: Use) -> bool:
+        """`use` counts as one of the core in whose past it is; False if it is nothing new."""
         core = ~use.number if use.write else use.number
         settled = self.settled.get(core)
         if settled is None:
             settled = self.settled[core] = Settled()
-        settled.add(use)
-
-
-@dataclass(eq=False, slots=True)
-class Arrival:
-    """A transfer, or its reading, that has credited a semaphore."""
-
-    transfer: Transfer
-    amount: int
-    clock: Clock
-    """Of its sender when it started."""
-    uses: list[tuple[Use, History]]
-    ordered: bool = False
-    """Whether it comes before all that its sender starts later."""
-
-
-@dataclass(eq=False)
-class Gathered:
-    """What a wait for a semaphore joins: clocks signalled to it, transfers that credited it."""
-
-    clock: Clock
-    arrivals: list[Arrival] = field(default_factory=list[Arrival])
-
-    def take_certain(self, left: int, pending: Sequence[Transfer]) -> list[Arrival]:
-        """Takes out the transfers that have ended for sure.
-
-        `left` is what came and was not waited for, `pending` are the transfers in flight that count
-        on the semaphore, too. Bytes count in any order: a wait for a part of them does not say
-        which have landed, unless all are from one sender and come one after the other.
-        """
-        arrivals = self.arrivals
-        ends = len(arrivals)
-        if ends and (left or pending):
-            ends, sender = 0, arrivals[0].transfer.sender
-            if all(a.ordered and a.transfer.sender is sender for a in arrivals) and all(
-                transfer.remote and transfer.sender is sender for transfer in pending
-            ):
-                taken = sum(arrival.amount for arrival in arrivals) - left
-                while ends < len(arrivals) and taken >= arrivals[ends].amount:
-                    taken -= arrivals[ends].amount
-                    ends += 1
-            for arrival in reversed(arrivals[ends:]):
-                if arrival.uses[0][0].partly:
-                    break
-                for use, _ in arrival.uses:
-                    use.partly = True
-        certain, self.arrivals = arrivals[:ends], arrivals[ends:]
-        return certain
+        return settled.add(use)

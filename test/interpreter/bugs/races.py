@@ -145,6 +145,12 @@ dma %x -> %a on %s
 load %a[0, 0] 8x128
 wait %s for %a
 """),
+    Bug("copy-overlaps-itself", "data-race", 3, None, ("%a", "bytes 4096 to 8191", "overlap"), """
+slice %first = %a[0, 0] 16x128
+slice %rest = %a[8, 0] 16x128
+dma %first -> %rest on %s
+wait %s for %rest
+"""),
     Bug("packed-load-before-wait", "data-race", 2, 1, ("%a", "wait", "%s"), """
 dma %x -> %a on %s
 load %a[0, 0] 16x128

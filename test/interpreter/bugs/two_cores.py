@@ -43,6 +43,19 @@ dma %a -> %b on %t send %s core %other
 wait %s for %a
 wait %t for %b
 """, **MESH),
+    Bug("core-sends-twice-before-the-other-begins", "data-race", 8, 6, ("%b", "core 1", "wait"), OTHER + """
+%first = arith.cmpi eq, %other, %one : i32
+scf.if %first {
+dma %a -> %b on %s send %t core %one
+wait %t for %a
+dma %a -> %b on %s send %t core %one
+wait %t for %a
+} else {
+wait %s for %b
+load %b[0, 0] 8x128
+wait %s for %b
+}
+""", **MESH),
     Bug("cores-wait-for-each-other", "deadlock", 4, 4, ("%r", "core 0 waits for core 1", "cycle"), OTHER + """
 await %r by 1
 signal %r by 1 core %other

@@ -1,0 +1,178 @@
+"""What comes to one semaphore, and which of it a wait has certainly taken.
+
+A wait for n ends once n has come, from whomever: a credit is in the past of whoever has waited only
+if the wait could not have ended without it, in any order of events that the program allows. All
+that may come first counts, be it that in this run it comes after the wait: whatever does not know
+of the wait, and does not follow the credit itself. So what is found does not depend on who was
+faster. Bytes of a transfer count one by one; a signal comes as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pallasite.diagnostics import SourceLocation
+from pallasite.interpreter.machine.uses import History, Use
+
+Clock = NDArray[np.int64]
+"""A vector clock: per core, the time up to which its accesses are in the past."""
+
+
+@dataclass(eq=False, slots=True)
+class Credit:
+    """A signal, or what a transfer adds once it has landed, or been read."""
+
+    amount: int
+    issuer: int
+    """The core that signals, or starts the transfer."""
+    clock: Clock
+    """Of the issuer at that time."""
+    location: SourceLocation | None
+    uses: list[tuple[Use, History]] | None = None
+    """What has ended once a transfer has added it; None for a signal."""
+    ordered: bool = False
+    """Of a transfer: it comes before all that its issuer sends there later."""
+    landed: bool = False
+    number: int = 0
+    """Of all that came to the semaphore."""
+    time: int = 0
+    """Of the issuer's clock."""
+    behind: int = 0
+    """The sum of what can only come after it."""
+
+    def precedes(self, later: Credit) -> bool:
+        """Whether a credit that is issued later can only come after this one."""
+        if self.uses is None:
+            return bool(later.clock[self.issuer] > self.time)
+        return self.ordered and later.ordered and later.issuer == self.issuer
+
+
+KEPT = 64
+"""Waits that are remembered of a semaphore which one core alone adds to."""
+Key = tuple[int, int]
+"""The numbers of a credit and of a wait of one semaphore."""
+Doubts = set[Key]
+"""Waits that take a credit only by luck."""
+
+
+@dataclass(eq=False, slots=True)
+class _Taken:
+    """A credit that a wait has taken."""
+
+    credit: Credit
+    key: Key
+    waiter: int
+    time: int
+    """Of the waiter's clock before the wait."""
+    spare: int
+    """How much more may come first before the wait could have ended without it; then below 0."""
+
+
+@dataclass(eq=False)
+class Credits:
+    """All that comes to a semaphore."""
+
+    doubtful: Doubts
+    """Found by an earlier look at the same events."""
+    doubts: Doubts = field(default_factory=Doubts)
+    """Found now."""
+    total: int = 0
+    """Of all that was issued."""
+    landed: int = 0
+    taken: int = 0
+    issued: int = 0
+    waits: int = 0
+    waiter: int = -1
+    location: SourceLocation | None = None
+    """Of the last wait."""
+    _open: list[Credit] = field(default_factory=list[Credit])
+    """What no wait has certainly taken."""
+    _taken: list[_Taken] = field(default_factory=list[_Taken])
+    _alone: int | None = None
+    """Who has issued all of it, each after the one before; -1 for several."""
+
+    def issue(self, credit: Credit) -> None:
+        """`credit` is on its way."""
+        credit.number, credit.time = self.issued, int(credit.clock[credit.issuer])
+        self.issued += 1
+        self.total += credit.amount
+        for earlier in self._open:
+            if earlier.precedes(credit):
+                earlier.behind += credit.amount
+        chained = credit.uses is None or credit.ordered
+        if self._alone is None:
+            self._alone = credit.issuer if chained else -1
+        elif self._alone != credit.issuer or not chained:
+            self._alone = -1
+        if self._alone < 0:
+            self._disturb(credit)
+        self._open.append(credit)
+
+    def _disturb(self, credit: Credit) -> None:
+        """`credit` may come before waits that it does not know of, in place of what they took."""
+        for taken in reversed(self._taken):
+            if credit.clock[taken.waiter] > taken.time:
+                return
+            if not taken.credit.precedes(credit):
+                taken.spare -= credit.amount
+                if taken.spare < 0:
+                    self.doubts.add(taken.key)
+
+    def land(self, credit: Credit) -> None:
+        """`credit` is there."""
+        credit.landed = True
+        self.landed += credit.amount
+
+    def wait(
+        self, waiter: int, amount: int, left: int, time: int, at: SourceLocation | None
+    ) -> list[Credit]:
+        """What a wait for `amount`, which leaves `left`, has certainly taken."""
+        number = self.waits
+        self.waits += 1
+        self.taken += amount
+        self.waiter, self.location = waiter, at
+        # What was there before the program, and what checks are not told of, is nobody's.
+        strange = self.taken + left - self.landed
+        if strange > 0:
+            self.total += strange
+            self.landed += strange
+        certain: list[Credit] = []
+        still: list[Credit] = []
+        for credit in self._open:
+            spare = self._spare(credit)
+            if credit.landed and spare >= 0 and (credit.number, number) not in self.doubtful:
+                certain.append(credit)
+                key = credit.number, number
+                self._taken.append(_Taken(credit, key, waiter, time, spare))
+                if len(self._taken) > 2 * KEPT and self._alone is not None and self._alone >= 0:
+                    del self._taken[:KEPT]
+            else:
+                still.append(credit)
+        self._open = still
+        return certain
+
+    def _spare(self, credit: Credit) -> int:
+        """How much more might have come before the last wait with `credit` still taken by it;
+        below 0 if the wait might have ended without all of it."""
+        others = self.total - credit.behind
+        if credit.uses is not None:
+            return self.taken - others
+        return self.taken - (others - credit.amount) - 1
+
+    def in_part(self) -> list[Credit]:
+        """Transfers that have landed, of which a wait has taken a part or another's part."""
+        return [credit for credit in self._open if credit.landed and credit.uses is not None]
+
+    def missed(self, waiter: int, core: int, time: int) -> tuple[Credit, Credit | None] | None:
+        """A signal that knows of what `core` did at `time`, but which no wait by `waiter` has
+        certainly taken, and what may have come in its place."""
+        if self.waiter != waiter:
+            return None
+        for signal in self._open:
+            if signal.uses is None and signal.clock[core] >= time:
+                others = [*self._open, *(taken.credit for taken in self._taken)]
+                return signal, next((o for o in others if o is not signal), None)
+        return None
