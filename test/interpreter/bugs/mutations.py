@@ -1,0 +1,188 @@
+"""Small mistakes in kernels that synchronise: each changes one operation of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.dialects import arith
+from pallasite.dialects.types import memory_space
+
+WAITS = ("tpu.wait_dma2", "tpu.sem_wait")
+STARTS = ("tpu.enqueue_dma",)
+SIGNALS = ("tpu.sem_signal",)
+STORES = ("tpu.vector_store", "vector.store", "memref.store")
+LOADS = ("vector.load", "tpu.vector_load", "memref.load")
+ACTS = (*WAITS, *STARTS, *SIGNALS, *STORES, *LOADS)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake: which operations it may befall, and how; False if it cannot befall this one."""
+
+    name: str
+    of: tuple[str, ...]
+    apply: Callable[[Operation], bool]
+
+
+MUTATIONS: list[Mutation] = []
+
+
+def mutation(*of: str) -> Callable[[Callable[[Operation], bool]], Callable[[Operation], bool]]:
+    """Registers a mistake with operations of these names."""
+
+    def register(apply: Callable[[Operation], bool]) -> Callable[[Operation], bool]:
+        MUTATIONS.append(Mutation(apply.__name__, of, apply))
+        return apply
+
+    return register
+
+
+def mutants(module: ModuleOp) -> Iterator[tuple[Mutation, int]]:
+    """All mistakes that may befall `module`, with the number of the operation."""
+    for number, op in enumerate(module.walk()):
+        yield from ((one, number) for one in MUTATIONS if op.name in one.of)
+
+
+def apply(module: ModuleOp, mistake: Mutation, number: int) -> bool:
+    """Makes the mistake; False if the operation does not allow it."""
+    return mistake.apply(list(module.walk())[number])
+
+
+def _is_semaphore(value: SSAValue) -> bool:
+    return isinstance(value.type, MemRefType) and memory_space(value.type) == "semaphore_mem"
+
+
+def _semaphores(op: Operation) -> list[int]:
+    return [n for n, value in enumerate(op.operands) if _is_semaphore(value)]
+
+
+def _added(value: SSAValue, amount: int, modulus: int, before: Operation) -> SSAValue:
+    """`value + amount`, modulo `modulus` unless that is 0, computed before an operation."""
+    kind = value.type
+    one = arith.ConstantOp(IntegerAttr(amount, kind))  # pyright: ignore[reportArgumentType]
+    total = arith.AddiOp(value, one.result)
+    made: list[Operation] = [one, total]
+    if modulus:
+        size = arith.ConstantOp(IntegerAttr(modulus, kind))  # pyright: ignore[reportArgumentType]
+        made += [size, arith.RemSIOp(total.result, size.result)]
+    assert before.parent is not None
+    before.parent.insert_ops_before(made, before)
+    return made[-1].results[0]
+
+
+def _before(one: Operation, op: Operation) -> bool:
+    """Whether the result of `one` may be used by `op`, which is in its block or nested there."""
+    here: Operation | None = op
+    while here is not None and here.parent is not one.parent:
+        here = here.parent_op()
+    return here is not None and one is not here and one.is_before_in_block(here)
+
+
+def _next(op: Operation, names: tuple[str, ...]) -> Operation | None:
+    """The next operation of those names in the block, if the block does not end with it."""
+    later = op.next_op
+    while later is not None and later.next_op is not None:
+        if later.name in names:
+            return later
+        later = later.next_op
+    return None
+
+
+def _behind(op: Operation, other: Operation | None) -> bool:
+    """Moves `op` behind `other`."""
+    if other is None or op.results or other.parent is None:
+        return False
+    op.detach()
+    other.parent.insert_op_after(op, other)
+    return True
+
+
+@mutation(*WAITS, *SIGNALS, *STARTS, *STORES)
+def left_out(op: Operation) -> bool:
+    op.detach()
+    return True
+
+
+@mutation(*WAITS, *SIGNALS, *STARTS)
+def done_twice(op: Operation) -> bool:
+    assert op.parent is not None
+    op.parent.insert_op_after(op.clone(), op)
+    return True
+
+
+@mutation(*WAITS, *SIGNALS, *STARTS, *STORES)
+def comes_later(op: Operation) -> bool:
+    return _behind(op, _next(op, ACTS))
+
+
+@mutation(*WAITS, *SIGNALS)
+def comes_last(op: Operation) -> bool:
+    last = op.parent.last_op if op.parent is not None else None
+    return last is not op.next_op and _behind(op, last.prev_op if last is not None else None)
+
+
+@mutation("tpu.sem_wait", *SIGNALS)
+def counts_one_more(op: Operation) -> bool:
+    op.operands[1] = _added(op.operands[1], 1, 0, op)
+    return True
+
+
+@mutation("tpu.sem_wait", *SIGNALS)
+def counts_one_less(op: Operation) -> bool:
+    op.operands[1] = _added(op.operands[1], -1, 0, op)
+    return True
+
+
+@mutation(*WAITS, *SIGNALS, *STARTS)
+def takes_another_semaphore(op: Operation) -> bool:
+    """That of another operation before it, or an argument of its function."""
+    place = _semaphores(op)[-1]
+    wanted, block = op.operands[place], op.parent
+    while block is not None:
+        for value in (*block.args, *(result for other in block.ops for result in other.results)):
+            if value.type != wanted.type or value is wanted:
+                continue
+            if not isinstance(value.owner, Operation) or _before(value.owner, op):
+                op.operands[place] = value
+                return True
+        parent = block.parent_op()
+        block = parent.parent if parent is not None else None
+    return False
+
+
+@mutation("tpu.memref_slice")
+def takes_the_next_slot(op: Operation) -> bool:
+    source, result = op.operands[0].type, op.results[0].type
+    assert isinstance(source, MemRefType) and isinstance(result, MemRefType)
+    for dim, (size, part) in enumerate(zip(source.get_shape(), result.get_shape(), strict=True)):
+        if part == 1 and size > 1:
+            op.operands[1 + dim] = _added(op.operands[1 + dim], 1, size, op)
+            return True
+    return False
+
+
+@mutation("tpu.memref_slice")
+def begins_a_tile_late(op: Operation) -> bool:
+    source, result = op.operands[0].type, op.results[0].type
+    assert isinstance(source, MemRefType) and isinstance(result, MemRefType)
+    for dim, (size, part) in enumerate(zip(source.get_shape(), result.get_shape(), strict=True)):
+        if 8 <= part < size:
+            op.operands[1 + dim] = _added(op.operands[1 + dim], 8, 0, op)
+            return True
+    return False
+
+
+@mutation("scf.if")
+def is_done_otherwise(op: Operation) -> bool:
+    if op.results:
+        return False
+    one = arith.ConstantOp(IntegerAttr(-1, IntegerType(1)))
+    opposite = arith.XOrIOp(op.operands[0], one.result)
+    assert op.parent is not None
+    op.parent.insert_ops_before([one, opposite], op)
+    op.operands[0] = opposite.result
+    return True
