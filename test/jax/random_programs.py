@@ -56,6 +56,22 @@ def _line(draw: Draw, rows: int, columns: int) -> Callable[..., Array]:
     return lambda x: x[row] * 0.5 + x[:, column][:, None]
 
 
+def _padded(draw: Draw, rows: int, columns: int) -> Callable[..., Array]:
+    before, after = draw.randrange(columns), draw.randrange(columns)
+    return lambda x: jnp.pad(x, ((0, 0), (before, after)), constant_values=0.5)[:, -columns:]
+
+
+def _parted(draw: Draw, rows: int, columns: int) -> Callable[..., Array]:
+    axis = draw.randrange(2)
+    at = draw.randrange(1, (rows, columns)[axis])
+
+    def function(x: Array) -> Array:
+        first, second = lax.split(x, (at, x.shape[axis] - at), axis=axis)
+        return jnp.concatenate([second - 1, first], axis=axis)
+
+    return function
+
+
 def _looped(draw: Draw, rows: int, columns: int) -> Callable[..., Array]:
     turns, axis, unroll = draw.randrange(1, 5), draw.randrange(2), draw.choice([1, 2])
     return lambda x: lax.fori_loop(
@@ -64,7 +80,7 @@ def _looped(draw: Draw, rows: int, columns: int) -> Callable[..., Array]:
 
 
 UNARY: tuple[Maker, ...] = (
-    _rotated, _cut, _line, _looped,
+    _rotated, _cut, _line, _looped, _padded, _parted,
     _plain(lambda x: jnp.sin(x) + jnp.tanh(x)),
     _plain(lambda x: jax.nn.gelu(x) - jax.nn.silu(x)),
     _plain(lambda x: jnp.sqrt(jnp.abs(x)) * jnp.sign(x)),
@@ -82,6 +98,12 @@ UNARY: tuple[Maker, ...] = (
                                 [lambda v: v, lambda v: v * 2, lambda v: v - 1], x)),
     _plain(lambda x: lax.while_loop(lambda v: jnp.max(v) > 1, lambda v: v * 0.7, x)),
     _plain(jax.grad(lambda x: (jnp.tanh(x) ** 2).sum())),
+    _plain(lambda x: (jnp.abs(x) + 1) ** 0.5 - (jnp.abs(x) + 1) ** -1.0 + x**2.0 * 0.1),
+    _plain(lambda x: lax.erf_inv(jnp.clip(x, -0.9, 0.9)) + lax.nextafter(x, 2 * x)),
+    _plain(lambda x: jnp.divmod(x, 3.0)[1] + jnp.nan_to_num(x / x, nan=0.5)),
+    _plain(lambda x: jax.nn.hard_swish(x) + jax.nn.logsumexp(x, 1, keepdims=True) * 0.1),
+    _plain(lambda x: lax.population_count(x.astype(i32)) - 0.5 * lax.clz(x.astype(i32))),
+    _plain(lambda x: jnp.stack(jnp.unstack(x.reshape(-1, 8, x.shape[1]))[::-1]).reshape(x.shape)),
     _along(lambda x, axis: jax.nn.softmax(x, axis)),
     _along(lambda x, axis: x - x.max(axis, keepdims=True)),
     _along(lambda x, axis: x + lax.broadcasted_iota(i32, x.shape, axis) * 0.01),
@@ -97,6 +119,10 @@ BINARY: tuple[Maker, ...] = (
     _plain(lambda x, y: x + y[:1] * y[:, :1]),
     _plain(lambda x, y: jnp.stack([x, y]).sum(0)),
     _plain(lambda x, y: x / (jnp.abs(y) + 1)),
+    _plain(lambda x, y: jnp.hypot(x, y) - jnp.copysign(x, y)),
+    _plain(lambda x, y: jnp.logaddexp(x, y) + jnp.arctan2(x, y)),
+    _plain(lambda x, y: lax.rem(x, jnp.abs(y) + 1)),
+    _plain(lambda x, y: (jnp.abs(x) + 1) ** jnp.clip(y, -2, 2)),
 )
 
 
