@@ -119,8 +119,8 @@ BINARY: tuple[Maker, ...] = (
     _plain(lambda x, y: x + y[:1] * y[:, :1]),
     _plain(lambda x, y: jnp.stack([x, y]).sum(0)),
     _plain(lambda x, y: x / (jnp.abs(y) + 1)),
-    _plain(lambda x, y: jnp.hypot(x, y) - jnp.copysign(x, y)),
-    _plain(lambda x, y: jnp.logaddexp(x, y) + jnp.arctan2(x, y)),
+    _plain(lambda x, y: jnp.hypot(x, y) - jnp.copysign(x, y - 0.3)),
+    _plain(lambda x, y: jnp.logaddexp(x, y) + jnp.arctan2(x, jnp.abs(y) + 1)),
     _plain(lambda x, y: lax.rem(x, jnp.abs(y) + 1)),
     _plain(lambda x, y: (jnp.abs(x) + 1) ** jnp.clip(y, -2, 2)),
 )
