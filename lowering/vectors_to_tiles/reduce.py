@@ -162,6 +162,8 @@ def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: C
         if dim in dims:
             value = c.emit(grid.ReduceOp(value, position, fold.name))
             shape[dim] = 1
+    # All registers are folded before any is reduced within.
+    within: list[int] = []
     for axis, dim in ((0, layout.sublane_dim), (1, layout.lane_dim)):
         if dim is None or dim not in dims:
             continue
@@ -175,6 +177,8 @@ def reduce_dims(held: Tiled, dims: Sequence[int], kind: str, integer: bool, c: C
             value = _fold_axis(value, axis, offset, extent, layout.block[axis], kind, integer, c)
         else:
             value = _fold_tiles(value, layout, extent, kind, integer, c)
+        within.append(axis)
+    for axis in within:
         value = all_reduce(value, axis, tpu.ReductionKind(KINDS[kind][1]), value.type, c)
         layout = layout.with_offsets(*((None, layout.column) if axis == 0 else (layout.row, None)))
     return Tiled(value, layout, tuple(shape))

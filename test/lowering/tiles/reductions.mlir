@@ -78,3 +78,20 @@ func.func @ragged_lanes(%x: !f32, %o: !col) {
   tpu.vector_store %o[%c0, %c0], %s {strides = array<i32>} : !col, vector<16x1xf32>,
   func.return
 }
+
+// Over rows and lanes, all registers are folded onto one before its sublanes and its lanes are.
+// CHECK-LABEL: func.func @rows_and_lanes(
+// CHECK:       grid.reduce
+// CHECK-NEXT:  [[ONE:%[0-9]+]] = grid.reduce {{.*}} -> vector<1x1x1x8x128xf32>
+// CHECK-NEXT:  [[ROW:%[0-9]+]] = tpu.all_reduce [[ONE]] {dim = 3 : i64
+// CHECK-NEXT:  tpu.all_reduce [[ROW]] {dim = 4 : i64
+func.func @rows_and_lanes(%x: memref<16x384xf32, #tpu.tiled<(8,128),[3,1]>, #tpu.memory_space<vmem>>, %o: memref<1x1xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>) {
+  %z = arith.constant 0 : index
+  %a = vector.load %x[%z, %z] : memref<16x384xf32, #tpu.tiled<(8,128),[3,1]>, #tpu.memory_space<vmem>>, vector<16x384xf32>
+  %b = vector.shape_cast %a : vector<16x384xf32> to vector<1x16x384xf32>
+  %none = arith.constant dense<0.0> : vector<1xf32>
+  %s = vector.multi_reduction <add>, %b, %none [1, 2] : vector<1x16x384xf32> to vector<1xf32>
+  %r = vector.shape_cast %s : vector<1xf32> to vector<1x1xf32>
+  tpu.vector_store %o[%z, %z], %r {strides = array<i32>} : memref<1x1xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>, vector<1x1xf32>,
+  func.return
+}
