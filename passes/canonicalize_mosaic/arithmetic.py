@@ -17,6 +17,7 @@ from pallasite.dialects.types import (
     splat,
     splat_value,
 )
+from pallasite.passes.canonicalize_mosaic.bits_of_floats import equated_by_bits
 from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
@@ -90,6 +91,9 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
         )  # fmt: skip
     if is_bf16(element) and op.name in r.target.bf16_ops:
         return None
+    if is_bf16(element) and isinstance(op, arith.CmpfOp) and _halves_compare(r):
+        if (compared := equated_by_bits(op, r)) is not None:
+            return compared
     wide = [r.to_f32(v) for v in op.operands]
     result = op.results[0]
     narrow = element_of(result)
@@ -126,6 +130,11 @@ def _integer(op: Operation, element: IntegerType, r: Legalizer) -> SSAValue | No
         count = r.emit(arith.ConstantOp(_splat(value, 32 - width)))
         value = r.emit(arith.SubiOp(value, count))
     return r.to_int(value, narrow)
+
+
+def _halves_compare(r: Legalizer) -> bool:
+    """Whether masks of half words exist."""
+    return r.target.max_mask_subelements > 1 and 16 in r.target.equated_bits
 
 
 def _shifted_packed(op: Operation, r: Legalizer) -> bool:
