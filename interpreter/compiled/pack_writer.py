@@ -137,6 +137,8 @@ class PackWriter(ReuseWriter, ABC):
             parts = [self._part(operand) for operand in op.operands]
             return [(name, -1 if place is None else place) for name, place in parts]
 
+        if pieces(ops) == len(ops[0].operands):  # One each: no order takes fewer.
+            return ops
         return min(ops, tuple(sorted(ops, key=place)), key=pieces)
 
     def _group(self, op: Operation) -> bool:
