@@ -24,6 +24,12 @@ FIRST_STORE = Note(
 )
 
 
+_AS_MUCH = (
+    "wait for as much as comes: pl.semaphore_wait(sem, n) for signals of n in all, copy.wait() for "
+    "each copy, copy.wait_recv() where one arrives"
+)
+
+
 class InitCheck(Observer):
     """Finds loads of elements that nobody has written (check `init`)."""
 
@@ -105,7 +111,11 @@ class SyncCheck(Observer):
     def _not_zero(self, semaphore: Semaphore, end: str) -> None:
         if semaphore.value and not semaphore.passed and semaphore not in self._left:
             self._left.add(semaphore)
-            notes = [Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it")]
+            notes = [
+                Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it"),
+                *semaphore.last_wait(),
+                Note(_AS_MUCH),
+            ]
             notes += allocation("the semaphore", semaphore.location)
             self.report(
                 "semaphore-not-zero",
@@ -153,7 +163,10 @@ class SyncCheck(Observer):
                 "signal-after-end",
                 f"{core} {verb} {semaphore}, but {owner} has finished",
                 at,
-                [Note(f"missing: a wait on it by {owner} before its end", semaphore.location)],
+                [
+                    Note(f"missing: a wait on it by {owner} before its end", semaphore.location),
+                    Note(_AS_MUCH),
+                ],
             )
 
 

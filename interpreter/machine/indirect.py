@@ -113,6 +113,10 @@ def start(
                 f"index {number}, at place {place} of {len(rows.numbers)}, of an indirect copy is "
                 f"outside the array of shape {list(array.shape)} in {array.buffer.title}",
                 at,
+                [
+                    Note(f"indices are from 0 to {array.shape[rows.rank - 1] - 1}"),
+                    Note("rows may be left out: plsc.Indices(indices, ignored_value=-1)"),
+                ],
             )
         ends = [_row(array, number, rows.rank), _row(dense, place, rows.rank)]
         first, second = ends if gathers else reversed(ends)

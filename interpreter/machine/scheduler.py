@@ -92,6 +92,8 @@ def _resume(task: Task) -> bool:
 
 _NAMED = 64
 """How many stuck cores a deadlock names."""
+_FEW = 4
+"""Of how many it says what came before, and how many semaphores that somebody forgot."""
 
 
 def _deadlock(tasks: Sequence[Task]) -> ExecutionError:
@@ -124,6 +126,11 @@ def _missing(tasks: Sequence[Task], stuck: dict[Core, Wait]) -> list[Note]:
         if isinstance(wait, Count):
             what = "DMA" if wait.transfers else "signal"
             notes.append(Note(f"missing: a {what} that {core} could still receive"))
+    for core, wait in list(stuck.items())[:_FEW]:
+        if isinstance(wait, Count):
+            notes += wait.semaphore.last_wait()
+            others = [s for s in core.semaphores.values() if s.value and s is not wait.semaphore]
+            notes += [other.left() for other in others[:_FEW]]
     advice = dict.fromkeys(w.advice() for w in stuck.values() if isinstance(w, Count))
     notes += map(Note, advice)
     if finished:

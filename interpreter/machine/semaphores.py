@@ -11,7 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from pallasite.diagnostics import ExecutionError, SourceLocation
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.core import Core
@@ -55,6 +55,8 @@ class Semaphore:
     credited_by: Core | None = None
     credited_at: SourceLocation | None = None
     """Who added to it last, and where: for diagnostics."""
+    taken_at: SourceLocation | None = None
+    """Where it was last waited for."""
     passed: bool = False
     """Its count comes from, or goes to, another kernel: an operand or result of the call."""
 
@@ -74,9 +76,24 @@ class Semaphore:
     def take(self, amount: int, by: Core, at: SourceLocation | None) -> Generator[Wait]:
         """Takes what `by` has waited for; gives the waits that are left, which are none."""
         self.value -= amount
+        self.taken_at = at
         if by.observer is not None:
             by.observer.wait(by, self, amount, at)
         return _NO_WAITS
+
+    def left(self) -> Note:
+        """That nobody has waited for what it holds, and where that was added."""
+        return Note(
+            f"{self} holds {self.value}, which {self.credited_by or 'somebody'} added here, and "
+            "which nobody has waited for",
+            self.credited_at,
+        )
+
+    def last_wait(self) -> list[Note]:
+        """Where it was waited for before, if anywhere."""
+        if self.taken_at is None:
+            return []
+        return [Note("the last wait for it that has ended was here", self.taken_at)]
 
     def __str__(self) -> str:
         return f"{self.name or 'semaphore'} #{self.index} of {self.owner}"

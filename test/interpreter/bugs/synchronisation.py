@@ -10,10 +10,14 @@ SYNC = (
     Bug("nobody-signals", "deadlock", 1, None, ("%r", "for 1", "has 0"), """
 await %r by 1
 """),
-    Bug("waits-twice", "deadlock", 3, None, ("%s", "16384", "has 0"), """
+    Bug("waits-twice", "deadlock", 3, 2, ("%s", "16384", "has 0", "has ended was here"), """
 dma %x -> %a on %s
 wait %s for %a
 wait %s for %a
+"""),
+    Bug("waits-for-another-slot", "deadlock", 2, 1, ("%t", "%s #0 of core 0 holds 16384"), """
+dma %x -> %a on %s
+wait %t for %a
 """),
     Bug("waits-for-more", "deadlock", 4, None, ("%s", "16384", "has 4096"), """
 slice %x1 = %x[0, 0] 8x128
@@ -31,12 +35,12 @@ dma %x -> %c on %s
 "tpu.yield"() : () -> ()
 }) : () -> ()
 """),
-    Bug("signal-too-many", "semaphore-not-zero", 2, None, ("%r", "holds 1"), """
+    Bug("signal-too-many", "semaphore-not-zero", 2, 3, ("%r", "holds 1", "pl.semaphore_wait"), """
 signal %r by 1
 signal %r by 1
 await %r by 1
 """),
-    Bug("waits-for-half", "semaphore-not-zero", 1, None, ("%s", "holds 8192"), """
+    Bug("waits-for-half", "semaphore-not-zero", 1, 3, ("%s", "holds 8192", "copy.wait()"), """
 dma %x -> %a on %s
 slice %a1 = %a[0, 0] 16x128
 wait %s for %a1
