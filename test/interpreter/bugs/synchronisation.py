@@ -15,7 +15,7 @@ dma %x -> %a on %s
 wait %s for %a
 wait %s for %a
 """),
-    Bug("waits-for-another-slot", "deadlock", 2, 1, ("%t", "%s #0 of core 0 holds 16384"), """
+    Bug("waits-for-another-slot", "deadlock", 2, 1, ("%t", "of core 0 holds 16384"), """
 dma %x -> %a on %s
 wait %t for %a
 """),
