@@ -120,6 +120,8 @@ class Target:
     """Element widths that the compiler gathers along lanes."""
     sublane_gather_bits: frozenset[int] = frozenset({32})
     """Element widths that the compiler gathers along sublanes."""
+    rotate_bits: frozenset[int] = frozenset({16, 32})
+    """Element widths of registers that the cross-lane unit rotates along lanes as they are."""
     strided_rotate_bits: frozenset[int] = frozenset()
     """Element widths of which the cross-lane unit rotates each row by another amount."""
     stochastic_round: bool = False

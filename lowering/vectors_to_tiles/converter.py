@@ -39,6 +39,7 @@ from pallasite.layouts.move import Move
 from pallasite.layouts.planner.costs import Costs
 from pallasite.layouts.planner.planner import plan
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.moved_words import PackedRegisters
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
@@ -244,7 +245,8 @@ class Converter(Insertion):
         except Unsupported as error:
             error.location = error.location or source_location(self.anchor)
             raise
-        return emit(planned, sources, self.emit, self.target.max_mask_subelements)
+        packed = PackedRegisters(self.target.max_mask_subelements, self.target.rotate_bits)
+        return emit(planned, sources, self.emit, packed)
 
     # Operations.
 

@@ -7,6 +7,7 @@ another operation wants that, and then once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import i32
@@ -27,21 +28,36 @@ from pallasite.layouts.plan import (
 from pallasite.layouts.registers import packing
 
 
-def moves_words(step: Step, plan: Plan, packed_masks: int) -> bool:
-    """Whether a step moves whole words, so that it may take registers that are packed; masks of
-    packed registers are boxes, of up to `packed_masks` elements per word."""
+@dataclass(frozen=True)
+class PackedRegisters:
+    """What a chip does with registers of packed elements as they are."""
+
+    masks: int = 1
+    """Masks, which are boxes, choose among up to so many elements per word."""
+    rotated: frozenset[int] = frozenset()
+    """Element widths that rotate along lanes."""
+
+
+WORDS_ONLY = PackedRegisters()
+"""A chip that does with words what is not renaming or a shuffle."""
+
+
+def moves_words(step: Step, plan: Plan, packed: PackedRegisters) -> bool:
+    """Whether a step moves whole words, so that it may take registers that are packed."""
     if isinstance(step, Select):
-        return bool(step.mask.boxes) and packing(plan.bits) <= packed_masks
-    return isinstance(step, (*RENAMING, RotateLanes, SublaneShuffle))
+        return bool(step.mask.boxes) and packing(plan.bits) <= packed.masks
+    if isinstance(step, RotateLanes):
+        return plan.bits in packed.rotated
+    return isinstance(step, (*RENAMING, SublaneShuffle))
 
 
-def wanted_as_words(plan: Plan, packed_masks: int) -> list[bool]:
+def wanted_as_words(plan: Plan, packed: PackedRegisters) -> list[bool]:
     """Per value, whether some step that it reaches by such steps takes words only."""
     wanted = [False] * len(plan.values)
     for number, step in reversed(list(enumerate(plan.steps, plan.sources))):
         if isinstance(step, Elements | Unpack):
             continue
-        moves = moves_words(step, plan, packed_masks) and not isinstance(step, Words)
+        moves = moves_words(step, plan, packed) and not isinstance(step, Words)
         if not moves or wanted[number]:
             for operand in step.operands:
                 wanted[operand] = plan.values[operand].kind == "word"

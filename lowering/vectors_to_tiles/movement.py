@@ -52,24 +52,32 @@ from pallasite.layouts.plan import (
 from pallasite.layouts.planner.fields import Field
 from pallasite.layouts.registers import LANES, SUBLANES, register_shape
 from pallasite.lowering.vectors_to_tiles.index_registers import IndexRegisters, Insert
-from pallasite.lowering.vectors_to_tiles.moved_words import any_words, moves_words, wanted_as_words
+from pallasite.lowering.vectors_to_tiles.moved_words import (
+    WORDS_ONLY,
+    PackedRegisters,
+    any_words,
+    moves_words,
+    wanted_as_words,
+)
 
 
 def emit(
-    plan: Plan, operands: Sequence[SSAValue], insert: Insert, packed_masks: int = 1
+    plan: Plan,
+    operands: Sequence[SSAValue],
+    insert: Insert,
+    packed: PackedRegisters = WORDS_ONLY,
 ) -> SSAValue:
     """Inserts the operations of `plan` applied to the grids `operands`; returns the moved grid.
 
-    `insert` places one operation and returns its first result. Masks of up to `packed_masks`
-    elements per word choose between packed registers. Masks are moved as integers of
+    `insert` places one operation and returns its first result. Masks are moved as integers of
     their data's width, unless registers are merely renamed.
     """
     element = cast(AnyVector, operands[0].type).element_type
     renamed = all(isinstance(step, RENAMING) for step in plan.steps)
     if element != i1 or renamed:
-        return _Emitter(plan, element, insert, packed_masks).run(operands)
+        return _Emitter(plan, element, insert, packed).run(operands)
     integer = IntegerType(plan.bits)
-    emitter = _Emitter(plan, integer, insert, packed_masks)
+    emitter = _Emitter(plan, integer, insert, packed)
     moved = emitter.run([emitter.integers(mask) for mask in operands])
     zero = emitter.constant(0, cast(AnyVector, moved.type))
     return insert(arith.CmpiOp(moved, zero, "ne"))
@@ -82,11 +90,13 @@ def _ints(values: Sequence[int]) -> DenseArrayBase[Any]:
 class _Emitter(IndexRegisters):
     """Emits the steps of one plan; constants, masks and index registers are made once."""
 
-    def __init__(self, plan: Plan, element: Attribute, insert: Insert, packed_masks: int) -> None:
+    def __init__(
+        self, plan: Plan, element: Attribute, insert: Insert, packed: PackedRegisters
+    ) -> None:
         super().__init__(insert)
         self._plan, self._element = plan, element
-        self._packed_masks = packed_masks
-        self._as_words = wanted_as_words(plan, packed_masks)
+        self._packed = packed
+        self._as_words = wanted_as_words(plan, packed)
 
     def run(self, operands: Sequence[SSAValue]) -> SSAValue:
         values = list(operands)
@@ -101,7 +111,7 @@ class _Emitter(IndexRegisters):
                 continue
             kinds = [plan.values[o].kind for o in step.operands]
             if isinstance(step, Unpack) or (
-                moves_words(step, plan, self._packed_masks) and not any_words(given)
+                moves_words(step, plan, self._packed) and not any_words(given)
             ):
                 kinds = ["element"] * len(given)
             given = [self._held(v, kind) for v, kind in zip(given, kinds, strict=True)]
