@@ -1,9 +1,9 @@
 """bf16 that is equal to a number or not, by the bits of both, where registers compare no bf16.
 
-Half words are compared packed: nothing is unpacked, and no mask packed. A number other than zero has
-bits of its own, which no NaN has. Orders are found in f32: one comparison of half words would not
-tell NaN from what lies beyond infinity, and two with their `and` make the TPU compiler's code longer
-(libtpu 0.0.51, v5e).
+Half words are compared packed: nothing is unpacked, and no mask packed. A number other than zero
+has bits of its own, which no NaN has. Orders are found in f32: one comparison of half words would
+not tell NaN from what lies beyond infinity, and two with their `and` make the TPU compiler's code
+longer (libtpu 0.0.51, v5e).
 """
 
 from __future__ import annotations
