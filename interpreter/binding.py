@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.copies import read_array, same_bits, write_array
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.machine import Device
+from pallasite.interpreter.machine.spare import fresh
 from pallasite.interpreter.subcores import invocations
 from pallasite.interpreter.values import Array
 from pallasite.interpreter.windows import Invocation
@@ -138,7 +140,7 @@ def _read(core: Core, operand: Operand, dtype: np.dtype[Any]) -> Array:
             return arrays.from_carrier(ref.read(), ref.element, dtype)
         if operand.in_order and (left := completed(ref)) is not None:
             return left.view(dtype).reshape(ref.shape)
-        out = np.empty(ref.shape, dtype)
+        out = fresh(prod(ref.shape) * dtype.itemsize).view(dtype).reshape(ref.shape)
         read_array(ref, out)
         return out
     counts = [semaphore.value for semaphore in core.passed_semaphores(ref)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.interpreter.machine.boxes import Digits
-from pallasite.interpreter.machine.spare import LEAST, Block, Spare
+from pallasite.interpreter.machine.spare import LEAST, Block, Spare, fresh
 from pallasite.interpreter.values import POISON_WORDS
 
 MEMORY_NOTE = Note("a larger run needs a larger limit (--max-memory)")
@@ -67,7 +67,7 @@ class HostMemory:
     def block(self, size: int) -> Block:
         """`size` bytes that hold anything."""
         found = None if self.spare is None else self.spare.take(size)
-        return np.empty(size, np.uint8) if found is None else found
+        return fresh(size) if found is None else found
 
     def leave(self, block: Block) -> None:
         """Puts a block by for the time after the run: until then a late transfer may name it."""
@@ -182,7 +182,7 @@ class Buffer:
         self._take(count)
         self.block = self.kept
         if self.block is None:
-            self.block = np.empty(count, np.uint8) if host is None else host.block(count)
+            self.block = fresh(count) if host is None else host.block(count)
         return self.block
 
     def track(self) -> None:

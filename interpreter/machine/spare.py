@@ -18,6 +18,18 @@ MOST_KEPT = 1 << 28
 LEAST = 1 << 16
 """Bytes of the smallest block worth keeping: smaller ones the C library keeps itself."""
 
+ALIGNMENT = 64
+"""Bytes: XLA takes memory as it is whose address is a multiple of it, and copies other."""
+
+
+def fresh(size: int) -> Block:
+    """New memory that holds anything; of what is large, with an address that XLA takes."""
+    if size < LEAST:
+        return np.empty(size, np.uint8)
+    room = np.empty(size + ALIGNMENT, np.uint8)
+    first = -room.__array_interface__["data"][0] % ALIGNMENT
+    return room[first : first + size]
+
 
 class Spare:
     """Blocks that nobody uses now, by size; threads share it."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
 from pallasite.interpreter.machine.memory import HostMemory
-from pallasite.interpreter.machine.spare import LEAST, Spare
+from pallasite.interpreter.machine.spare import ALIGNMENT, LEAST, Spare, fresh
 from pallasite.interpreter.run import execute
 from pallasite.targets import get_target
 
@@ -74,3 +75,10 @@ def test_runs_see_nothing_of_each_other() -> None:
     # What nobody writes is poison, whatever the block held before.
     assert first[128:].tobytes() == second[128:].tobytes()
     assert np.isnan(second[128:]).all()
+
+
+@pytest.mark.parametrize("size", [1, LEAST - 1, LEAST, 3 * LEAST + 4, 1 << 21])
+def test_large_blocks_begin_where_xla_takes_them(size: int) -> None:
+    for block in [fresh(size) for _ in range(4)]:
+        assert block.shape == (size,) and block.flags.c_contiguous and block.flags.writeable
+        assert size < LEAST or block.ctypes.data % ALIGNMENT == 0
