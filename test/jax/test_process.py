@@ -55,9 +55,12 @@ def test_kernel():
 """
 
 
-def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def python(
+    *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
+        cwd=folder,
         env={**os.environ, "JAX_PLATFORMS": "cpu", **environment},
         capture_output=True,
         text=True,
@@ -71,7 +74,8 @@ def test_module_runs_a_program(tmp_path: Path) -> None:
     done = python("-m", "pallasite.jax", str(program), "0")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "v5e 1024.0\nv5e 1024.0\n"
-    done = python("-m", "pallasite.jax", str(program), "0", PALLASITE_SIMULATE="v6e:vreg")
+    words = "-m", "pallasite.jax", "-m", "program", "0"
+    done = python(*words, folder=tmp_path, PALLASITE_SIMULATE="v6e:vreg")
     assert done.stdout == "v6e 1024.0\nv6e 1024.0\n", done.stderr
 
 
