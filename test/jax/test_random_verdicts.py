@@ -32,12 +32,17 @@ from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E4
 from .random_verdicts_chains import Branches, Chains  # noqa: E402
 from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
 from .random_verdicts_limits import Limits, Shared  # noqa: E402
+from .random_verdicts_lookups import Lookups  # noqa: E402
+from .random_verdicts_loops import Scans, Scatters, States  # noqa: E402
 from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
+from .random_verdicts_models import Attention, Norms, Quantized  # noqa: E402
 from .random_verdicts_orders import Counts, Einsums, Joins, Transposed  # noqa: E402
+from .random_verdicts_pipelines import Accumulators, Doubled, Pipelines  # noqa: E402
 from .random_verdicts_products import Products  # noqa: E402
 from .random_verdicts_reductions import Arrangements, Reductions  # noqa: E402
 from .random_verdicts_signals import Meshes, Prints, Semaphores, Sizes  # noqa: E402
 from .random_verdicts_values import Carried, Casts, Masks, Movements  # noqa: E402
+from .random_verdicts_windows import Whens, Windows  # noqa: E402
 from .random_verdicts_words import Bits, Numbers, Starts  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -47,7 +52,8 @@ FAMILIES = (
     Views, Scalars, Blocks, Carried, Casts, Masks, Movements, Integers, Functions, Choices,
     Reductions, Arrangements, Products, Gathers, Rolls, Strides, Masked, Randoms, Tables, Awaited,
     Places, Numbers, Bits, Starts, Semaphores, Sizes, Meshes, Prints, Joins, Transposed, Einsums,
-    Counts, Chains, Limits, Shared, Branches,
+    Counts, Chains, Limits, Shared, Branches, Norms, Attention, Quantized, Scatters, Scans, States,
+    Lookups, Accumulators, Pipelines, Doubled, Windows, Whens,
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
