@@ -21,6 +21,10 @@ CASES = {
     "arith.maxsi %x, %c5 : i32": Range(5, None),
     "arith.remsi %x, %c5 : i32": Range(-4, 4),
     "arith.remsi %i, %c5 : i32": Range(0, 4),
+    "arith.remsi %above, %c5 : i32": Range(0, 4),
+    "arith.remsi %below, %c5 : i32": Range(-4, 3),
+    "arith.extui %b : i1 to i32": Range(0, 1),
+    "arith.extsi %b : i1 to i32": Range(-1, 0),
     "arith.divsi %i, %c5 : i32": Range(0, 1),
     "arith.divsi %i, %x : i32": Range(),
     "arith.select %b, %i, %c5 : i32": Range(2, 8),
@@ -50,6 +54,7 @@ def test_range(text: str):
         %c5 = arith.constant 5 : i32
         %c9 = arith.constant 9 : i32
         %above = arith.maxsi %x, %c5 : i32
+        %below = arith.minsi %x, %c3 : i32
         %huge = arith.constant 5000000000 : index
         %big = arith.constant 2000000000 : i32
         scf.for %i = %c2 to %c9 step %c3 : i32 {{
