@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pallasite.diagnostics import Note, SourceLocation, allocation
+from pallasite.diagnostics import SourceLocation
 from pallasite.interpreter.machine.accesses import Access
 from pallasite.interpreter.machine.credits import Clock, Credit, Credits, Doubts
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
+from pallasite.interpreter.machine.race_notes import OVERLAPPING, race_notes
 from pallasite.interpreter.machine.regions import span_text, whole_region
-from pallasite.interpreter.machine.rivals import rival_notes
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.uses import History, Use
 from pallasite.interpreter.machine.views import Ref
@@ -37,23 +37,7 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.machine import Machine
 
 _CODE = "data-race"
-_SAME_WORK = (
-    "both run this line for the same part: give each a part of its own, by lax.axis_index of the "
-    "axes of the mesh; of a pipeline over a mesh with two axes, name both: core_axis_name="
-    '("core", "subcore")'
-)
-"""What two cores do that run one program as if they were alone."""
-_PARTLY = (
-    "the waits before were for a part of what the semaphore counts, and a DMA lands in any order: "
-    "wait for all of it before a part is used, or start a copy for each part, with a semaphore of "
-    "its own"
-)
 
-
-_OTHERS = (
-    "give each of them a semaphore of its own, or wait for all of them before what any of them "
-    "tells of is used"
-)
 MOST_EVENTS = 2_000_000
 """Events of a run that are kept to be looked at again."""
 
@@ -163,70 +147,14 @@ class RaceCheck(Observer):
             return
         low = max(use.region.low, other.region.low)
         high = min(use.region.high, other.region.high)
-        name = buffer.title
-        notes = [
-            Note(
-                f"{other.actor} {other.verb} {other.region.extent} of {name}, and nothing orders "
-                "the two",
-                other.location,
-            ),
-            Note(f"missing: {self._missing(other, core)}", use.location),
-        ]
-        if other.transfer is not None and other.write and other.number < 0:
-            notes += rival_notes(other.transfer)
-        if other.partly and other.number < 0 and len(notes) == 2:
-            notes.append(Note(_PARTLY))
-        notes += self._luck(other, core)
-        if use.repeats(other):
-            notes.append(Note(_SAME_WORK))
-        notes += allocation(name, buffer.location)
         self.report(
             _CODE,
-            f"{use.actor}, which {use.verb} {use.region.extent} of {name}, races with "
+            f"{use.actor}, which {use.verb} {use.region.extent} of {buffer.title}, races with "
             f"{other.actor} on {span_text(low, high)}",
             use.location,
-            notes,
+            race_notes(use, other, buffer, core, self.machine.cores, self._credits),
             str(other.location),
         )
-
-    def _missing(self, other: Use, core: int) -> str:
-        """The synchronisation that would put `other` into the past of a core."""
-        cores = self.machine.cores
-        transfer = other.transfer
-        if transfer is None or other.number >= 0:
-            first = cores[other.number]
-            return f"a signal from {first} after its access, and a wait for it by {cores[core]}"
-        semaphore, amount = transfer.target_semaphore, transfer.target_amount
-        if not other.write and transfer.source_semaphore is not None:
-            semaphore, amount = transfer.source_semaphore, transfer.source_amount
-        wait = f"a wait by {semaphore.owner} for {amount} on {semaphore} between the two"
-        if semaphore.owner == str(cores[core]):
-            if other.write and transfer.remote:
-                sender = transfer.sender
-                return f"{wait}, or a signal to {sender}, and a wait for it, before the DMA starts"
-            return wait
-        return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
-
-    def _luck(self, other: Use, core: int) -> list[Note]:
-        """Of a signal that tells of `other`: what a core has waited for may have been another."""
-        if other.number < 0:
-            return []
-        for semaphore, credits in self._credits.items():
-            missed = credits.missed(core, other.number, other.time)
-            if missed is not None:
-                signal, rival = missed
-                waiter = self.machine.cores[core]
-                return [
-                    Note(
-                        f"this wait by {waiter} on {semaphore} may end without the signal that "
-                        "tells of the access",
-                        credits.location,
-                    ),
-                    Note("that signal", signal.location),
-                    Note("what may come in its place", rival and rival.location),
-                    Note(_OTHERS),
-                ]
-        return []
 
     # Transfers.
 
@@ -281,10 +209,7 @@ class RaceCheck(Observer):
             _CODE,
             f"{target.actor} reads and writes {span_text(low, high)} of {name}",
             target.location,
-            [
-                Note("its source and its target overlap, and a DMA copies in any order"),
-                Note("copy to another buffer, or load the source and store it"),
-            ],
+            OVERLAPPING,
         )
 
     def dma_read(self, transfer: Transfer) -> None:

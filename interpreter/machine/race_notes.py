@@ -1,0 +1,110 @@
+"""What the race detector (`race.py`) says of two accesses that race: what would order them, and why
+the waits that there are do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pallasite.diagnostics import Note, allocation
+from pallasite.interpreter.machine.credits import Credits
+from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.rivals import rival_notes
+from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.uses import Use
+
+if TYPE_CHECKING:
+    from pallasite.interpreter.machine.core import Core
+
+_SAME_WORK = (
+    "both run this line for the same part: give each a part of its own, by lax.axis_index of the "
+    "axes of the mesh; of a pipeline over a mesh with two axes, name both: core_axis_name="
+    '("core", "subcore")'
+)
+"""What two cores do that run one program as if they were alone."""
+_PARTLY = (
+    "the waits before were for a part of what the semaphore counts, and a DMA lands in any order: "
+    "wait for all of it before a part is used, or start a copy for each part, with a semaphore of "
+    "its own"
+)
+
+
+_OTHERS = (
+    "give each of them a semaphore of its own, or wait for all of them before what any of them "
+    "tells of is used"
+)
+OVERLAPPING = (
+    Note("its source and its target overlap, and a DMA copies in any order"),
+    Note("copy to another buffer, or load the source and store it"),
+)
+"""Of a copy to a place that it also reads."""
+
+
+def race_notes(
+    use: Use,
+    other: Use,
+    buffer: Buffer,
+    core: int,
+    cores: Sequence[Core],
+    semaphores: Mapping[Semaphore, Credits],
+) -> list[Note]:
+    """Of `use` by the core of number `core`, and `other`, which came before it."""
+    name = buffer.title
+    notes = [
+        Note(
+            f"{other.actor} {other.verb} {other.region.extent} of {name}, and nothing orders "
+            "the two",
+            other.location,
+        ),
+        Note(f"missing: {_missing(other, core, cores)}", use.location),
+    ]
+    if other.transfer is not None and other.write and other.number < 0:
+        notes += rival_notes(other.transfer)
+    if other.partly and other.number < 0 and len(notes) == 2:
+        notes.append(Note(_PARTLY))
+    notes += _luck(other, core, cores, semaphores)
+    if use.repeats(other):
+        notes.append(Note(_SAME_WORK))
+    return [*notes, *allocation(name, buffer.location)]
+
+
+def _missing(other: Use, core: int, cores: Sequence[Core]) -> str:
+    """The synchronisation that would put `other` into the past of a core."""
+    transfer = other.transfer
+    if transfer is None or other.number >= 0:
+        first = cores[other.number]
+        return f"a signal from {first} after its access, and a wait for it by {cores[core]}"
+    semaphore, amount = transfer.target_semaphore, transfer.target_amount
+    if not other.write and transfer.source_semaphore is not None:
+        semaphore, amount = transfer.source_semaphore, transfer.source_amount
+    wait = f"a wait by {semaphore.owner} for {amount} on {semaphore} between the two"
+    if semaphore.owner == str(cores[core]):
+        if other.write and transfer.remote:
+            sender = transfer.sender
+            return f"{wait}, or a signal to {sender}, and a wait for it, before the DMA starts"
+        return wait
+    return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
+
+
+def _luck(
+    other: Use, core: int, cores: Sequence[Core], semaphores: Mapping[Semaphore, Credits]
+) -> list[Note]:
+    """Of a signal that tells of `other`: what a core has waited for may have been another."""
+    if other.number < 0:
+        return []
+    for semaphore, credits in semaphores.items():
+        missed = credits.missed(core, other.number, other.time)
+        if missed is not None:
+            signal, rival = missed
+            return [
+                Note(
+                    f"this wait by {cores[core]} on {semaphore} may end without the signal that "
+                    "tells of the access",
+                    credits.location,
+                ),
+                Note("that signal", signal.location),
+                Note("what may come in its place", rival and rival.location),
+                Note(_OTHERS),
+            ]
+    return []
