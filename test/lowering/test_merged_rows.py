@@ -93,3 +93,103 @@ def test_rows_that_differ_in_what_is_computed_stay() -> None:
     value = np.random.default_rng(0).normal(size=(8, 128)).astype(np.float32)
     (actual,) = pallasite.run(module, [value], form="vreg", target="v5e")
     assert np.array_equal(actual, np.stack([abs(value[0]), value[1]]))
+
+
+def answer(operands: list[str], body: str, *inputs: Array) -> tuple[Array, str]:
+    """What the kernel gives, and its text in form `vreg`."""
+    lowered = pallasite.lower(kernel(operands, body), form="vreg", target="v5e")
+    (actual,) = pallasite.run(lowered, list(inputs), form="vreg", target="v5e")
+    return np.asarray(actual, np.float32), str(lowered)
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+
+
+def test_rows_around_the_edge_of_a_register_stay() -> None:
+    assert accesses([(8, 0), (7, 1)], row(8, 0) + row(7, 1), 16, 8)[1] == 2
+
+
+@pytest.mark.parametrize("order", [range(8), [7, 6, 5, 4, 3, 2, 1, 0]], ids=["same", "reversed"])
+def test_rows_of_one_matrix_of_several(order: list[int]) -> None:
+    kind = "vector<1x1x128xf32>"
+    lines = [
+        f"""%f{to} = arith.constant {source} : index
+        %t{to} = arith.constant {to} : index
+        %l{to} = vector.load %a[%one, %f{to}, %z] : A, {kind}
+        %r{to} = math.absf %l{to} : {kind}
+        tpu.vector_store %b[%z, %t{to}, %z], %r{to} {{strides = array<i32>}} : B, {kind},"""
+        for to, source in enumerate(order)
+    ]
+    body = "\n".join(["%one = arith.constant 1 : index", *lines])
+    value = numbers(2, 8, 128)
+    actual, text = answer(["2x8x128xf32", "1x8x128xf32"], body, value)
+    assert np.array_equal(actual[0], abs(value[1, list(order)]))
+    assert text.count("tpu.store") == 1
+
+
+def test_stores_of_two_rows_that_overlap_stay() -> None:
+    body = """%one = arith.constant 1 : index
+        %k = arith.constant dense<3.0> : vector<2x128xf32>
+        tpu.vector_store %b[%z, %z], %k {strides = array<i32>} : B, vector<2x128xf32>,
+        tpu.vector_store %b[%one, %z], %k {strides = array<i32>} : B, vector<2x128xf32>,"""
+    actual, _ = answer(["8x128xf32", "3x128xf32"], body, numbers(8, 128))
+    assert np.array_equal(actual, np.full((3, 128), 3, np.float32))
+
+
+LOOP = """%l = arith.constant 0 : i32
+        %h = arith.constant 2 : i32
+        %s = arith.constant 1 : i32
+        %one = arith.constant 1 : index
+        scf.for %k = %l to %h step %s : i32 {
+          %m = arith.addi %s, %k : i32
+          %i = arith.index_cast %k : i32 to index
+          %j = arith.index_cast %m : i32 to index"""
+
+
+def test_rows_of_different_matrices_stay() -> None:
+    """Matrices `i` and `i + 1` are known when the kernel runs."""
+    body = f"""{LOOP}
+          %x = vector.load %a[%i, %z, %z] : A, vector<1x1x128xf32>
+          %y = vector.load %a[%j, %one, %z] : A, vector<1x1x128xf32>
+          tpu.vector_store %b[%i, %z, %z], %x {{strides = array<i32>}} : B, vector<1x1x128xf32>,
+          tpu.vector_store %b[%j, %one, %z], %y {{strides = array<i32>}} : B, vector<1x1x128xf32>,
+        }}"""
+    value = numbers(3, 2, 128)
+    actual, _ = answer(["3x2x128xf32"] * 2, body, value)
+    assert np.array_equal(actual[:2, 0], value[:2, 0])
+    assert np.array_equal(actual[1:, 1], value[1:, 1])
+
+
+def test_a_row_that_nobody_knows_stays() -> None:
+    """Row `i` is stored before row 0, which it may be."""
+    body = f"""{LOOP}
+          %x = vector.load %a[%i, %z] : A, vector<1x128xf32>
+          %y = vector.load %a[%one, %z] : A, vector<1x128xf32>
+          tpu.vector_store %b[%i, %z], %x {{strides = array<i32>}} : B, vector<1x128xf32>,
+          tpu.vector_store %b[%z, %z], %y {{strides = array<i32>}} : B, vector<1x128xf32>,
+        }}"""
+    value = numbers(2, 128)
+    actual, _ = answer(["2x128xf32"] * 2, body, value)
+    assert np.array_equal(actual, value[[1, 1]])
+
+
+def test_rows_that_somebody_else_uses_are_computed_once() -> None:
+    """Together they would be computed once more."""
+    lines = [
+        f"""%n{i} = arith.constant {i} : index
+        %l{i} = vector.load %a[%n{i}, %z] : A, vector<1x128xf32>
+        %s{i} = math.sqrt %l{i} : vector<1x128xf32>
+        tpu.vector_store %b[%n{i}, %z], %s{i} {{strides = array<i32>}} : B, vector<1x128xf32>,"""
+        for i in (0, 1)
+    ]
+    body = "\n".join([
+        *lines, "%four = arith.constant 4 : index",
+        "%sum = arith.addf %s0, %s1 : vector<1x128xf32>",
+        "tpu.vector_store %b[%four, %z], %sum {strides = array<i32>} : B, vector<1x128xf32>,",
+    ])  # fmt: skip
+    value = abs(numbers(2, 128))
+    actual, text = answer(["2x128xf32", "5x128xf32"], body, value)
+    root = np.sqrt(value)
+    assert np.array_equal(actual[[0, 1, 4]], [root[0], root[1], root[0] + root[1]])
+    assert text.count("math.sqrt") == 2
