@@ -119,3 +119,52 @@ def test_what_is_the_same_everywhere_repeats_no_row() -> None:
     names = [op.name for op in pallasite.lower(module, form="vreg", target="v5e").walk()]
     assert names.count("tpu.load") == names.count("tpu.store") == 2
     assert "tpu.sublane_shuffle" not in names
+
+
+SOURCES = [
+    ("bf16", (24, 256), (1, 256)), ("bf16", (24, 256), (24, 1)), ("bf16", (2, 24, 256), (2, 24, 1)),
+    ("bf16", (2, 24, 256), (1, 1, 256)), ("f32", (2, 200), (1, 200)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("element", "shape", "source"), SOURCES, ids=str)
+def test_rows_and_columns_of_several_tiles_are_spread(
+    element: str, shape: tuple[int, ...], source: tuple[int, ...]
+) -> None:
+    """Where rows of 128 are not rows of one tile, arrays keep their shape."""
+    whole, part = ("x".join(map(str, s)) + f"x{element}" for s in (shape, source))
+    zeros = ", ".join(["%z"] * len(shape))
+    text = f"""%v = vector.load %a[{zeros}] : A, vector<{whole}>
+    %r = vector.load %b[{zeros}] : B, vector<{part}>
+    %s = vector.broadcast %r : vector<{part}> to vector<{whole}>
+    %w = arith.addf %v, %s : vector<{whole}>
+    tpu.vector_store %c[{zeros}], %w {{strides = array<i32>}} : C, vector<{whole}>,"""
+    x, r = (np.arange(prod(s)).reshape(s) % 7 - 3 for s in (shape, source))
+    inputs = [v.astype(TYPES[element]) for v in (x, r)]
+    (actual,) = pallasite.run(kernel([whole, part, whole], text), inputs, form="vreg", target="v6e")
+    assert np.array_equal(actual, x + r)
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "columns"),
+    [("f32", (2, 328), 200), ("bf16", (2, 24, 384), 128), ("bf16", (24, 384), 256)],
+    ids=str,
+)
+def test_columns_that_are_no_rows_are_concatenated(
+    element: str, shape: tuple[int, ...], columns: int
+) -> None:
+    """Because they end within a tile, or there are several rows of tiles."""
+    parts = [(*shape[:-1], columns), (*shape[:-1], shape[-1] - columns)]
+    left, right, whole = (f"vector<{'x'.join(map(str, s))}x{element}>" for s in (*parts, shape))
+    zeros = ", ".join(["%z"] * len(shape))
+    text = f"""%v = vector.load %a[{zeros}] : A, {left}
+    %w = vector.load %b[{zeros}] : B, {right}
+    %x = arith.addf %v, %v : {left}
+    %y = arith.addf %w, %w : {right}
+    %j = tpu.concatenate %x, %y in {len(shape) - 1} : {left}, {right} -> {whole}
+    %k = arith.addf %j, %j : {whole}
+    tpu.vector_store %c[{zeros}], %k {{strides = array<i32>}} : C, {whole},"""
+    inputs = [(np.arange(prod(s)).reshape(s) % 7 - 3).astype(TYPES[element]) for s in parts]
+    refs = ["x".join(map(str, s)) + f"x{element}" for s in (*parts, shape)]
+    (actual,) = pallasite.run(kernel(refs, text), inputs, form="vreg", target="v6e")
+    assert np.array_equal(actual, 4 * np.concatenate(inputs, -1))

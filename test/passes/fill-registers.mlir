@@ -150,3 +150,46 @@ func.func @copied_in_part() {
   vector.store %1, %d[%c0, %c0] : memref<36x256xbf16, #tpu.memory_space<vmem>>, vector<16x256xbf16>
   func.return
 }
+
+// Columns of one row of tiles are cut from the beginning of a tile on.
+// CHECK-LABEL: func.func @halves(
+// CHECK:       vector.extract_strided_slice {{.*}} vector<12x128xf32> to vector<6x128xf32>
+func.func @halves(%a: memref<2x768xf32, #tpu.memory_space<vmem>>, %b: memref<2x384xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0] : memref<2x768xf32, #tpu.memory_space<vmem>>, vector<2x768xf32>
+  %1 = vector.extract_strided_slice %0 {offsets = [0, 384], sizes = [2, 384], strides = [1, 1]} : vector<2x768xf32> to vector<2x384xf32>
+  vector.store %1, %b[%c0, %c0] : memref<2x384xf32, #tpu.memory_space<vmem>>, vector<2x384xf32>
+  func.return
+}
+
+// A number and a column are spread over rows of 128.
+// CHECK-LABEL: func.func @spread(
+// CHECK:       vector.broadcast {{.*}} : vector<1x1x1xf32> to vector<3x6x128xf32>
+// CHECK:       vector.broadcast {{.*}} : vector<3x2x1xf32> to vector<3x2x128xf32>
+// CHECK:       vector.store {{.*}}, vector<3x6x128xf32>
+func.func @spread(%a: memref<3x2x384xf32, #tpu.memory_space<vmem>>, %b: memref<1x1x1xf32, #tpu.memory_space<vmem>>, %c: memref<3x2x1xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0, %c0] : memref<3x2x384xf32, #tpu.memory_space<vmem>>, vector<3x2x384xf32>
+  %1 = vector.load %b[%c0, %c0, %c0] : memref<1x1x1xf32, #tpu.memory_space<vmem>>, vector<1x1x1xf32>
+  %2 = vector.broadcast %1 : vector<1x1x1xf32> to vector<3x2x384xf32>
+  %3 = arith.addf %0, %2 : vector<3x2x384xf32>
+  vector.store %3, %a[%c0, %c0, %c0] : memref<3x2x384xf32, #tpu.memory_space<vmem>>, vector<3x2x384xf32>
+  %4 = vector.load %a[%c0, %c0, %c0] : memref<3x2x384xf32, #tpu.memory_space<vmem>>, vector<3x2x384xf32>
+  %5 = vector.load %c[%c0, %c0, %c0] : memref<3x2x1xf32, #tpu.memory_space<vmem>>, vector<3x2x1xf32>
+  %6 = vector.broadcast %5 : vector<3x2x1xf32> to vector<3x2x384xf32>
+  %7 = arith.addf %4, %6 : vector<3x2x384xf32>
+  vector.store %7, %a[%c0, %c0, %c0] : memref<3x2x384xf32, #tpu.memory_space<vmem>>, vector<3x2x384xf32>
+  func.return
+}
+
+// As many registers, but none of them is reshaped.
+// CHECK-LABEL: func.func @rows_of_a_flat_array(
+// CHECK-NOT:   vector.shape_cast
+// CHECK:       vector.store
+func.func @rows_of_a_flat_array(%a: memref<2048xf32, #tpu.memory_space<vmem>>, %b: memref<16x128xf32, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0] : memref<2048xf32, #tpu.memory_space<vmem>>, vector<2048xf32>
+  %1 = vector.shape_cast %0 : vector<2048xf32> to vector<16x128xf32>
+  vector.store %1, %b[%c0, %c0] : memref<16x128xf32, #tpu.memory_space<vmem>>, vector<16x128xf32>
+  func.return
+}
