@@ -193,3 +193,14 @@ func.func @rows_of_a_flat_array(%a: memref<2048xf32, #tpu.memory_space<vmem>>, %
   vector.store %1, %b[%c0, %c0] : memref<16x128xf32, #tpu.memory_space<vmem>>, vector<16x128xf32>
   func.return
 }
+
+// Columns of several rows of tiles are not one below the other.
+// CHECK-LABEL: func.func @columns_of_rows_of_tiles(
+// CHECK:       tpu.concatenate {{.*}} -> vector<2x24x256xbf16>
+func.func @columns_of_rows_of_tiles(%a: memref<2x24x128xbf16, #tpu.tiled<(8,128)(2,1),[3,1,1]>, #tpu.memory_space<vmem>>, %b: memref<2x24x256xbf16, #tpu.tiled<(8,128)(2,1),[6,2,1]>, #tpu.memory_space<vmem>>) {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %a[%c0, %c0, %c0] : memref<2x24x128xbf16, #tpu.tiled<(8,128)(2,1),[3,1,1]>, #tpu.memory_space<vmem>>, vector<2x24x128xbf16>
+  %1 = tpu.concatenate %0, %0 in 2 : vector<2x24x128xbf16>, vector<2x24x128xbf16> -> vector<2x24x256xbf16>
+  vector.store %1, %b[%c0, %c0, %c0] : memref<2x24x256xbf16, #tpu.tiled<(8,128)(2,1),[6,2,1]>, #tpu.memory_space<vmem>>, vector<2x24x256xbf16>
+  func.return
+}
