@@ -146,8 +146,15 @@ def _shifted_packed(op: Operation, r: Legalizer) -> bool:
     left, signed = isinstance(op, arith.ShLIOp), not isinstance(op, arith.ShRUIOp)
     if untruncated(value, signed, low_bits=left) is not None:
         return False
-    others = any(_adds_words(u.operation, r) for u in value.uses if u.operation is not op)
-    return not (others and all(_adds_words(u.operation, r) for u in op.results[0].uses))
+    others = any(_wants_words(u.operation, r) for u in value.uses if u.operation is not op)
+    return not (others and all(_wants_words(u.operation, r) for u in op.results[0].uses))
+
+
+def _wants_words(op: Operation, r: Legalizer) -> bool:
+    """Whether `op` unpacks narrow integers, or will."""
+    if isinstance(op, arith.ExtSIOp | arith.ExtUIOp):
+        return bit_width(element_of(op.result)) == 32
+    return _adds_words(op, r)
 
 
 def _adds_words(op: Operation, r: Legalizer) -> bool:
@@ -166,5 +173,4 @@ def _unsigned_compare(op: Operation) -> bool:
 
 
 def _splat(value: SSAValue, number: int) -> Dense:
-
     return splat(cast(VectorType[Attribute], value.type), number)
