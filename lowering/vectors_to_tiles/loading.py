@@ -124,15 +124,17 @@ def load_registers(
     blocks: Sequence[int],
     last: int,
     c: Converter,
+    first: int = 0,
 ) -> SSAValue:
-    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward."""
+    """The registers of `blocks`, a grid in the layout of `plan`, from `base` onward, and of them
+    sublanes `first` to `last - 1`."""
     order = plan.order(len(blocks)) if len(blocks) > 1 else [0]
     held = [blocks[order.index(d)] for d in range(len(blocks))]
     made = tpu.LoadOp.create(
         operands=[plan.memref, *base],
         result_types=[VectorType(element, (*held, *register_shape(plan.layout.bits)))],
         properties={
-            "sublane_mask": sublane_mask(0, last),
+            "sublane_mask": sublane_mask(first, last),
             "sublane_stride": integer_attribute(plan.sublane_stride, i32),
         },
         attributes=plan.attributes(base),

@@ -272,7 +272,8 @@ def _merge_rows(
     kind = cast(VectorType[Attribute], value.type)
     register = register_shape(plan.layout.bits)
     p = register[-1]
-    old = load_registers(plan, base, kind.element_type, blocks, -(-high // p), c)
+    # Registers may begin in front of the memory, which only the rows that are stored are in.
+    old = load_registers(plan, base, kind.element_type, blocks, -(-high // p), c, low // p)
     if p > c.target.max_mask_subelements:
         return merge_rows(value, old, plan.layout.bits, low, high, c)
     rows = tpu.CreateSubelementMaskOp.create(

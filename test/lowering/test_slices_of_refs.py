@@ -1,0 +1,73 @@
+"""What is stored at the end of a slice of memory leaves alone what lies behind the slice."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pallasite
+
+from .memory_kernels import kernel
+
+VMEM = "#tpu.memory_space<vmem>"
+
+
+def test_rows_behind_a_slice_stay() -> None:
+    """Slices whose first row is known when the kernel runs, of fewer rows than a tile has."""
+    whole, part = "32x128xf32", "5x128xf32"
+    text = f"""%v = vector.load %a[%z, %z] : A, vector<{whole}>
+    tpu.vector_store %b[%z, %z], %v {{strides = array<i32>}} : B, vector<{whole}>,
+    %o = arith.constant 0 : i32
+    %s = arith.constant 1 : i32
+    %h = arith.constant 3 : i32
+    %t = arith.constant 8 : i32
+    %k = arith.constant dense<77.0> : vector<{part}>
+    scf.for %n = %o to %h step %s : i32 {{
+      %i = arith.muli %n, %t : i32
+      %r = tpu.memref_slice %b[%i, %o] : memref<{whole}, {VMEM}> -> memref<{part}, {VMEM}>
+      tpu.vector_store %r[%z, %z], %k {{strides = array<i32>}} : memref<{part}, {VMEM}>,
+          vector<{part}>,
+    }}"""
+    x = np.arange(32 * 128, dtype=np.float32).reshape(32, 128)
+    rows = np.arange(32)[:, None]
+    expected = np.where((rows % 8 < 5) & (rows < 24), np.float32(77), x)
+    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
+    assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(("start", "size"), [(1024, 384), (0, 384), (3072, 1024), (0, 1024)])
+@pytest.mark.parametrize("sliced", [True, False])
+def test_elements_behind_a_flat_slice_stay(start: int, size: int, sliced: bool) -> None:
+    whole, part = "4096xf32", f"{size}xf32"
+    ref = f"memref<{part if sliced else whole}, {VMEM}>"
+    text = f"""%v = vector.load %a[%z] : A, vector<{whole}>
+    tpu.vector_store %b[%z], %v {{strides = array<i32>}} : B, vector<{whole}>,
+    %i = arith.constant {start} : i32
+    %n = arith.constant {start} : index
+    %r = tpu.memref_slice %b[%i] : memref<{whole}, {VMEM}> -> memref<{part}, {VMEM}>
+    %k = arith.constant dense<77.0> : vector<{part}>
+    tpu.vector_store {"%r[%z]" if sliced else "%b[%n]"}, %k {{strides = array<i32>}} : {ref},
+        vector<{part}>,"""
+    x = np.arange(4096, dtype=np.float32)
+    expected = x.copy()
+    expected[start : start + size] = 77
+    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
+    assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(("first", "to"), [(3, 5), (5, 3), (7, 17), (1, 3)])
+@pytest.mark.parametrize("columns", [128, 256])
+def test_packed_rows_move_by_whole_words(first: int, to: int, columns: int) -> None:
+    whole, part = f"64x{columns}xbf16", f"16x{columns}xbf16"
+    text = f"""%v = vector.load %a[%z, %z] : A, vector<{whole}>
+    tpu.vector_store %b[%z, %z], %v {{strides = array<i32>}} : B, vector<{whole}>,
+    %i = arith.constant {first} : index
+    %j = arith.constant {to} : index
+    %w = vector.load %a[%i, %z] : A, vector<{part}>
+    tpu.vector_store %b[%j, %z], %w {{strides = array<i32>}} : B, vector<{part}>,"""
+    x = (np.arange(64 * columns).reshape(64, columns) % 251).astype(ml_dtypes.bfloat16)
+    expected = x.copy()
+    expected[to : to + 16] = x[first : first + 16]
+    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
+    assert np.array_equal(actual, expected)
