@@ -40,3 +40,16 @@ def test_one_of_the_slices_does_not_name_the_columns() -> None:
     module = kernel(["32x128xf32", "16x128xf32"], text)
     (actual,) = pallasite.run(module, [x], form="vreg", target="v5e")
     assert np.array_equal(actual, np.concatenate([x[3:11], x[13:21]]))
+
+
+def test_sums_of_slices_are_loaded_from_where_they_begin() -> None:
+    """One register of each operand is loaded, and added."""
+    text = """%x = vector.load %a[%z, %z] : A, vector<16x256xf32>
+    %y = vector.load %b[%z, %z] : B, vector<16x256xf32>
+    %s = arith.addf %x, %y : vector<16x256xf32>
+    %t = vector.extract_strided_slice %s {offsets = [3, 128], sizes = [8, 128], strides = [1, 1]}
+        : vector<16x256xf32> to vector<8x128xf32>
+    tpu.vector_store %c[%z, %z], %t {strides = array<i32>} : C, vector<8x128xf32>,"""
+    module = kernel(["16x256xf32", "16x256xf32", "8x128xf32"], text)
+    names = [op.name for op in pallasite.lower(module, form="vreg", target="v5e").walk()]
+    assert (names.count("tpu.load"), names.count("arith.addf")) == (2, 1)
