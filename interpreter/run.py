@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pallasite.collection import paused
 from pallasite.diagnostics import Diagnostic, Note, UsageError, VerifyError, warn
 from pallasite.dialects.core_split import CoreSplit, core_split
 from pallasite.dialects.kernel import Kernel, describe_kernel, form_of, functions_of
@@ -162,7 +163,8 @@ def execute(
     prepared.left.clear()
     program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
     began = time.perf_counter()
-    with _telling(machine, kernel):
+    # Checks keep what has happened, which grows as modules do; steps leave no cycles.
+    with _telling(machine, kernel), paused() if machine.observers else nullcontext():
         outputs = _run(machine, program, described, split, plan, checked)
     outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
     if not subcores and not machine.observers:

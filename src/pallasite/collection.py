@@ -1,4 +1,4 @@
-"""No search for garbage while many operations are made that stay."""
+"""No search for garbage while many objects are made that stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Generator[None]:
-    """Keeps Python's cycle collector off; it would visit the whole growing module again and again.
+    """Keeps Python's cycle collector off; it would visit all that is there again and again, a
+    growing module, say.
 
     What becomes garbage meanwhile is found afterwards. Threads may overlap: the collector is never
     left off.
