@@ -53,7 +53,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
@@ -88,6 +88,7 @@ from pallasite.dialects.arith_compare import CmpfOp, CmpiOp, SelectOp
 from pallasite.dialects.arith_denormal import DenormalModeAttr
 from pallasite.dialects.constraints import DerivedFrom, boolean_like
 from pallasite.dialects.derive import derive
+from pallasite.dialects.types import splat_value
 
 
 @irdl_op_definition
@@ -212,6 +213,15 @@ def binary_op(name: str) -> type[Operation]:
     return _BINARY[name]
 
 
+def splat_number(value: SSAValue) -> int | float | None:
+    """What every element of the vector `value` is, if that is a constant; None otherwise.
+
+    Integers are signed as the attribute prints them; i1 gives 0 or 1.
+    """
+    made = value.owner
+    return splat_value(made.value) if isinstance(made, ConstantOp) else None
+
+
 def default_properties(kind: type[Operation]) -> dict[str, Attribute]:
     """The properties that `kind` has when nothing is said, as MLIR prints them."""
     if issubclass(kind, FloatingPointLikeBinaryOperation):
@@ -283,4 +293,5 @@ __all__ = [
     "binary_op",
     "boolean_like",
     "default_properties",
+    "splat_number",
 ]

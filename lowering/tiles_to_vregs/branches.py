@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import bit_width, is_vector, splat, splat_value, vector_of
+from pallasite.dialects.types import bit_width, is_vector, splat, vector_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
 
@@ -160,8 +160,7 @@ def _base(value: SSAValue) -> tuple[SSAValue, int]:
 
 def _splat(value: SSAValue) -> int | None:
     """The integer that every element of a constant is."""
-    owner = value.owner
-    number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    number = arith.splat_number(value)
     return None if number is None else int(number)
 
 

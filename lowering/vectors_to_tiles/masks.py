@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
-from pallasite.dialects.types import element_of, splat, splat_value, vector_of
+from pallasite.dialects.types import element_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal, deal_columns
@@ -31,7 +31,7 @@ def mask_in_layout(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAVa
     held = c.tiled(value)
     if held.layout.bits == layout.bits:
         return c.in_layout(value, layout)
-    if (number := _splat_of(value)) is not None:
+    if (number := arith.splat_number(value)) is not None:
         kind = cast(VectorType[Attribute], grid_type(layout, held.shape, i1))
         return c.emit(arith.ConstantOp(splat(kind, number)))
     if layout.bits < 32 and (made := c.form("mask", value, layout)) is not None:
@@ -84,12 +84,6 @@ def _pack(halves: list[SSAValue], kind: Attribute, c: Converter) -> SSAValue:
         properties={"positions": DenseArrayBase.from_list(i32, [0, 1])},
     )
     return c.emit(made)
-
-
-def _splat_of(value: SSAValue) -> int | float | None:
-    """What a constant mask is everywhere; None of others."""
-    made = value.owner
-    return splat_value(made.value) if isinstance(made, arith.ConstantOp) else None
 
 
 def _unpacked(held: Tiled, layout: VectorLayout, c: Converter) -> SSAValue:

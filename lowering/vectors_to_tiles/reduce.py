@@ -21,7 +21,6 @@ from pallasite.dialects.types import (
     is_float,
     shape_of,
     splat,
-    splat_value,
     vector_of,
 )
 from pallasite.layouts.registers import LANES, SUBLANES
@@ -307,8 +306,7 @@ def _with_accumulator(
     op: vector.MultiReductionOp, value: SSAValue, layout: VectorLayout, shape: tuple[int, ...],
     kind: str, integer: bool, c: Converter,
 ) -> tuple[SSAValue, VectorLayout]:  # fmt: skip
-    owner = op.acc.owner
-    initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    initial = arith.splat_number(op.acc)
     if initial is not None and initial == neutral_value(kind):
         return value, layout
     reduced = Tiled(value, layout, shape)

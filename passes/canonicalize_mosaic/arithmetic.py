@@ -8,15 +8,7 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
-from pallasite.dialects.types import (
-    Dense,
-    bit_width,
-    element_of,
-    is_float,
-    is_vector,
-    splat,
-    splat_value,
-)
+from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
 from pallasite.passes.canonicalize_mosaic.bits_of_floats import equated_by_bits
 from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -64,7 +56,7 @@ def multiply_by_shift(op: arith.MuliOp, r: Legalizer) -> SSAValue | None:
     if element.bitwidth == 32 or not _adds_words(op, r):
         return None
     for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        number = _number(factor)
+        number = arith.splat_number(factor)
         if isinstance(number, int) and number > 0 and number & (number - 1) == 0:
             kind = cast(VectorType[Attribute], value.type)
             by = r.emit(arith.ConstantOp(splat(kind, number.bit_length() - 1)))
@@ -141,7 +133,9 @@ def _shifted_packed(op: Operation, r: Legalizer) -> bool:
     """Whether registers shift the narrow integers of `op` as they are: all by one number, and not
     where they are there as words, which are shifted before they are packed."""
     value, amount = op.operands
-    if bit_width(element_of(value)) not in r.target.shifted_bits or _number(amount) is None:
+    if bit_width(element_of(value)) not in r.target.shifted_bits:
+        return False
+    if arith.splat_number(amount) is None:
         return False
     left, signed = isinstance(op, arith.ShLIOp), not isinstance(op, arith.ShRUIOp)
     if untruncated(value, signed, low_bits=left) is not None:
@@ -160,12 +154,6 @@ def _wants_words(op: Operation, r: Legalizer) -> bool:
 def _adds_words(op: Operation, r: Legalizer) -> bool:
     """Whether `op` adds up or multiplies narrow integers, for which they become words."""
     return isinstance(op, SUMS) and op.name not in r.target.i16_ops
-
-
-def _number(value: SSAValue) -> int | float | None:
-    """What `value` is everywhere, if that is a constant."""
-    made = value.owner
-    return splat_value(made.value) if isinstance(made, arith.ConstantOp) else None
 
 
 def _unsigned_compare(op: Operation) -> bool:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import VectorType, i16
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu
-from pallasite.dialects.types import bit_width, element_of, shape_of, splat, splat_value, vector_of
+from pallasite.dialects.types import bit_width, element_of, shape_of, splat, vector_of
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer
 
 OEQ, ONE = 1, 6
@@ -29,7 +29,7 @@ def equated_by_bits(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
     """`op` on half words; None if it is another comparison, or takes less in f32."""
     predicate = op.predicate.value.data
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        number = _number(other)
+        number = arith.splat_number(other)
         if number is None or isnan(number) or number == 0 or predicate not in (OEQ, ONE):
             continue
         if not _stays_packed(value, op):
@@ -57,9 +57,3 @@ def _stays_packed(value: SSAValue, op: Operation) -> bool:
 def _half_word(number: float) -> int:
     """The bits of a number that bf16 holds, as a signed half word."""
     return int(np.float32(number).view(np.int32)) >> 16
-
-
-def _number(value: SSAValue) -> float | None:
-    made = value.owner
-    found = splat_value(made.value) if isinstance(made, arith.ConstantOp) else None
-    return None if found is None else float(found)

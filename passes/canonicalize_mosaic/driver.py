@@ -129,8 +129,7 @@ class Legalizer(Insertion):
         self, value: SSAValue, element: Attribute, *, signed: bool = True
     ) -> SSAValue | None:
         """A splat constant in the wider type `element`, None if `value` is no splat."""
-        owner = value.owner
-        number = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+        number = arith.splat_number(value)
         if number is None or not is_vector(value):
             return None
         if isinstance(number, int) and not signed:

@@ -15,7 +15,6 @@ from pallasite.dialects.types import (
     is_vector,
     shape_of,
     splat,
-    splat_value,
 )
 from pallasite.passes import two_values
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -55,11 +54,11 @@ def legalize_reduction(op: vector.MultiReductionOp, r: Legalizer) -> SSAValue | 
 def _keeps_elements(op: vector.MultiReductionOp) -> bool:
     """Whether every result is a single element, from dimensions of size 1, and what the accumulator
     adds changes nothing."""
-    shape, owner = shape_of(op.source.type), op.acc.owner
+    shape = shape_of(op.source.type)
     if not is_vector(op.results[0]) or any(shape[d] != 1 for d in op.reduction_dims.get_values()):
         return False
     kind = two_values.kind_of(op)
-    initial = splat_value(owner.value) if isinstance(owner, arith.ConstantOp) else None
+    initial = arith.splat_number(op.acc)
     if kind not in ("add", *two_values.GREATEST, *two_values.LEAST):
         return False
     return initial == two_values.neutral_value(kind)

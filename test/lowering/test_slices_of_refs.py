@@ -13,26 +13,31 @@ from .memory_kernels import kernel
 VMEM = "#tpu.memory_space<vmem>"
 
 
-def test_rows_behind_a_slice_stay() -> None:
-    """Slices whose first row is known when the kernel runs, of fewer rows than a tile has."""
-    whole, part = "32x128xf32", "5x128xf32"
-    text = f"""%v = vector.load %a[%z, %z] : A, vector<{whole}>
-    tpu.vector_store %b[%z, %z], %v {{strides = array<i32>}} : B, vector<{whole}>,
+def filled_slices(whole: str, part: str, step: int, indices: str, zeros: str) -> str:
+    """Copies an array, and fills slices of the copy, whose first elements are known when the kernel
+    runs: 3 of them, `step` apart."""
+    return f"""%v = vector.load %a[{zeros}] : A, vector<{whole}>
+    tpu.vector_store %b[{zeros}], %v {{strides = array<i32>}} : B, vector<{whole}>,
     %o = arith.constant 0 : i32
     %s = arith.constant 1 : i32
     %h = arith.constant 3 : i32
-    %t = arith.constant 8 : i32
+    %t = arith.constant {step} : i32
     %k = arith.constant dense<77.0> : vector<{part}>
     scf.for %n = %o to %h step %s : i32 {{
       %i = arith.muli %n, %t : i32
-      %r = tpu.memref_slice %b[%i, %o] : memref<{whole}, {VMEM}> -> memref<{part}, {VMEM}>
-      tpu.vector_store %r[%z, %z], %k {{strides = array<i32>}} : memref<{part}, {VMEM}>,
+      %r = tpu.memref_slice %b[{indices}] : memref<{whole}, {VMEM}> -> memref<{part}, {VMEM}>
+      tpu.vector_store %r[{zeros}], %k {{strides = array<i32>}} : memref<{part}, {VMEM}>,
           vector<{part}>,
     }}"""
+
+
+def test_rows_behind_a_slice_stay() -> None:
+    """Slices of fewer rows than a tile has."""
+    text = filled_slices("32x128xf32", "5x128xf32", 8, "%i, %o", "%z, %z")
     x = np.arange(32 * 128, dtype=np.float32).reshape(32, 128)
     rows = np.arange(32)[:, None]
     expected = np.where((rows % 8 < 5) & (rows < 24), np.float32(77), x)
-    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
+    (actual,) = pallasite.run(kernel(["32x128xf32"] * 2, text), [x], form="vreg", target="v5e")
     assert np.array_equal(actual, expected)
 
 
@@ -51,24 +56,10 @@ def test_elements_behind_a_part_stay(start: int, size: int) -> None:
 
 
 def test_elements_behind_a_flat_slice_stay() -> None:
-    """Slices whose first element is known when the kernel runs."""
-    whole, part = "4096xf32", "384xf32"
-    text = f"""%v = vector.load %a[%z] : A, vector<{whole}>
-    tpu.vector_store %b[%z], %v {{strides = array<i32>}} : B, vector<{whole}>,
-    %o = arith.constant 0 : i32
-    %s = arith.constant 1 : i32
-    %h = arith.constant 3 : i32
-    %t = arith.constant 1024 : i32
-    %k = arith.constant dense<77.0> : vector<{part}>
-    scf.for %n = %o to %h step %s : i32 {{
-      %i = arith.muli %n, %t : i32
-      %r = tpu.memref_slice %b[%i] : memref<{whole}, {VMEM}> -> memref<{part}, {VMEM}>
-      tpu.vector_store %r[%z], %k {{strides = array<i32>}} : memref<{part}, {VMEM}>,
-          vector<{part}>,
-    }}"""
+    text = filled_slices("4096xf32", "384xf32", 1024, "%i", "%z")
     x = np.arange(4096, dtype=np.float32)
     expected = np.where((x % 1024 < 384) & (x < 3072), np.float32(77), x)
-    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
+    (actual,) = pallasite.run(kernel(["4096xf32"] * 2, text), [x], form="vreg", target="v5e")
     assert np.array_equal(actual, expected)
 
 
