@@ -212,13 +212,6 @@ class WindowAttr(ParametrizedAttribute):
             and all(isinstance(e, AffineConstantExpr) and e.value == 0 for e in map.results)
         )
 
-    def replaced(self, map: AffineMap | int) -> WindowAttr:
-        """The same window with another index map."""
-        return WindowAttr(
-            self.dims.data, map, buffers=self.buffers, lookahead=self.lookahead,
-            revisits=self.revisits,
-        )  # fmt: skip
-
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():

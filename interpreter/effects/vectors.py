@@ -58,7 +58,7 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
     nothing = np.broadcast_to(poison, shape)
 
     def unused(core: Core, ref: Ref, *operands: Any) -> Array:
-        check_box(core, ref, operands[:rank], box, None, at)
+        check_box(core, ref, operands[:rank], box, at)
         return nothing
 
     return fn if op.result.uses else unused

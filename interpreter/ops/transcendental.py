@@ -276,13 +276,13 @@ def bits(op: Operation, facts: Facts) -> Function:
     return lambda x: on_vectors(value(x)).astype(dtype)
 
 
-def _integer_power(multiply: Function, one: Any, reciprocal: Function) -> Function:
+def _integer_power(multiply: Function, reciprocal: Function) -> Function:
     """Powers of scalars by repeated squaring; a negative exponent is left to `reciprocal`."""
 
     def power(base: Any, exponent: int) -> Any:
         if exponent < 0:
             return reciprocal(base, exponent)
-        result = one
+        result = 1
         while exponent:
             if exponent & 1:
                 result = multiply(result, base)
@@ -307,7 +307,7 @@ def ipowi(op: math.IPowIOp, facts: Facts) -> Function:
     type: Attribute = op.result.type
     element = getattr(type, "element_type", type)
     multiply = wrapped(element, operator.mul)
-    power = _integer_power(multiply, 1, _inverse_integer_power)
+    power = _integer_power(multiply, _inverse_integer_power)
     if not is_vector(type):
         return power
     dtype = np.dtype(f"int{max(width(type), 8)}")

@@ -92,12 +92,12 @@ def _solve(program: Program, x: int, move: WordMove, costs: Costs, thorough: boo
                 last.append(lambda p: gather_rows_apart(p, x, move, costs))
     # What is judged to be cheapest goes first, and stops most others early.
     ways.sort(key=lambda way: way[0])
-    made = cheapest(program, [way for _, way in ways], costs, _STEPS)
+    made = cheapest(program, [way for _, way in ways], _STEPS)
     if made is None and program.limit < math.inf:
         return None
     # What takes long to plan is looked at only where nothing else is known.
     if made is None:
-        made = cheapest(program, last, costs)
+        made = cheapest(program, last)
     if made is None and thorough:
         made = gather_within_rows(program, x, move, costs, _MANY_ROWS)
     return made
@@ -111,14 +111,12 @@ def solve_aligned(program: Program, x: int, move: WordMove, costs: Costs) -> int
             lambda p: exchange(p, x, move, costs),
             lambda p: move_rows(p, x, move.register, move.sublane, move.starts, costs),
         ],
-        costs,
     )
 
 
 def cheapest(
     program: Program,
     attempts: Sequence[Way],
-    costs: Costs,
     most: float = math.inf,
 ) -> int | None:
     """Tries every way on a copy, keeps the cheapest; an attempt declines by returning None.

@@ -23,10 +23,8 @@ class Renaming:
     """How a grid becomes one of another layout: reshape, permute, reshape."""
 
     layout: VectorLayout
-    logical: Shape
-    """The grid with one dimension per logical dimension of the source, after `ordered`."""
     ordered: tuple[int, ...]
-    """Permutation of the source's grid into logical order."""
+    """Permutation of the source's grid to one dimension per logical dimension."""
     renamed: Shape
     """The same registers with one grid dimension per logical dimension of the result."""
     final: tuple[int, ...]
@@ -104,9 +102,7 @@ def renaming(
     rank = len(shape)
     order = grid_order(old, rank)
     ordered = tuple(order.index(d) for d in range(rank))
-    logical = blocks_of(old, shape)
     if permutation is not None:
         ordered = tuple(ordered[d] for d in permutation)
-        logical = tuple(logical[d] for d in permutation)
     final = tuple(grid_order(new, len(result)))
-    return Renaming(new, logical, ordered, blocks_of(new, result), final)
+    return Renaming(new, ordered, blocks_of(new, result), final)
