@@ -19,13 +19,14 @@ from pallasite.passes.insertion import alike
 
 
 def elementwise_kinds() -> list[type[Operation]]:
-    """Every elementwise operation of `arith` and `math`, and those of `tpu`."""
+    """Every elementwise operation of `arith` and `math` with one result, and those of `tpu`."""
     kinds: list[type[Operation]] = []
     for module in (arith, math):
         kinds += [
             k for k in vars(module).values()
             if isinstance(k, type) and issubclass(k, Operation) and getattr(k, "name", "")
             and k not in (arith.ConstantOp, *CASTS)
+            and len(k.get_irdl_definition().results) == 1
         ]  # fmt: skip
     return [
         *kinds, tpu.WeirdOp, tpu.ReciprocalOp, tpu.LogisticOp,
@@ -36,6 +37,7 @@ def elementwise_kinds() -> list[type[Operation]]:
 CASTS: tuple[type[Operation], ...] = (
     arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp,
     arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
+    arith.ScalingExtFOp, arith.ScalingTruncFOp,
 )  # fmt: skip
 """Operations that may change the width of elements, and so the packing: another family."""
 
@@ -56,8 +58,8 @@ def lower_elementwise(op: Operation, c: Converter) -> None:
             op,
             "mixed-widths",
             f"{op.name} meets values of {sorted(bits)} bits in one register",
-            "a mask of wide data does not fit packed registers",
-            "compute the mask from data of the width it governs, or widen the data first",
+            "wide elements do not fit packed registers",
+            "convert the operands to one width first",
         )
     width = bits.pop()
     alike = [v for v in values if c.tiled(v).layout.bits == width]
