@@ -320,3 +320,26 @@ def test_bitcasts_of_masks() -> None:
     same = "%n = tpu.bitcast %m : vector<16x128xi1> -> vector<16x128xi1>"
     loaded = load("a", "x", "16x128xf32", "%c0, %c0")
     beyond(kernel(f"%x: {memref('16x128xf32')}", loaded + compared + same), "mask-bitcast")
+
+
+def test_masks_do_not_cross_the_borders_of_regions() -> None:
+    """What is refused lowers all the same where that is allowed (`beyond`)."""
+    mask = "vector<8x128xi1>"
+    before = load("a", "x", "8x128xf32", "%c0, %c0")
+    before += "%m = arith.cmpf olt, %a, %a : vector<8x128xf32>\n%c1 = arith.constant 1 : index\n"
+    ref = f"%x: {memref('8x128xf32')}"
+    loop = "%r = scf.for %i = %c0 to %c1 step %c1 iter_args(%n = %m) -> (MASK) {"
+    loop = loop.replace("MASK", mask) + f"\nscf.yield %n : {mask}\n}}"
+    beyond(kernel(ref, before + loop), "carried-mask")
+    branch = "%t = arith.constant true\n%r = scf.if %t -> (MASK) {".replace("MASK", mask)
+    branch += f"\nscf.yield %m : {mask}\n}} else {{\nscf.yield %m : {mask}\n}}"
+    beyond(kernel(ref, before + branch), "carried-mask")
+
+
+def test_masks_do_not_rotate() -> None:
+    """What is refused lowers all the same where that is allowed (`beyond`)."""
+    compared = "%m = arith.cmpf olt, %a, %a : vector<8x128xf32>\n%k = arith.constant 1 : i32\n"
+    mask = "vector<8x128xi1>"
+    rotated = f"%n = tpu.dynamic_rotate %m by %k dim 1 : {mask}, i32 -> {mask}"
+    loaded = load("a", "x", "8x128xf32", "%c0, %c0")
+    beyond(kernel(f"%x: {memref('8x128xf32')}", loaded + compared + rotated), "mask-rotate")

@@ -8,7 +8,7 @@ import pytest
 
 from pallasite.diagnostics import Unsupported
 
-from ..checking import SMEM, beyond, check, kernel, load, memref
+from ..checking import SMEM, beyond, check, kernel, load, memref, refused
 
 
 @pytest.mark.parametrize(("shape", "columns", "good"), [
@@ -107,6 +107,7 @@ def test_gathers_read_one_register() -> None:
     check(gather("8x256xf32", 0, "i32"))
     beyond(gather("16x128xf32", 0, "i32"), "gather-extent")
     beyond(gather("8x256xf32", 1, "i32"), "gather-extent", "v6e")
+    refused(gather("8x256xf32", 0, "i32"), "sublane-gather", "v4")
 
 
 def test_gathers_go_along_one_of_the_last_two_dimensions() -> None:
@@ -174,6 +175,9 @@ def test_rotating_rows_by_different_amounts() -> None:
         )
     beyond(rotate("2x8x128xf32", 0, 1), "rotate-stride")
     beyond(rotate("2x8x128xf32", 2, 1, "loaded"), "rotate-stride")
+    check(rotate("2x8x128xf32", 1, 2, stride=8))
+    for stride in (1, 9):
+        refused(rotate("2x8x128xf32", 1, 2, stride=stride), "rotate-stride")
 
 
 @pytest.mark.parametrize(("shape", "amount", "stride", "good"), [
@@ -203,6 +207,16 @@ def test_rotating_matrices_by_different_amounts() -> None:
     beyond(rotate("4x24x128xbf16", 1, 0), "rotate-stride")
     check(rotate("4x24x100xf32", 1, 0))
     check(rotate("5x4x30x100xf32", 0, 1))
+
+
+def test_stochastic_rounding_by_generation() -> None:
+    text = kernel(
+        f"%x: {memref('8x128xf32')}, %i: {memref('8x128xi32')}",
+        load("a", "x", "8x128xf32") + load("b", "i", "8x128xi32") + "%r = tpu.stochastic_convert "
+        "%a, %b : vector<8x128xf32>, vector<8x128xi32> -> vector<8x128xbf16>",
+    )
+    refused(text, "stochastic-round", "v4")
+    check(text, "v5e")
 
 
 def test_comparisons_are_false_for_nan() -> None:

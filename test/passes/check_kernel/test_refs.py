@@ -219,3 +219,15 @@ def test_reshaped_parts_keep_their_tiles(element: str, shape: str, fits: bool) -
         check(text)
     else:
         beyond(text, "view-layout")
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_reshaped_parts_lie_in_one_piece(element: str) -> None:
+    whole, part = memref(f"4x32x256x{element}"), memref(f"4x16x256x{element}")
+    text = kernel(
+        f"%x: {whole}",
+        f"""%z = arith.constant 0 : i32
+        %p = tpu.memref_slice %x[%z, %z, %z] : {whole} -> {part}
+        %v = tpu.memref_reshape %p : {part} -> {memref(f"64x256x{element}")}""",
+    )
+    beyond(text, "view-layout")
