@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from pallasite import arguments
-from pallasite.diagnostics import Note, Unsupported, UsageError, VerifyError
+from pallasite.diagnostics import Note, UsageError, VerifyError
 from pallasite.dialects.kernel import FORMS, form_of, set_form
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.subcores import subcore_functions
@@ -54,11 +54,6 @@ def steps(form: str, goal: str, target: str) -> list[tuple[str, ModulePass]]:
     for next_form in FORMS[FORMS.index(form) + 1 : FORMS.index(goal) + 1]:
         names = STEPS[next_form]
         for name in names:
-            if name not in passes:
-                raise Unsupported(
-                    "no-lowering",
-                    f"no pass {name} is known, which takes form {form} to {next_form}",
-                )
             step = cast(_Targeted, passes[name]())
             leaves = next_form if name == names[-1] else form
             result.append((leaves, step(target=target)))

@@ -191,8 +191,7 @@ def reaches_end(memref: SSAValue, dim: int) -> bool:
     inner = cast(MemRefType[Attribute], memref.type).get_shape()
     if isinstance(op, tpu.MemrefSliceOp):
         start = constant_of(list(op.base_idx)[dim])
-        ends = start is not None and start + inner[dim] == outer[dim]
-        return (ends or inner[dim] == outer[dim]) and reaches_end(source, dim)
+        return start is not None and start + inner[dim] == outer[dim] and reaches_end(source, dim)
     if isinstance(op, tpu.MemrefSqueezeOp):
         return inner[-2:] == outer[-2:] and reaches_end(source, dim)
     if isinstance(op, tpu.MemrefBitcastOp | memref_dialect.CastOp):
