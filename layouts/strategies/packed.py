@@ -100,9 +100,7 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
     merge = _Merge(program, found.starts, n, packing)
     for amount in sorted(distinct_values(shift[wanted]).tolist(), key=abs):
         rest = shift == amount
-        for _ in range(packing):
-            if not rest.any():
-                break
+        while rest.any():  # every turn takes the first element of each word that is left
             chosen = rest.argmax(2)[:, :, None]
             first = [np.take_along_axis(f, chosen, 2) for f in (register, row // packing, lane)]
             same = [f == g for f, g in zip((register, row // packing, lane), first, strict=True)]
@@ -115,8 +113,6 @@ def by_shifts(program: Program, x: int, found: Trace, costs: Costs) -> int | Non
             if made is None:
                 return None
             merge.add(program.shift(made, amount), members, here[members], amount)
-        if rest.any():
-            return None
     return program.take(merge.value, inverse)
 
 
