@@ -47,6 +47,7 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     as_grid,
     known_integer,
 )
+from pallasite.lowering.tiles_to_vregs.rows_apart import store_rows_apart
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.rules import LastRules
 
@@ -107,6 +108,7 @@ class Unroller:
             remove_dead_code(block)
         if self.counts:
             fold_registers(function)
+        store_rows_apart(function)
 
     def region(self, old: Region) -> Region:
         """`old` with its blocks unrolled; if one had grids for arguments, a new region.
