@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import cast
 
@@ -27,6 +28,7 @@ from pallasite.lowering.absorb_moves.memory import (
 )
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import alike, insert_before
+from pallasite.passes.ranges import Range, range_of
 
 
 def _only_rows_change(one: Shape, other: Shape) -> bool:
@@ -134,12 +136,21 @@ def roll_as_column(op: tpu.DynamicRotateOp) -> None:
     kind = VectorType(element_type(op.value.type), rows)
     source = _reshaped(load.base, rows, load)
     value = insert_before(vector.LoadOp(source, _origin(load, rank), kind), load)
-    times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), op)
-    if amount is None:
-        total = insert_before(arith.MuliOp(op.amount, times), op)
-    else:
-        total = insert_before(arith.ConstantOp(IntegerAttr(amount * factor, i32)), op)
+    total = _times(op.amount, shape[-2], factor, op)
     rolled = insert_before(alike(op, [value, total], [kind]), op)
     _store_again(store, rolled, _reshaped(store.base, rows, store))
     op.detach()
     op.erase()
+
+
+def _times(amount: SSAValue, rows: int, factor: int, place: Operation) -> SSAValue:
+    """`factor` times as far as `amount`, of which only the remainder by `rows` counts."""
+    known = constant_of(amount)
+    if known is not None:
+        return insert_before(arith.ConstantOp(IntegerAttr(known % rows * factor, i32)), place)
+    if range_of(amount).over(Range(factor, factor), operator.mul).low is None:
+        # The product might wrap, and 2**32 is not always a multiple of the rows.
+        size = insert_before(arith.ConstantOp(IntegerAttr(rows, i32)), place)
+        amount = insert_before(arith.RemSIOp(amount, size), place)
+    times = insert_before(arith.ConstantOp(IntegerAttr(factor, i32)), place)
+    return insert_before(arith.MuliOp(amount, times), place)

@@ -46,6 +46,35 @@ def test_every_amount(shape: tuple[int, ...]) -> None:
         assert np.array_equal(actual, np.roll(value, amount, -2))
 
 
+@pytest.mark.parametrize("shape", [(20, 256), (12, 384)])
+def test_rows_of_several_tiles_by_every_amount(shape: tuple[int, int]) -> None:
+    # The rows become several each, and the amount as many times what it was, which must not wrap.
+    text, kind = f"{shape[0]}x{shape[1]}xi32", f"vector<{shape[0]}x{shape[1]}xi32>"
+    body = f"""%s = vector.load %b[%z, %z] : B, vector<8x128xi32>
+        %n = vector.extract %s[0, 0] : i32 from vector<8x128xi32>
+        %x = vector.load %a[%z, %z] : A, {kind}
+        %y = tpu.dynamic_rotate %x by %n dim 0 : {kind}, i32 -> {kind}
+        tpu.vector_store %c[%z, %z], %y {{strides = array<i32>}} : C, {kind},"""
+    lowered = pallasite.lower(kernel([text, "8x128xi32", text], body), form="vreg", target="v5e")
+    assert "dynamic_rotate" not in str(lowered)
+    value = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    for amount in (3, -3, (1 << 30) + 5, (1 << 31) - 1, -(1 << 31)):
+        given = np.full((8, 128), amount, np.int32)
+        (actual,) = pallasite.run(lowered, [value, given], form="vreg", target="v5e")
+        assert np.array_equal(np.asarray(actual), np.roll(value, amount % shape[0], 0))
+
+
+def test_rows_of_several_tiles_by_a_large_constant() -> None:
+    body = """%n = arith.constant 1073741829 : i32
+        %x = vector.load %a[%z, %z] : A, vector<24x256xi32>
+        %y = tpu.dynamic_rotate %x by %n dim 0 : vector<24x256xi32>, i32 -> vector<24x256xi32>
+        tpu.vector_store %b[%z, %z], %y {strides = array<i32>} : B, vector<24x256xi32>,"""
+    module = kernel(["24x256xi32", "24x256xi32"], body)
+    value = np.arange(24 * 256, dtype=np.int32).reshape(24, 256)
+    (actual,) = pallasite.run(module, [value], form="vreg", target="v5e")
+    assert np.array_equal(np.asarray(actual), np.roll(value, 1073741829 % 24, 0))
+
+
 def test_two_rolls_of_one_buffer() -> None:
     more = """%w = tpu.dynamic_rotate %x by %n dim 0 : vector<16x128xi32>, i32 -> vector<16x128xi32>
         tpu.vector_store %b[%z, %z], %w {strides = array<i32>} : B, vector<16x128xi32>,"""
