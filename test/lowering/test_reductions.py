@@ -1,0 +1,58 @@
+"""Reductions whose accumulator counts: it is folded in wherever the reduction leaves its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pallasite
+
+from .memory_kernels import kernel
+
+FOLDS: dict[str, Callable[..., Any]] = {
+    "add": lambda x, dims, acc: x.sum(dims, keepdims=True) + acc,
+    "maximumf": lambda x, dims, acc: np.maximum(x.max(dims, keepdims=True), acc),
+    "minsi": lambda x, dims, acc: np.minimum(x.min(dims, keepdims=True), acc),
+}
+
+
+def vector_of(shape: tuple[int, ...], element: str) -> str:
+    return f"vector<{'x'.join(map(str, shape))}x{element}>"
+
+
+@pytest.mark.parametrize(
+    "shape, dims", [((16, 200), (1,)), ((20, 128), (0,)), ((3, 9, 200), (0, 2))]
+)
+@pytest.mark.parametrize(
+    "kind, element, acc",
+    [
+        ("add", "f32", "5.0"),
+        ("maximumf", "f32", "60.0"),
+        ("minsi", "i32", "-60"),
+        ("add", "i32", "3"),
+    ],
+)
+def test_accumulators_count(
+    kind: str, element: str, acc: str, shape: tuple[int, ...], dims: tuple[int, ...]
+) -> None:
+    kept = tuple(1 if d in dims else n for d, n in enumerate(shape))
+    whole, least = vector_of(shape, element), vector_of(kept, element)
+    result = vector_of(tuple(n for d, n in enumerate(shape) if d not in dims), element)
+    zeros = ", ".join(["%z"] * len(shape))
+    body = f"""%x = vector.load %a[{zeros}] : A, {whole}
+        %acc = arith.constant dense<{acc}> : {result}
+        %r = vector.multi_reduction <{kind}>, %x, %acc {list(dims)} : {whole} to {result}
+        %k = vector.shape_cast %r : {result} to {least}
+        tpu.vector_store %b[{zeros}], %k {{strides = array<i32>}} : B, {least},"""
+    module = kernel(
+        [kind.removeprefix("vector<").removesuffix(">") for kind in (whole, least)], body
+    )
+    dtype = np.float32 if element == "f32" else np.int32
+    value = np.random.default_rng(0).integers(-50, 50, shape).astype(dtype)
+    expected = FOLDS[kind](value, dims, dtype(float(acc)))
+    for form in ("mosaic", "vreg"):
+        (actual,) = pallasite.run(module, [value], form=form, target="v5e")
+        assert np.array_equal(np.asarray(actual), expected), form
