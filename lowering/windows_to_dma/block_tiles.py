@@ -31,19 +31,17 @@ from pallasite.targets import Target
 
 
 def keep_tiles(buffers: Iterable[tuple[Operation, int]], target: Target) -> None:
-    """Gives buffers the tiles of what they hold, which have so many rows, where the body cuts those
-    that they have otherwise."""
+    """Gives buffers, of rank 2 at least, the tiles of what they hold, which have so many rows, where
+    the body cuts those that they have otherwise."""
     for buffer, rows in buffers:
         _keep_tiles(buffer, rows, target)
 
 
 def _keep_tiles(buffer: Operation, rows: int, target: Target) -> None:
     value = buffer.results[0]
-    if not isinstance(value.type, MemRefType):
-        return
     kind = cast("MemRefType[Attribute]", value.type)
     shape, bits = kind.get_shape(), bit_width(kind)
-    if len(shape) < 2 or bits > 16 or memory_space(kind) not in ("vmem", None):
+    if bits > 16 or memory_space(kind) not in ("vmem", None):
         return
     large = tile_rows(shape[-2], bits, large_halves="scoped" in target.large_half_tiles)
     if large <= rows or not _cuts(value, large):

@@ -14,7 +14,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
+from pallasite.diagnostics import VerifyError
 from pallasite.dialects import arith, cf, memref
+from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.passes.ranges import Range, range_of_operation
@@ -40,13 +42,14 @@ def evaluate(
         if op.next_op is None:
             return tuple(scalars[operand] for operand in op.operands)
         if isinstance(op, IterationBoundOp):
-            scalars[op.results[0]] = bounds[op.dim.value.data]
+            scalars[op.results[0]] = _bound_of(op, bounds)
             continue
         folded = _fold(op, scalars)
         if folded is not None:
             scalars[op.results[0]] = folded
             continue
         clone = op.clone(_mapping(build, op, scalars))
+        bind(clone, build, bounds)
         if len(op.results) == 1 and not op.regions and is_side_effect_free(op):
             scalars[op.results[0]] = build.once(clone)
         elif isinstance(op, memref.LoadOp):
@@ -56,6 +59,24 @@ def evaluate(
             build.keep(clone)
             scalars.update(zip(op.results, clone.results, strict=True))
     return ()
+
+
+def bind(op: Operation, build: ScalarBuilder, bounds: Sequence[Scalar]) -> None:
+    """Lets what is in `op` use `bounds`, the sizes of the grid, instead of asking for them."""
+    for inner in op.walk():
+        if isinstance(inner, IterationBoundOp):
+            inner.result.replace_all_uses_with(build.value(_bound_of(inner, bounds)))
+
+
+def _bound_of(op: IterationBoundOp, bounds: Sequence[Scalar]) -> Scalar:
+    axis = op.dim.value.data
+    if not 0 <= axis < len(bounds):
+        raise VerifyError(
+            "iteration-bound",
+            f"grid dimension must be below {len(bounds)}, got {axis}",
+            source_location(op),
+        )
+    return bounds[axis]
 
 
 def _mapping(build: ScalarBuilder, op: Operation, scalars: _Known) -> dict[SSAValue, SSAValue]:

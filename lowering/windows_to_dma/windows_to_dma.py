@@ -57,7 +57,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from pallasite.diagnostics import VerifyError
 from pallasite.dialects import func, memref
 from pallasite.dialects.core_split import core_split
 from pallasite.dialects.kernel import (
@@ -71,13 +70,12 @@ from pallasite.dialects.kernel import (
     set_form,
 )
 from pallasite.dialects.kernel_call import call_of, set_call, vmem_setting
-from pallasite.dialects.locations import argument_location, first_location, refusal, source_location
+from pallasite.dialects.locations import argument_location, first_location, refusal
 from pallasite.dialects.subcores import subcore_functions
 from pallasite.dialects.tpu import (
     DimensionSemantics,
     DimensionSemanticsAttr,
     DMASemaphoreType,
-    IterationBoundOp,
     MemorySpaceAttr,
     RegionOp,
     SemAllocOp,
@@ -89,7 +87,7 @@ from pallasite.lowering.creation import made, operand_segments
 from pallasite.lowering.windows_to_dma.block_tiles import keep_tiles
 from pallasite.lowering.windows_to_dma.copies import copy, dma_semaphores, squeeze_to
 from pallasite.lowering.windows_to_dma.grid import Grid, Point
-from pallasite.lowering.windows_to_dma.maps import acts, evaluate
+from pallasite.lowering.windows_to_dma.maps import acts, bind, evaluate
 from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Pipeline
@@ -300,23 +298,10 @@ class _Lowering:
             if argument.first_use is not None:
                 argument.replace_all_uses_with(build.value(index))
         for op in list(old.ops):
-            for inner in op.walk():
-                if isinstance(inner, IterationBoundOp):
-                    bound = self._bound(inner)
-                    inner.result.replace_all_uses_with(build.value(bound))
+            bind(op, build, self.grid.totals)
             if op.next_op is not None:
                 op.detach()
                 build.keep(op)
-
-    def _bound(self, op: IterationBoundOp) -> Scalar:
-        axis = op.dim.value.data
-        if not 0 <= axis < len(self.grid.totals):
-            raise VerifyError(
-                "iteration-bound",
-                f"grid dimension must be below {len(self.grid.totals)}, got {axis}",
-                source_location(op),
-            )
-        return self.grid.totals[axis]
 
     def _replace(self, entry: Block, bounds: int) -> None:
         """Puts `entry` in the place of the kernel's old body and drops the index maps."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pallasite
@@ -118,6 +119,52 @@ def test_ranks_must_agree() -> None:
     module = pallasite.parse(KERNEL.replace("tensor<32x128xf32>", "tensor<4x8x128xf32>"))
     with pytest.raises(pallasite.Diagnostic, match="one block size and one index per dimension"):
         WindowsToDmaPass().apply(make_context(), module)
+
+
+BOUNDS = {
+    "body": ("%c0 = arith.constant 0 : index", "", ""),
+    "map": ("%c0 = arith.constant 0 : i32\n    func.return %i,", "", ""),
+    "branch": ("%c0 = arith.constant 0 : i32\n    func.return %i,", "scf.if %true {", "}"),
+}
+"""Where the size of a grid dimension is asked for: what is there, and what goes around."""
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+@pytest.mark.parametrize("place", BOUNDS)
+def test_grid_dimensions_that_there_are_not(place: str, dim: int) -> None:
+    line, before, after = BOUNDS[place]
+    asked = f"%true = arith.constant true {before} %n = tpu.iteration_bound {dim} : i32 {after}"
+    module = pallasite.parse(KERNEL.replace(line, f"{asked}\n    {line}"))
+    with pytest.raises(pallasite.Diagnostic, match=f"must be below 1, got {dim}") as caught:
+        WindowsToDmaPass().apply(make_context(), module)
+    assert caught.value.code == "iteration-bound" and caught.value.location is not None
+
+
+def test_an_index_map_asks_for_the_size_of_the_grid_in_a_branch() -> None:
+    before, body = KERNEL.rsplit("func.return %i,", 1)
+    text = f"""{before}%last = arith.constant 3 : i32
+    %early = arith.cmpi slt, %i, %last : i32
+    %at = scf.if %early -> (i32) {{
+      %n = tpu.iteration_bound 0 : i32
+      %m = arith.subi %n, %i : i32
+      %one = arith.constant 1 : i32
+      %p = arith.subi %m, %one : i32
+      scf.yield %p : i32
+    }} else {{
+      scf.yield %c0 : i32
+    }}
+    func.return %at,{body}"""
+    text = text.replace("transform_indices = @map", "transform_indices = @same", 1)
+    same = """func.func @same(%i: i32) -> (i32, i32) {
+    %c = arith.constant 0 : i32
+    func.return %i, %c : i32, i32
+  }"""
+    text = text.replace("  func.func @map", f"  {same}\n  func.func @map")
+    value = np.arange(32 * 128, dtype=np.float32).reshape(32, 128)
+    expected = np.concatenate(np.split(value, 4)[::-1])
+    for form in ("mosaic", "dma", "vreg"):
+        (result,) = pallasite.run(pallasite.parse(text), [value], form=form, target="v5e")
+        assert np.array_equal(np.asarray(result), expected), form
 
 
 @pytest.mark.parametrize(
