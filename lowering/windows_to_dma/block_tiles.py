@@ -31,7 +31,7 @@ from pallasite.targets import Target
 
 
 def keep_tiles(buffers: Iterable[tuple[Operation, int]], target: Target) -> None:
-    """Gives buffers, of rank 2 at least, the tiles of what they hold, which have so many rows, where
+    """Gives buffers, of rank 2 or more, the tiles of what they hold, which have so many rows, where
     the body cuts those that they have otherwise."""
     for buffer, rows in buffers:
         _keep_tiles(buffer, rows, target)
