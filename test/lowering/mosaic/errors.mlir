@@ -76,3 +76,57 @@ pallas.kernel @k mesh (c = 2 core_parallel, s = 16 subcore_parallel) on sc_vecto
   %v = pallas.load %rows[:, 3] : memref<16x16xf32, #tpu.memory_space<vmem>>
 }
 // CHECK: subcores load and store vectors, of neighbours in the last dimensions, with stride 1 and without a mask [subcore-access]
+
+// -----
+
+pallas.kernel @positions_of_halves
+  input %x: tensor<16x128xbf16> in vmem
+{
+  %a = pallas.load %x[...] : memref<16x128xbf16, #tpu.memory_space<vmem>>
+  %i = pallas.arg_reduce max %a axis 1 : vector<16x128xbf16> -> vector<16xi32>
+}
+// CHECK: argmax and argmin give int32 for float32, got i32 for bf16 [arg-reduction-type]
+// CHECK-NEXT: note: convert to float32 before
+
+// -----
+
+pallas.kernel @blocks_of_booleans
+  input %x: tensor<16x128xi1> in any
+{
+  pallas.emit_pipeline grid (2)
+    input %xb = %x: memref<16x128xi1, #tpu.memory_space<any>> in vmem block (8, 128) at (d0, 0)
+  {
+  }
+}
+// CHECK: transfers are of types that memory holds, got blocks of booleans [bool-transfer]
+// CHECK-NEXT: note: booleans are 32-bit integers in memory; use an int32 array and compare with 0
+
+// -----
+
+pallas.kernel @edges_in_place
+  scratch %x: memref<20x128xf32, #tpu.memory_space<vmem>>
+{
+  pallas.emit_pipeline grid (3)
+    input %xb = %x: memref<20x128xf32, #tpu.memory_space<vmem>> in vmem block (8, 128) at (d0, 0)
+  {
+  }
+}
+// CHECK: blocks of a ref that is not copied must divide it, got 8 of 20 [pipeline-edge]
+// CHECK-NEXT: note: keep the array in HBM, or choose a block size that divides it
+
+// -----
+
+pallas.kernel @bounded_in_place
+  scratch %x: memref<32x128xf32, #tpu.memory_space<vmem>>
+{
+  %n = arith.constant 3 : i32
+  pallas.emit_pipeline grid (2)
+    input %xb = %x: memref<32x128xf32, #tpu.memory_space<vmem>> in vmem block (bounded(16), 128) at (%i) {
+      %zero = arith.constant 0 : i32
+      pallas.yield %i, %n, %zero : i32, i32, i32
+    }
+  {
+  }
+}
+// CHECK: bounded slices are of refs that are copied, got a ref in the blocks' memory [pipeline-bounded]
+// CHECK-NEXT: note: keep the array in HBM
