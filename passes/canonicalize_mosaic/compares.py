@@ -24,20 +24,26 @@ EQ, NE = 0, 1
 """Predicates of `arith.cmpi` that do not order."""
 INVERSES = (1, 0, 5, 4, 3, 2, 9, 8, 7, 6)
 """Of each predicate of `arith.cmpi`, the one that is true where it is not."""
-FALSE, ORD, UNO, TRUE = 0, 7, 14, 15
-OPPOSITES = {8: 6, 9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
-"""ueq, ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not."""
+FALSE, ORD, UEQ, UNO, TRUE = 0, 7, 8, 14, 15
+OPPOSITES = {9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
+"""ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not. `ueq` has no
+such opposite: `one` is true of NaN, too (spec/README.md)."""
 
 
 def ordered(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
-    """Unordered predicates as the opposite of an ordered one; None if `op` is ordered."""
+    """A predicate that vector units lack, by those that they have; None if they have it."""
     predicate = op.predicate.value.data
     if predicate in (FALSE, TRUE):
         return r.emit(arith.ConstantOp(splat(_mask(op), predicate // TRUE)))
-    if predicate in (ORD, UNO):
+    if predicate in (ORD, UEQ, UNO):
         left, right = (r.emit(arith.CmpfOp(v, v, "oeq")) for v in (op.lhs, op.rhs))
         both = r.emit(arith.AndIOp(left, right))
-        return both if predicate == ORD else _not(both, op, r)
+        if predicate == ORD:
+            return both
+        apart = _not(both, op, r)
+        if predicate == UNO:
+            return apart
+        return r.emit(arith.OrIOp(r.emit(arith.CmpfOp(op.lhs, op.rhs, "oeq")), apart))
     if predicate not in OPPOSITES:
         return None
     return _not(r.emit(arith.CmpfOp(op.lhs, op.rhs, OPPOSITES[predicate])), op, r)
