@@ -1,4 +1,4 @@
-"""Comparisons of floats that vector units lack, and the TPU compiler refuses, of numbers and NaN."""
+"""Comparisons of floats that vector units lack and the TPU compiler refuses, of numbers and NaN."""
 
 from __future__ import annotations
 
