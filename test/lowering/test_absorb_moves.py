@@ -173,6 +173,45 @@ CASES = [
         "roll(a, 27, 0)",
     ),
     Case(
+        "rolled_behind", ["2x20x256xi32", "2x20x256xi32"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<2x20x256xi32>
+        %n = arith.constant 7 : i32
+        %u = tpu.dynamic_rotate %x by %n dim 1 : vector<2x20x256xi32>, i32 -> vector<2x20x256xi32>
+        tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<2x20x256xi32>,""",
+        "roll(a, 7, 1)",
+    ),
+    Case(
+        "rolled_by_other_amounts", ["2x16x256xi32", "2x16x256xi32"],
+        """%x = vector.load %a[%z, %z, %z] : A, vector<2x16x256xi32>
+        %n = arith.constant 3 : i32
+        %u = tpu.dynamic_rotate %x by %n dim 1 {stride = 2 : si32, stride_dimension = 0 : si32}
+            : vector<2x16x256xi32>, i32 -> vector<2x16x256xi32>
+        tpu.vector_store %b[%z, %z, %z], %u {strides = array<i32>} : B, vector<2x16x256xi32>,""",
+        "stack([roll(a[0], 3, 0), roll(a[1], 5, 0)])",
+        (),
+    ),
+    Case(
+        "rolled_all_the_way", ["20x256xi32", "20x256xi32"],
+        """%x = vector.load %a[%z, %z] : A, vector<20x256xi32>
+        %n = arith.constant 40 : i32
+        %u = tpu.dynamic_rotate %x by %n dim 0 : vector<20x256xi32>, i32 -> vector<20x256xi32>
+        tpu.vector_store %b[%z, %z], %u {strides = array<i32>} : B, vector<20x256xi32>,""",
+        "a",
+    ),
+    Case(
+        "part_rolled", ["20x256xi32", "24x256xi32"],
+        """%x = vector.load %a[%z, %z] : A, vector<20x256xi32>
+        tpu.vector_store %b[%z, %z], %x {strides = array<i32>} : B, vector<20x256xi32>,
+        %c = arith.constant 4 : index
+        %y = vector.load %a[%c, %z] : A, vector<16x256xi32>
+        %n = arith.constant 3 : i32
+        %u = tpu.dynamic_rotate %y by %n dim 0 : vector<16x256xi32>, i32 -> vector<16x256xi32>
+        %d = arith.constant 8 : index
+        tpu.vector_store %b[%d, %z], %u {strides = array<i32>} : B, vector<16x256xi32>,""",
+        "concatenate([a[:8], roll(a[4:], 3, 0)])",
+        (),
+    ),
+    Case(
         "rows_joined", ["4x5x128xf32", "20x128xf32"],
         """%x = vector.load %a[%z, %z, %z] : A, vector<4x5x128xf32>
         %y = vector.shape_cast %x : vector<4x5x128xf32> to vector<20x128xf32>

@@ -113,3 +113,30 @@ builtin.module attributes {tpu.call = {operands = [tensor<48x256xi32>], results 
     (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e", checks=("race", "init"))
     blocks = [np.roll(block, n, 0) for n, block in enumerate(np.split(value, 3))]
     assert np.array_equal(actual, np.concatenate(blocks))
+
+
+@pytest.mark.parametrize("first", [0, 8])
+def test_part_of_a_buffer(first: int) -> None:
+    """What lies behind the part is data, and stays."""
+    kind = "memref<40x128xi32, #tpu.memory_space<vmem>>"
+    part = "memref<16x128xi32, #tpu.memory_space<vmem>>"
+    body = f"""%all = memref.alloca() : {kind}
+        %x = vector.load %a[%z, %z] : A, vector<40x128xi32>
+        tpu.vector_store %all[%z, %z], %x {{strides = array<i32>}} : {kind}, vector<40x128xi32>,
+        %first = arith.constant {first} : i32
+        %zero = arith.constant 0 : i32
+        %part = tpu.memref_slice %all[%first, %zero] : {kind} -> {part}
+        %v = vector.load %part[%z, %z] : {part}, vector<16x128xi32>
+        %n = vector.extract %x[0, 0] : i32 from vector<40x128xi32>
+        %y = tpu.dynamic_rotate %v by %n dim 0 : vector<16x128xi32>, i32 -> vector<16x128xi32>
+        tpu.vector_store %part[%z, %z], %y {{strides = array<i32>}} : {part}, vector<16x128xi32>,
+        %w = vector.load %all[%z, %z] : {kind}, vector<40x128xi32>
+        tpu.vector_store %b[%z, %z], %w {{strides = array<i32>}} : B, vector<40x128xi32>,"""
+    module = kernel(["40x128xi32", "40x128xi32"], body)
+    for amount in (0, 1, 7, 15, 16):
+        value = np.arange(40 * 128, dtype=np.int32).reshape(40, 128)
+        value[0, 0] = amount
+        (actual,) = pallasite.run(module, [value], form="vreg", target="v5e", checks=("init",))
+        expected = value.copy()
+        expected[first : first + 16] = np.roll(value[first : first + 16], amount, 0)
+        assert np.array_equal(actual, expected), amount

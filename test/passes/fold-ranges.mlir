@@ -77,3 +77,33 @@ func.func @rows() -> (vector<8x128xi1>, vector<8x128xi1>) {
   %1 = arith.cmpi slt, %i, %eight : vector<8x128xi32>
   func.return %0, %1 : vector<8x128xi1>, vector<8x128xi1>
 }
+
+// Where the mask is set at 0 or below, only a remainder, or common bits, that differ from 0 rule it
+// out, and only at 0.
+// CHECK-LABEL: func.func @masks_that_meet(
+// CHECK:       arith.andi {{.*}} : vector<64x256xi1>
+// CHECK:       arith.andi {{.*}} : vector<64x256xi1>
+// CHECK:       arith.andi {{.*}} : vector<64x256xi1>
+// CHECK:       func.return
+func.func @masks_that_meet() -> (vector<64x256xi1>, vector<64x256xi1>, vector<64x256xi1>) {
+  %i = tpu.iota {dimensions = array<i32: 0>} : vector<64x256xi32>
+  %eight = arith.constant dense<8> : vector<64x256xi32>
+  %two = arith.constant dense<2> : vector<64x256xi32>
+  %one = arith.constant dense<1> : vector<64x256xi32>
+  %zero = arith.constant dense<0> : vector<64x256xi32>
+  %first = arith.cmpi slt, %i, %one : vector<64x256xi32>
+
+  %rest = arith.remsi %i, %eight : vector<64x256xi32>
+  %not_two = arith.cmpi ne, %rest, %two : vector<64x256xi32>
+  %0 = arith.andi %first, %not_two : vector<64x256xi1>
+
+  %x = arith.subi %i, %eight : vector<64x256xi32>
+  %some = arith.cmpi ne, %x, %zero : vector<64x256xi32>
+  %1 = arith.andi %first, %some : vector<64x256xi1>
+
+  %below = arith.cmpi slt, %x, %zero : vector<64x256xi32>
+  %part = arith.remsi %x, %eight : vector<64x256xi32>
+  %uneven = arith.cmpi ne, %part, %zero : vector<64x256xi32>
+  %2 = arith.andi %below, %uneven : vector<64x256xi1>
+  func.return %0, %1, %2 : vector<64x256xi1>, vector<64x256xi1>, vector<64x256xi1>
+}
