@@ -26,7 +26,7 @@ def _elements(op: tpu.MatmulOp) -> list[Attribute]:
 
 def _factors(op: tpu.MatmulOp, target: Target) -> None:
     """Pairs the MXU takes, and those that widening makes so (spec/vreg_lowering.md 4.3, steps 5
-    and 6)."""
+    and 6), which elements that are only moved do not."""
     left, right, _ = _elements(op)
     if (str(left), str(right)) in target.matmul_pairs:
         return
@@ -39,10 +39,15 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
         narrow = [bit_width(e) < 16 for e, i in zip((left, right), integers, strict=True) if not i]
         widened = target.widens_matmuls or not any(narrow)
         widened = widened and not target.unmultiplied & {str(left), str(right)}
+    moved = target.unconverted & {str(left), str(right)}
+    widened = widened and not moved
     if not widened or 1 in (bit_width(left), bit_width(right)):
         bytes_fit = all(integers) and max(bit_width(left), bit_width(right)) <= 8
         instead = "cast the operands to bfloat16 or float32"
-        if all(integers):
+        if moved:
+            # Nor is there a cast in the kernel.
+            instead = f"keep what is {', '.join(moved)} in a wider type, converted outside"
+        elif all(integers):
             exact = "int8, or " if bytes_fit and ("i8", "i8") in target.matmul_pairs else ""
             instead = (
                 f"cast the operands to {exact}float32, with precision=lax.Precision.HIGHEST, and "
