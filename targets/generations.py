@@ -79,14 +79,15 @@ _V5E = Target(
 _V5P = replace(
     _V5E,
     name="v5p", topology="v5p:2x2x1", cores=2, active_cores=2,
-    vmem_bytes=64 * MIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
+    vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,
 )  # fmt: skip
 _V6E = Target(
     name="v6e", topology="v6e:2x2",
-    vmem_bytes=128 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=32 * GIB, reserved_semaphores=73,
+    vmem_bytes=128 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
+    hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V6, i16_ops=_I16_V6, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
@@ -107,7 +108,8 @@ _V6E = Target(
 )  # fmt: skip
 _V7X = Target(
     name="v7x", topology="tpu7x:2x2x1", chip_devices=2,
-    vmem_bytes=64 * MIB, scoped_vmem_bytes=32 * MIB, hbm_bytes=96 * GIB,
+    vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
+    hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),

@@ -58,6 +58,9 @@ class Target:
     sublanes: int = 8
     lanes: int = 128
     vmem_bytes: int = 128 * MIB
+    reserved_vmem_bytes: int = 0
+    """What the compiler keeps of it, from every kernel (asked of libtpu 0.0.51: chips with
+    SparseCores)."""
     scoped_vmem_bytes: int = 16 * MIB
     """What the compiler gives a kernel that does not ask for more."""
     smem_bytes: int = 1 * MIB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jax import lax
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
@@ -214,6 +214,25 @@ def _roll(e: Equation) -> Result:
     )
 
 
+def _gather_advice(shape: tuple[int, ...], along: tuple[int, ...]) -> Iterator[str]:
+    """What to write instead of a gather from an array of `shape` by indices of `along`."""
+    yield (
+        "use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with indices of "
+        "the shape of the result: jnp.broadcast_to(indices, shape)"
+    )
+    if along == (0, 1) and len(shape) == 2:
+        yield (
+            "x[i, j] of few rows: for each row r, jnp.take_along_axis(jnp.broadcast_to("
+            "x[r : r + 1], j.shape), j, 1, mode='promise_in_bounds') where i == r"
+        )
+    elif 1 in shape[-2:]:
+        yield (
+            "which leaves out dimensions of one element, so repeat them first, both of x and of "
+            "indices: jnp.broadcast_to(x, (8, n)) of a row"
+        )
+    yield "read rows of a ref of 32 bits one by one, ref[pl.ds(i, 1), :], with i from SMEM"
+
+
 @rule(lax.gather_p)
 def _gather(e: Equation) -> Result:
     source, indices = e.inputs
@@ -232,10 +251,7 @@ def _gather(e: Equation) -> Result:
     modes = (lax.GatherScatterMode.FILL_OR_DROP, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
     if not is_take_along_axis or e.params["mode"] not in modes:
         raise e.unsupported(
-            "a TPU gathers within rows or columns only",
-            "use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with indices of "
-            "the shape of the result: jnp.broadcast_to(indices, shape)",
-            "read rows of a ref of 32 bits one by one, ref[pl.ds(i, 1), :], with i from SMEM",
+            "a TPU gathers within rows or columns only", *_gather_advice(source.shape, along)
         )
     if along[0] < len(shape) - 2:
         raise e.unsupported(

@@ -104,17 +104,19 @@ def check_memory(
     func = kernel.func
     owners, copied = _held(module, kernel, target)
     _check_semaphores(kernel, target)
-    limits = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
+    sizes = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
+    limits = dict(sizes)
     if not allow_beyond_reference:
         _check_scratch(module, kernel)
+        sizes["vmem"] -= target.reserved_vmem_bytes
         limits["vmem"] = scoped_vmem(module, target)
-    if _total(copied) > target.vmem_bytes - limits["vmem"]:
+    if _total(copied) > sizes["vmem"] - limits["vmem"]:
         owners["vmem"] += copied
     given = {*kernel.operands, *kernel.prefetch}
     for space, limit in limits.items():
         held = owners[space] + _scoped(func.body.blocks, space, target)
         total = _total(held)
-        available = getattr(target, f"{space}_bytes")
+        available = sizes[space]
         if limit < total <= available:
             held = [buffer for buffer in held if buffer.value in given or not unread(buffer.value)]
             total = _total(held)
@@ -124,7 +126,7 @@ def check_memory(
         own = largest[0].value in kernel.scratch or isinstance(largest[0].value, OpResult)
         smaller = _OWN if own else "use smaller blocks" if kernel.grid else _OF_WHOLE[space]
         raised = (
-            f", or ask for more with vmem_limit_bytes (up to {target.vmem_bytes})"
+            f", or ask for more with vmem_limit_bytes (up to {available})"
             if limit < total <= available
             else ""
         )
@@ -257,11 +259,11 @@ def _check_scratch(module: ModuleOp, kernel: Kernel) -> None:
 def scoped_vmem(module: ModuleOp, target: Target) -> int:
     """Bytes of VMEM that the kernel may use: what its call asks for, or the target's default. A
     module that does not say how it is called, or whose windows are lowered, may use all."""
-    call = call_of(module)
+    call, most = call_of(module), target.vmem_bytes - target.reserved_vmem_bytes
     if call is None or form_of(module) != "mosaic":
-        return target.vmem_bytes
+        return most
     limit = call.vmem_limit
-    return target.scoped_vmem_bytes if limit is None else min(limit, target.vmem_bytes)
+    return target.scoped_vmem_bytes if limit is None else min(limit, most)
 
 
 def _add(

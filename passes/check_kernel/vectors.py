@@ -234,14 +234,30 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
             )  # fmt: skip
 
 
+_GATHERED_ROW = (
+    "gather within rows: jnp.take_along_axis(jnp.broadcast_to(x, (8, {n})), "
+    "jnp.broadcast_to(indices, (8, {n})), 1, mode='promise_in_bounds')[0]"
+)
+_GATHERED_PIECES = (
+    "reshape x and indices to rows of 128, gather from each row r of x, jnp.take_along_axis("
+    "jnp.broadcast_to(x[r : r + 1], shape), indices % 128, 1, mode='promise_in_bounds'), and take "
+    "that where indices // 128 == r"
+)
+
+
 def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
     """Rotations, gathers and numbers have rows and lanes to tell apart."""
     kind = cast(AnyVector, op.results[0].type)
-    if len(kind.get_shape()) < 2:
+    shape = kind.get_shape()
+    if len(shape) < 2:
+        # JAX gathers along rows where there are several.
+        gathered = _GATHERED_PIECES if shape[0] > LANES else _GATHERED_ROW.format(n=shape[0])
+        is_gather = isinstance(op, tpu.DynamicGatherOp)
         raise refusal(
             op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
             "a flat vector runs through all sublanes of a register, lanes move within one",
-            "do it in two dimensions, (1, n), and reshape what goes in and comes out",
+            gathered if is_gather
+            else "do it in two dimensions, (1, n), and reshape what goes in and comes out",
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pallasite.diagnostics import VerifyError
 from pallasite.passes.reference_tiles import tile_rows
+from pallasite.targets import get_target
 
 from ..checking import ANY, SMEM, beyond, check, kernel, load, matmul, memref, refused
 
@@ -137,6 +138,14 @@ def test_matmul_types_by_generation() -> None:
     refused(matmul("bf16", right="i16"), "matmul-type", "v7x")
     refused(matmul("f8E4M3B11FNUZ"), "matmul-type", "v7x")
     check(matmul("i8", "i32", right="i4"), "v7x")
+    check(matmul("bf16", right="f4E2M1FN"), "v7x")
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e"])
+def test_elements_that_are_only_moved_are_not_multiplied(target: str) -> None:
+    """libtpu 0.0.51: "Bad lhs/rhs type"; it has no cast of them either."""
+    for left, right in (("bf16", "f4E2M1FN"), ("f4E2M1FN", "f32"), ("f4E2M1FN", "f4E2M1FN")):
+        refused(matmul(left, right=right), "matmul-type", target)
 
 
 def test_sums_of_products() -> None:
@@ -275,6 +284,15 @@ def test_memory_that_is_too_small() -> None:
     check(kernel(f"%a: {memref('4096x2048xf32')}, %s: {memref('8x128xf32')}", "", 1), "v5e")
     refused(kernel(f"%a: {memref('8x128xf32')}, %s: {memref('300000xi32', SMEM)}", "", 1),
             "smem-exhausted")  # fmt: skip
+
+
+@pytest.mark.parametrize("target, kept", [("v5e", 0), ("v5p", 16), ("v6e", 16), ("v7x", 16)])
+def test_memory_that_the_compiler_keeps(target: str, kept: int) -> None:
+    """libtpu 0.0.51: "Used 128.00M of 127.94M vmem" of a kernel that asks for all of 128 MiB."""
+    tiles = get_target(target).vmem_bytes // 4096 - kept
+    check(kernel(f"%s: {memref(f'{tiles}x8x128xf32')}", "", 1), target)
+    text = kernel(f"%s: {memref(f'{tiles + 1}x8x128xf32')}", "", 1)
+    (beyond if kept else refused)(text, "vmem-exhausted", target)
 
 
 def test_index_maps_return_words() -> None:
