@@ -36,6 +36,7 @@ class Bound:
     core: Core
     """The core that semaphores among the operands belong to."""
     invocations: list[Invocation]
+    inputs: list[Operand]
     results: list[Operand]
 
     def outputs(self, plan: CallPlan) -> list[Array]:
@@ -83,7 +84,7 @@ def bind(
             Invocation(program, kernel, core, grid, split, operands[:scalars], operands[scalars:])
             for core in device.cores
         ]
-    return Bound(core, started, operands[count:])
+    return Bound(core, started, operands[:count], operands[count:])
 
 
 def _grid(kernel: Kernel, bounds: Sequence[Array]) -> tuple[int, ...]:

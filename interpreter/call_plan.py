@@ -50,6 +50,10 @@ class ArrayType(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+    @property
+    def byte_count(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
     @staticmethod
     def of(type: TensorType[Attribute]) -> ArrayType:
         return ArrayType(type.get_shape(), arrays.dtype_of(type.element_type))

@@ -23,7 +23,6 @@ from pallasite.dialects.types import memory_space, shape_of
 from pallasite.interpreter.machine import boxes
 from pallasite.interpreter.machine.boxes import digits_of
 from pallasite.interpreter.machine.codec import view
-from pallasite.interpreter.machine.memory import Landed
 from pallasite.interpreter.machine.spare import Block
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import POISON_WORDS
@@ -112,7 +111,7 @@ def completed(ref: Ref) -> Block | None:
     What no transfer has written becomes poison, if it is not yet. None if they are given away.
     """
     contents, landed = ref.buffer.hand_over(), ref.buffer.landed
-    if contents is None or landed is None or _cover(landed, ref):
+    if contents is None or landed is None or is_filled(ref):
         return contents
     marks = np.zeros(prod(ref.shape), np.uint8)
     for (base, starts, shape), digits in landed.items():
@@ -122,8 +121,9 @@ def completed(ref: Ref) -> Block | None:
     return contents
 
 
-def _cover(landed: Landed, ref: Ref) -> bool:
-    """Whether boxes of `ref` are all of it."""
+def is_filled(ref: Ref) -> bool:
+    """Whether transfers have certainly written all of a buffer that notes what `landed` in it."""
+    landed = ref.buffer.landed or {}
     (_, _, block), digits = next(iter(landed.items()), ((0, (), (0,)), ()))
     if len(landed) * prod(block) != prod(ref.shape):
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -39,6 +39,8 @@ from pallasite.interpreter.machine.spare import Spare
 from pallasite.interpreter.machine.subcore_tally import SubcoreTally
 from pallasite.interpreter.odd_results import undefined, unwritten
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
+from pallasite.interpreter.replay.repeats import Limits, Repeats, Replay
+from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.subcores import mesh_of
 from pallasite.interpreter.values import Array
 from pallasite.targets import Target
@@ -101,6 +103,8 @@ class Prepared:
     program: Program
     left: list[Allocations] = field(default_factory=list["Allocations"])
     """What the last run has left to the next one, by core."""
+    repeats: Repeats = field(default_factory=Repeats)
+    """What is known of its runs that nobody observes."""
 
 
 def execute(
@@ -138,6 +142,14 @@ def execute(
     call, plan = _planned(described, inputs, results, aliases)
     checked = checked_inputs(call, plan, inputs, devices)
     check_size(plan.array_bytes * devices, max_memory, kernel.func)
+    limits = Limits(max_memory, poison, DEFAULT_STEPS if max_steps is None else max_steps)
+    repeats = None
+    if prepared is not None and plan is described.plan:
+        if not (seed or checks or profile or subcores or grid_walk or devices > 1):
+            repeats = prepared.repeats
+            replayed = repeats.run(checked[0], limits, spare)
+            if replayed is not None:
+                return _replayed(*replayed)
     split = None if subcores else _split(described.module, kernel, call, target)
     machine = Machine(
         target,
@@ -161,16 +173,28 @@ def execute(
     clock = (SubcoreTally if subcores else Clock).start(machine) if profile else None
     # Whatever this run does, nobody gets it twice.
     prepared.left.clear()
-    program.budget.limit = program.budget.left = DEFAULT_STEPS if max_steps is None else max_steps
+    program.budget.limit = program.budget.left = limits.steps
+    recorder = None
+    if repeats is not None and len(machine.cores) == 1:
+        recorder = machine.cores[0].recorder = repeats.recorder(program, kernel, plan)
     began = time.perf_counter()
     # Checks keep what has happened, which grows as modules do; steps leave no cycles.
     with _telling(machine, kernel), paused() if machine.observers else nullcontext():
         outputs = _run(machine, program, described, split, plan, checked)
     outcome = _outcome(machine, outputs, time.perf_counter() - began, clock)
+    if repeats is not None and recorder is not None and recorder.plain:
+        script = Script.of(recorder, len(checked[0]), plan.results)
+        limits = replace(limits, steps=limits.steps - program.budget.left)
+        repeats.keep(Replay(script, limits, outcome.memory, outcome.transfers))
     if not subcores and not machine.observers:
         prepared.left.extend([core.allocations.retire() for core in machine.cores])
     machine.drop()
     return outcome
+
+
+def _replayed(replay: Replay, outputs: list[Array], seconds: float) -> Outcome:
+    """What a run would have told in whose place a script has run."""
+    return Outcome([outputs], dict(replay.memory), seconds, dict(replay.transfers))
 
 
 def _planned(
@@ -247,8 +271,14 @@ def _run(
             bind(device, program, kernel, split, plan, arrays, described.subcores)
             for device, arrays in zip(machine.devices, inputs, strict=True)
         ]
-        machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
+        recorder = machine.cores[0].recorder
+        if recorder is not None:
+            recorder.begin(bound[0].inputs, inputs[0], bound[0].results)
+        with nullcontext() if recorder is None else recorder.listening():
+            machine.run([(i.core, i.steps()) for b in bound for i in b.invocations])
         outputs = [b.outputs(plan) for b in bound]
+        if recorder is not None:
+            recorder.end(bound[0].results, outputs[0])
     machine.close()
     if "init" in machine.checks and not machine.findings:
         begins = source_location(kernel.func)

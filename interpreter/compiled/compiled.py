@@ -49,6 +49,8 @@ class Program:
             "spread": spread,
         }
         self.folder = Folder()
+        self.effects: set[Any] = set()
+        """The types of operations with effects in compiled functions, and `PACKS` of some."""
         self.sources: dict[str, str] = {}
         """Generated Python source of each compiled function, for the curious."""
         self._lines: dict[str, list[Operation | None]] = {}

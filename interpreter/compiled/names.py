@@ -43,7 +43,8 @@ class Names:
     """What `writer` writes with.
 
     Names: `v3` values, `p3[5]` registers of a pack, `k3` hoisted constants and what follows from
-    them (`fold`), `f3` meanings, `o3` ops for error messages, `r3` regions moved out. The
+    them (`fold`), `f3` meanings, `e3` those with effects, `s3` parts and
+    other shapes of slim arrays, `o3` ops for error messages, `r3` regions moved out. The
     name of a vector or a pack is used again once it is dead, which also frees its array.
     """
 
@@ -85,6 +86,11 @@ class Names:
         name = f"{self._fresh(prefix)}_{self.python_name}"
         self.program.globals[name] = value
         return name
+
+    def _bind_effect(self, fn: Any, kind: Any) -> str:
+        """A global of the generated code that is a function with an effect of that kind."""
+        self.program.effects.add(kind)
+        return self._bind("e", fn)
 
     # Names of values
 

@@ -20,6 +20,7 @@ from pallasite.interpreter.compiled.names import QUICK
 from pallasite.interpreter.compiled.packs import (
     ACCESSES,
     LEAST,
+    PACKS,
     Pack,
     Packer,
     meaning_of_pack,
@@ -121,7 +122,9 @@ class PackWriter(ReuseWriter, ABC):
         if bury:
             for op in ops:
                 self._bury(op)
-        call = f"{self._bind('f', fn)}({', '.join(names)})"
+        effect = isinstance(first, tpu.LoadOp | tpu.StoreOp)
+        name = self._bind_effect(fn, PACKS) if effect else self._bind("f", fn)
+        call = f"{name}({', '.join(names)})"
         if first.results:
             call = f"{self._define_pack([op.results[0] for op in ops])} = {call}"
         self._line(call)

@@ -25,6 +25,8 @@ from pallasite.dialects.types import split_grid
 from pallasite.interpreter.meanings import Facts, Function, lookup
 from pallasite.interpreter.ops import arithmetic, transcendental
 
+PACKS = "packs"
+"""The kind of the effects of packs of loads and stores."""
 LEAST = 4
 """Registers of the smallest pack."""
 MOST = 64

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import prod
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -124,7 +126,8 @@ class SlimWriter(PackWriter, ABC):
         store, ufunc = found
         self._widen(store.operands[1:])
         place = [self._names[operand] for operand in store.operands[1:]]
-        call = self._bind("f", store_result(store, ufunc, self.program.facts))
+        fn = store_result(store, ufunc, self.program.facts)
+        call = self._bind_effect(fn, type(store))
         outer, self._op = self._op, store
         self._line(f"{call}({', '.join(['core', *names, *place])})")
         self._op = outer
@@ -154,7 +157,8 @@ class SlimWriter(PackWriter, ABC):
         if (index % shape[dim] != first).any():
             return False
         name = self._uses(op)[0]
-        call = f"{name}[{':, ' * dim}{first}:{first + 1}].copy()"
+        part = (*(slice(None),) * dim, slice(first, first + 1))
+        call = f"{self._bind('s', partial(_copied, part))}({name})"
         return self._result(op, call, (*shape[:dim], 1, *shape[dim + 1 :]))
 
     def _slim_broadcast(self, op: grid.BroadcastOp) -> bool:
@@ -166,8 +170,11 @@ class SlimWriter(PackWriter, ABC):
         if new == 0:
             return self._result(op, self._names[value], held)
         # The other rules compare shapes dimension by dimension.
-        shape = (*[1] * new, *held)
-        return self._result(op, f"{self._names[value]}.reshape({shape})", shape)
+        return self._reshaped(op, (*[1] * new, *held))
+
+    def _reshaped(self, op: Operation, shape: Shape) -> bool:
+        call = self._bind("s", methodcaller("reshape", shape))
+        return self._result(op, f"{call}({self._names[op.operands[0]]})", shape)
 
     def _slim_reshape(self, op: grid.ReshapeOp) -> bool:
         """One that only adds or drops dimensions of one position."""
@@ -177,8 +184,7 @@ class SlimWriter(PackWriter, ABC):
         if slim is None or [n for n in source if n > 1] != [n for n in result if n > 1]:
             return False
         left = iter([held for n, held in zip(source, slim, strict=True) if n > 1])
-        shape = tuple([next(left) if n > 1 else 1 for n in result])
-        return self._result(op, f"{self._names[value]}.reshape({shape})", shape)
+        return self._reshaped(op, tuple([next(left) if n > 1 else 1 for n in result]))
 
     def _slim_elementwise(self, op: Operation) -> bool:
         if not any(operand in self._slim for operand in op.operands):
@@ -204,3 +210,7 @@ class SlimWriter(PackWriter, ABC):
                 corner = np.ascontiguousarray(one[(slice(1),) * one.ndim])
                 return self._bind("k", corner), corner.shape
         return self._names[value], self._slim.get(value, whole)
+
+
+def _copied(part: Any, x: Any) -> Any:
+    return x[part].copy()

@@ -206,7 +206,8 @@ class FunctionWriter(SlimWriter):
             operands += [] if over is None else [f"out={self._names[op.operands[over]]}"]
         arguments = ", ".join((["core"] if effect else []) + operands)
         self._bury(op)
-        call = f"{'yield from ' if blocking else ''}{self._bind('f', fn)}({arguments})"
+        name = self._bind_effect(fn, type(op)) if effect else self._bind("f", fn)
+        call = f"{'yield from ' if blocking else ''}{name}({arguments})"
         key = key_of_view(op, names, lambda value: self._bind("k", value))
         if key is not None:
             call = f"{names[0]}.views.get({key}) or {call}"

@@ -70,6 +70,8 @@ def enqueue(op: tpu.EnqueueDmaOp, facts: Facts) -> Callable[..., None]:
             spoil_block(target, blocks)
         beyond = reach(target, rounded) if rounded else None
         other = peer(core, operands[ids:])
+        if core.recorder is not None:
+            core.recorder.give_up()
         core.enqueue(source, target, received, sent, at=at, reach=beyond, peer=other)
 
     def local(core: Core, source: Ref, target: Ref, received: Ref) -> None:

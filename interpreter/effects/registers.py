@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,11 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
             found.store(ref, value, mask, add)
         else:
             one_by_one(ref, index, value, mask)
+        if core.recorder is not None:
+            if steps and not found.apart:
+                core.recorder.give_up()
+            else:
+                core.recorder.stored(found, ref, value, mask, add)
         if core.observer is not None:
             core.observer.write(core, Rows(ref, found, index, mask), at)
 
@@ -122,14 +128,17 @@ def store_result(op: tpu.StoreOp, ufunc: np.ufunc, facts: Facts) -> Callable[...
 
     def fn(core: Core, *operands: Any) -> None:
         arrays, ref, index = operands[:count], operands[count], operands[count + 1 :]
-        target = None
+        found = target = None
         if core.observer is None and ref.buffer.shadow is None:
             found = access(ref, "store", index, wanted, at)
             target = found.target(ref) if found.apart else None
-        if target is None or target.dtype != dtype or target.shape != shape:
-            whole(core, ufunc(*arrays), ref, *index)
+        if found is None or target is None or target.dtype != dtype or target.shape != shape:
+            result = ufunc if core.recorder is None else partial(core.recorder.call, ufunc)
+            whole(core, result(*arrays), ref, *index)
         else:
             ufunc(*arrays, out=target)
+            if core.recorder is not None:
+                core.recorder.computed(ufunc, arrays, found, ref)
 
     return fn
 

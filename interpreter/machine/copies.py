@@ -27,10 +27,7 @@ Bytes = NDArray[np.uint8]
 def copy_elements(source: Ref, target: Ref) -> None:
     """Copies all elements; shapes and element widths are equal. Initialised marks travel along."""
     memory, shadow = source.buffer.bytes, source.buffer.shadow
-    route = _route(
-        source.digits, source.starts, source.base, target.digits, target.starts, target.base,
-        source.shape, source.codec.bits,
-    )  # fmt: skip
+    route = route_between(source, target)
     buffer = target.buffer
     if not buffer.touched and target.byte_count == buffer.size:
         buffer.unfilled()
@@ -55,9 +52,17 @@ def copy_elements(source: Ref, target: Ref) -> None:
         _move(shadow, source, marks, target, route)
 
 
+def route_between(source: Ref, target: Ref) -> Route | None:
+    """How all elements of `source` are copied to `target` at once, if that is possible."""
+    return _route(
+        source.digits, source.starts, source.base, target.digits, target.starts, target.base,
+        source.shape, source.codec.bits,
+    )  # fmt: skip
+
+
 def snapshot(ref: Ref) -> Ref:
     """A copy of all elements in a buffer of its own, which no memory accounts for."""
-    held = _row_major(ref)
+    held = row_major(ref)
     if ref.buffer.shadow is not None:
         held.buffer.track()
     held.buffer.unfilled()
@@ -67,7 +72,7 @@ def snapshot(ref: Ref) -> Ref:
 
 def spoil(ref: Ref) -> None:
     """Makes all elements what memory holds that nobody has written."""
-    held = _row_major(ref)
+    held = row_major(ref)
     held.buffer.track()
     copy_elements(held, ref)
     held.buffer.forget()
@@ -91,12 +96,12 @@ def read_array(ref: Ref, out: Array) -> None:
 
 def _over(array: Array, ref: Ref) -> Ref:
     """The bytes of a contiguous array as a ref with the shape and the element type of `ref`."""
-    held = _row_major(ref)
+    held = row_major(ref)
     held.buffer.bytes = array.reshape(-1).view(np.uint8)
     return held
 
 
-def _row_major(ref: Ref) -> Ref:
+def row_major(ref: Ref) -> Ref:
     """A ref like `ref` to a buffer of its own, in which its elements follow each other."""
     tiling = Tiling((), contiguous_strides(ref.shape, ()))
     size = tiling.elements(ref.shape) * ref.codec.bits // 8 + 4
@@ -110,7 +115,7 @@ def _pieces(ref: Ref) -> tuple[Piece, ...]:
     return found or ()
 
 
-def _end(ref: Ref, memory: Bytes, end: _End) -> Array:
+def _end(ref: Ref, memory: Bytes, end: End) -> Array:
     """One end of a route as a view of `memory`, the contents of `ref`. A ref of a core's own memory
     remembers the last one: kernels copy from and to the same few slots again and again."""
     kept = ref.moved
@@ -122,7 +127,7 @@ def _end(ref: Ref, memory: Bytes, end: _End) -> Array:
     return view
 
 
-def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: _Route | None) -> None:
+def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: Route | None) -> None:
     """Copies the elements of `source` in its `memory` to where `target` has them in the `other`."""
     if route is not None:
         route.write.view(other)[...] = route.read.view(memory)
@@ -137,7 +142,7 @@ def _move(memory: Bytes, source: Ref, other: Bytes, target: Ref, route: _Route |
         raw.encode(other, target.base, piece, part.reshape(piece.shape), None)
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
     """A view of memory from byte `first` on; told apart by identity, which is quick."""
 
     shape: tuple[int, ...]
@@ -153,16 +158,16 @@ class _End(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 14)
-def _end_of(shape: tuple[int, ...], unit: Any, first: int, strides: tuple[int, ...]) -> _End:
+def _end_of(shape: tuple[int, ...], unit: Any, first: int, strides: tuple[int, ...]) -> End:
     """The end of these fields, of which equal ones are one object."""
-    return _End(shape, unit, first, strides)
+    return End(shape, unit, first, strides)
 
 
-class _Route(NamedTuple):
+class Route(NamedTuple):
     """A copy of one view to another, which have the same shape and unit."""
 
-    read: _End
-    write: _End
+    read: End
+    write: End
     parts: tuple[Any, ...]
     """What is copied by itself, as indices of both views; none if that is all at once."""
 
@@ -204,7 +209,7 @@ def _route(
     place: int,
     shape: tuple[int, ...],
     bits: int,
-) -> _Route | None:
+) -> Route | None:
     """How the box of `shape` at `starts` and `base` is copied to the one at `places` and `place`.
 
     None if the axes of both cannot be split alike.
@@ -222,7 +227,7 @@ def _route(
     )  # fmt: skip
     if plan is None:
         return None
-    return _Route(
+    return Route(
         _end_of(plan.shape, plan.unit, first * bits // 8, plan.read),
         _end_of(plan.shape, plan.unit, second * bits // 8, plan.write),
         plan.parts,

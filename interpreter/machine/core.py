@@ -28,6 +28,7 @@ from pallasite.layouts.tiling import Tiling, contiguous_strides, infer_tiling
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.clock import Profile
     from pallasite.interpreter.machine.machine import Device, Machine
+    from pallasite.interpreter.replay.recorder import Recorder
 
 _SPACES = {
     None: "vmem", "vmem": "vmem", "smem": "smem", "semaphore_mem": "semaphore_mem",
@@ -51,6 +52,8 @@ class Core:
         self.log: list[str] = []
         """Lines written by `tpu.log` and its kin."""
         self.observer: Observer | None = None
+        self.recorder: Recorder | None = None
+        """Who is told of what a run does with arrays, if somebody wants to replay it."""
         self.clock: Profile | None = None
         """What the program's operations report their work to, if the run keeps time."""
         self.begun = True

@@ -262,6 +262,8 @@ class Engine:
         if transfer.read:
             return
         check_in_scope(transfer, transfer.source)
+        if transfer.sender.recorder is not None:
+            transfer.sender.recorder.give_up()
         transfer.take()
         self._was_read(transfer)
 
@@ -299,6 +301,8 @@ class Engine:
             check_in_scope(transfer, source)
             check_in_scope(transfer, target)
         transfer.put(target)
+        if transfer.sender.recorder is not None:
+            transfer.sender.recorder.copied(source, target)
         if target.buffer.landed is not None:
             target.buffer.landed[target.base, target.starts, target.shape] = target.digits
         if transfer.reach is not None:

@@ -170,6 +170,11 @@ class Buffer:
         self.bytes = contents.view()
         self.bytes.flags.writeable = False
 
+    @property
+    def is_adopted(self) -> bool:
+        """Whether its contents are the caller's memory."""
+        return self.touched and not self.bytes.flags.writeable
+
     def hand_over(self) -> Block | None:
         """Its contents, for the caller to keep: at the end of its life, and only once."""
         contents = self.bytes

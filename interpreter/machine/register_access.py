@@ -15,7 +15,7 @@ from pallasite.diagnostics import SourceLocation
 from pallasite.dialects.registers import Box
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.boxes import Piece, apart
-from pallasite.interpreter.machine.codec import view
+from pallasite.interpreter.machine.codec import Codec, view
 from pallasite.interpreter.machine.regions import Region, rows_region
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
@@ -97,29 +97,37 @@ class Access:
             self._over(ref.buffer.bytes)
         if self._load is not None:
             return self._load()
-        if self._simple is not None:
-            found = ref.codec.reader(ref.buffer.bytes, ref.base, self._simple)
-            if found is not None:
-                order = self.plan.order
-                inverse = rows.inverse(order)
-                straight = inverse == order == tuple(range(len(order)))
-                self._load = found if straight else lambda: found().transpose(inverse)
-                return self._load()
+        self._load = self.reader(ref.codec, ref.base, ref.buffer.bytes)
+        if self._load is not None:
+            return self._load()
         return rows.read(ref, self.plan, self.pattern.shape)
+
+    def reader(self, codec: Codec, base: int, memory: Array) -> Callable[[], Array] | None:
+        """What loads the grid from `memory`, of elements as `codec` has them, if there is such a
+        function."""
+        found = None if self._simple is None else codec.reader(memory, base, self._simple)
+        if found is None:
+            return None
+        order = self.plan.order
+        inverse = rows.inverse(order)
+        straight = inverse == order == tuple(range(len(order)))
+        return found if straight else lambda: found().transpose(inverse)
 
     def look(self, ref: Ref) -> Array:
         """The grid of registers, as a view of memory where that is possible."""
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
         if self._look is None:
-            found = None
-            if self._simple is not None:
-                found = ref.codec.viewer(ref.buffer.bytes, ref.base, self._simple)
-            if found is None:
+            self._look = self.viewer(ref.codec, ref.base, ref.buffer.bytes)
+            if self._look is None:
                 return self.load(ref)
-            self._look = found
         # A new object each time: that a value is the same object means that it has not changed.
-        return self._look.transpose(rows.inverse(self.plan.order))
+        return self._look.view()
+
+    def viewer(self, codec: Codec, base: int, memory: Array) -> Array | None:
+        """The grid as a view of `memory` that nobody may write to, if there is one."""
+        found = None if self._simple is None else codec.viewer(memory, base, self._simple)
+        return None if found is None else found.transpose(rows.inverse(self.plan.order))
 
     @property
     def apart(self) -> bool:
@@ -136,13 +144,21 @@ class Access:
         if ref.buffer.bytes is not self._memory:
             self._over(ref.buffer.bytes)
         if self._target is None and self._store is None and self._simple is not None:
-            where = ref.buffer.bytes, ref.base, self._simple
-            target = ref.codec.target(*where)
-            self._target = (
-                None if target is None else target.transpose(rows.inverse(self.plan.order))
-            )
-            self._store = None if target is not None else ref.codec.writer(*where)
+            where = ref.codec, ref.base, ref.buffer.bytes
+            self._target = self.taker(*where)
+            self._store = None if self._target is not None else self.writer(*where)
         return self._target
+
+    def taker(self, codec: Codec, base: int, memory: Array) -> Array | None:
+        """The view of `memory` that takes a stored grid by assignment, if there is one."""
+        found = None if self._simple is None else codec.target(memory, base, self._simple)
+        return None if found is None else found.transpose(rows.inverse(self.plan.order))
+
+    def writer(self, codec: Codec, base: int, memory: Array) -> Callable[[Array], None] | None:
+        """What stores a grid in `memory` where it has no `taker`, if there is such a function."""
+        found = None if self._simple is None else codec.writer(memory, base, self._simple)
+        order = self.plan.order
+        return None if found is None else lambda array: found(array.transpose(order))
 
     def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
         """Writes the grid of registers, or adds to it, where `mask` is true."""
@@ -153,7 +169,7 @@ class Access:
         if target is not None:
             target[...] = array
         elif self._store is not None:
-            self._store(array.transpose(self.plan.order))
+            self._store(array)
         else:
             rows.write(ref, self.plan, array, mask, add)
             return

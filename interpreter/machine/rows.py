@@ -62,10 +62,14 @@ def load_rows(
 
 def read(ref: Ref, found: Registers, shape: tuple[int, ...]) -> Array:
     """The grid of registers of `shape` that was planned."""
+    return read_from(ref, found, shape, ref.buffer.bytes)
+
+
+def read_from(ref: Ref, found: Registers, shape: tuple[int, ...], memory: Array) -> Array:
+    """The same, where the contents of the buffer are `memory`."""
     out = np.empty([shape[axis] for axis in found.order], ref.codec.carrier)
     if not found.complete:
         out[...] = values.poison(ref.element, (), ref.buffer.memory.poison)
-    memory = ref.buffer.bytes
     for piece in found.pieces:
         ref.codec.decode(memory, ref.base, piece, out if piece.part is None else out[piece.part])
     return out.transpose(inverse(found.order))
@@ -89,12 +93,19 @@ def store_rows(
 
 def write(ref: Ref, found: Registers, array: Array, mask: Array | None, add: bool) -> None:
     """Writes a grid of registers where it was planned."""
+    write_to(ref, found, add, ref.buffer.bytes, array, mask)
+
+
+def write_to(
+    ref: Ref, found: Registers, add: bool, memory: Array, array: Array, mask: Array | None = None
+) -> None:
+    """The same, where the contents of the buffer are `memory`."""
     shape = array.shape
     if add:
-        array = values.accumulate(ref.element, read(ref, found, shape), array)
+        array = values.accumulate(ref.element, read_from(ref, found, shape, memory), array)
     ordered = array.transpose(found.order)
     where = None if mask is None else word_mask(mask, shape).transpose(found.order)
-    memory, shadow = ref.buffer.bytes, ref.buffer.shadow
+    shadow = ref.buffer.shadow
     if len(found.pieces) > 1 and np.may_share_memory(ordered, memory):
         # One piece must not change what the next one takes.
         ordered = ordered.copy()

@@ -155,7 +155,10 @@ def load_registers(
         return _registers_inside(core, ref, index, wanted, watched, at)
     if watched and core.observer is not None:
         core.observer.read(core, Rows(ref, found, index), at)
-    return found.look(ref) if look else found.load(ref)
+    loaded = found.look(ref) if look else found.load(ref)
+    if core.recorder is not None:
+        core.recorder.loaded(found, ref, look, loaded)
+    return loaded
 
 
 def _excuse(core: Core, error: ExecutionError) -> None:

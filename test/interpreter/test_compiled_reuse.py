@@ -214,7 +214,7 @@ def in_memory(lines: str, step: int = 0, add: str = "") -> str:
 
 def stored_results(source: str) -> int:
     """Stores of a function of two arrays."""
-    return len(re.findall(r"f\d+_fn_main\(core, v\d+, v\d+, v\d+, 0, 0\)", source))
+    return len(re.findall(r"e\d+_fn_main\(core, v\d+, v\d+, v\d+, 0, 0\)", source))
 
 
 @pytest.mark.parametrize("step", [0, 8, 32])

@@ -66,7 +66,7 @@ def same(text: Text) -> str:
 
 
 def calls(source: str) -> int:
-    return len(re.findall(r"\bf\d+_fn_main\(", source))
+    return len(re.findall(r"\b[ef]\d+_fn_main\(", source))
 
 
 def test_softmax_repeats_nothing() -> None:

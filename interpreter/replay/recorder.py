@@ -1,0 +1,291 @@
+"""What a run does with arrays, in order: the calls of meanings, copies, loads and stores.
+
+Where no number that decides anything comes out of an array, a kernel does the same whatever its
+operands hold: the loops, scalars, views, allocations and semaphores of a second run are those of
+the first. A recorder is told of the rest. It gives up for good where it is told of something else,
+or where a value turns up that came about unseen.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.blocks import Operand
+from pallasite.interpreter.compiled import Program
+from pallasite.interpreter.in_order import is_filled
+from pallasite.interpreter.machine import rows
+from pallasite.interpreter.machine.codec import is_semaphore
+from pallasite.interpreter.machine.copies import End, route_between, row_major, same_bits
+from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.register_access import Access
+from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.values import POISON_WORDS, Array
+
+MOST_LINES = 1 << 10
+"""Lines of the longest script: Python takes some 10 us to compile one, which saves about 5 us."""
+
+
+class Line(NamedTuple):
+    """One statement, in which values are called by their place in `takes`, then in `makes`."""
+
+    text: str
+    takes: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory that a script needs: so many bytes, of which each word is `fill`, if that matters."""
+
+    name: str
+    size: int
+    fill: int | None
+
+
+class Recorder:
+    """Told of what a run does; `plain` as long as a script can say it."""
+
+    def __init__(self, program: Program) -> None:
+        self.plain = True
+        self.lines: list[Line] = []
+        self.views: dict[Any, Line] = {}
+        """What the lines call views of memory, once each: made before the first line."""
+        self.rooms: list[Room] = []
+        self.bound: dict[str, Any] = {}
+        """The globals of the script."""
+        self._program = program
+        self._constants = {
+            id(value) for value in program.globals.values() if isinstance(value, np.ndarray)
+        }
+        self._names: dict[int, str] = {}
+        """Of what is bound, by identity."""
+        self._memories: dict[Buffer, str] = {}
+        self._values: dict[int, tuple[weakref.ref[Array], int]] = {}
+        """The numbers of arrays that exist, by identity."""
+        self._accesses: dict[Access, None] = {}
+        self._count = 0
+
+    def give_up(self) -> None:
+        """This run does what a script cannot say."""
+        self.plain = False
+
+    # The operands and results of the call
+
+    def begin(self, inputs: Sequence[Operand], arrays: Sequence[Array], results: Sequence[Operand]):
+        """The run has bound `arrays` to its operands, and has room for its results."""
+        for number, (operand, array) in enumerate(zip(inputs, arrays, strict=True)):
+            if operand.buffer.buffer.is_adopted:
+                self._memories[operand.buffer.buffer] = f"i{number}"
+            elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
+                self._copy(self._array(operand.ref, f"i{number}"), operand.ref)
+            else:
+                self.give_up()
+        for number, operand in enumerate(results):
+            if operand.buffer.buffer.landed is not None:
+                self._memories[operand.buffer.buffer] = f"o{number}"
+
+    def end(self, results: Sequence[Operand], arrays: Sequence[Array]) -> None:
+        """The run has ended, with `arrays` as its results."""
+        for number, (operand, array) in enumerate(zip(results, arrays, strict=True)):
+            if operand.buffer.buffer.landed is not None:
+                if not is_filled(operand.buffer):
+                    self.give_up()
+            elif same_bits(array.dtype, operand.ref) and not is_semaphore(operand.ref.element):
+                self._copy(operand.ref, self._array(operand.ref, f"o{number}"))
+            else:
+                self.give_up()
+        for access in self._accesses:
+            # It is asked for views of the memory of other runs from now on.
+            access.forget()
+
+    def _array(self, ref: Ref, name: str) -> Ref:
+        """An array of the call as a ref like `ref`."""
+        found = row_major(ref)
+        self._memories[found.buffer] = name
+        return found
+
+    # What the machine tells
+
+    def copied(self, source: Ref, target: Ref) -> None:
+        """A transfer has copied the elements of `source` to `target`."""
+        self._copy(source, target)
+
+    def _copy(self, source: Ref, target: Ref) -> None:
+        route = route_between(source, target)
+        if route is None:
+            return self.give_up()
+        whole = target.byte_count == target.buffer.size
+        written = self._end(route.write, self._memory(target.buffer, whole))
+        read = self._end(route.read, self._memory(source.buffer))
+        for part in route.parts if source.buffer is not target.buffer else ():
+            name = self._bind("c", part)
+            self._line(Line(f"{written}[{name}] = {read}[{name}]"))
+        if not route.parts or source.buffer is target.buffer:
+            self._line(Line(f"{written}[...] = {read}"))
+
+    def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
+        """A load has given `value`, which is a view of memory if it is a `look`."""
+        memory = self._memory(ref.buffer)
+        self._accesses[access] = None
+        made = (self._new(value),)
+        where = ref.codec, ref.base, ref.buffer.bytes
+        look = look and access.viewer(*where) is not None
+        if look:
+            text = f"{self._view(access.viewer, ref, memory)}[...]"
+        elif access.reader(*where) is not None:
+            text = f"{self._view(access.reader, ref, memory)}()"
+        else:
+            read = partial(rows.read_from, ref, access.plan, access.pattern.shape)
+            text = f"{self._bind('f', read)}({memory})"
+        self._line(Line(f"{{}} = {text}", (), made))
+
+    def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
+        """A store has written `value`, or added it to what was there, where `mask` is true."""
+        where = ref.codec, ref.base, ref.buffer.bytes
+        memory = self._memory(ref.buffer)
+        self._accesses[access] = None
+        takes, (text, *masks) = self._told([value] if mask is None else [value, mask])
+        if add or masks:
+            write = self._bind("f", partial(rows.write_to, ref, access.plan, add))
+            self._line(Line(f"{write}({', '.join([memory, text, *masks])})", takes))
+        elif access.taker(*where) is not None:
+            self._line(Line(f"{self._view(access.taker, ref, memory)}[...] = {text}", takes))
+        elif access.writer(*where) is not None:
+            self._line(Line(f"{self._view(access.writer, ref, memory)}({text})", takes))
+        else:
+            write = self._bind("f", partial(rows.write_to, ref, access.plan, False))
+            self._line(Line(f"{write}({memory}, {text})", takes))
+
+    def computed(self, fn: Callable[..., Any], arrays: Sequence[Any], access: Access, ref: Ref):
+        """What `fn` gives of `arrays` was stored."""
+        memory = self._memory(ref.buffer)
+        self._accesses[access] = None
+        takes, texts = self._told(arrays)
+        target = self._view(access.taker, ref, memory)
+        self._line(Line(f"{self._bind('f', fn)}({', '.join(texts)}, out={target})", takes))
+
+    # What the compiled driver tells
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Within, calls of the program's meanings are told."""
+        names = self._program.globals
+        before = {name: fn for name, fn in names.items() if re.match(r"[fs]\d", name)}
+        names.update({name: partial(self.call, fn) for name, fn in before.items()})
+        try:
+            yield
+        finally:
+            names.update(before)
+
+    def call(self, fn: Callable[..., Any], *arguments: Any, **rest: Any) -> Any:
+        """What `fn` gives of some values, told."""
+        result = fn(*arguments, **rest)
+        if self.plain:
+            self._called(fn, arguments, rest, result)
+        return result
+
+    def _called(
+        self, fn: Callable[..., Any], arguments: Sequence[Any], rest: Mapping[str, Any], result: Any
+    ) -> None:
+        results = result if isinstance(result, tuple) else (result,)
+        if not any(isinstance(x, np.ndarray) for x in results):
+            if any(isinstance(x, np.ndarray) and id(x) not in self._constants for x in arguments):
+                self.give_up()  # What it decides may be another thing in the next run.
+            return
+        if not rest and len(results) == 1 and self._known(results[0]):
+            return
+        takes, texts = self._told(arguments)
+        if rest:
+            (name, over), *_ = rest.items()
+            more, (text,) = self._told([over], len(takes))
+            if over is not result:
+                return self.give_up()
+            return self._line(
+                Line(f"{self._bind('f', fn)}({', '.join(texts)}, {name}={text})", takes + more)
+            )
+        makes = tuple(map(self._new, results))
+        left = "".join(f"{{{len(takes) + n}}}, " for n in range(len(makes)))
+        if not isinstance(result, tuple):
+            left = left.removesuffix(", ")
+        self._line(Line(f"{left} = {self._bind('f', fn)}({', '.join(texts)})", takes, makes))
+
+    # Names
+
+    def _line(self, line: Line) -> None:
+        if len(self.lines) + len(self.views) >= MOST_LINES:
+            self.give_up()
+        if self.plain:
+            self.lines.append(line)
+
+    def _known(self, value: Any) -> bool:
+        return id(value) in self._values or id(value) in self._constants
+
+    def _new(self, value: Any) -> int:
+        """The number of a value that is new."""
+        key, number = id(value), self._count
+        self._count += 1
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            # Nobody tells what becomes of single numbers.
+            self.give_up()
+            return number
+        values = self._values
+        values[key] = weakref.ref(value, lambda _: values.pop(key, None)), number
+        return number
+
+    def _told(self, values: Sequence[Any], first: int = 0) -> tuple[tuple[int, ...], list[str]]:
+        """The numbers of those values that are made by lines, and what the line calls each."""
+        takes: list[int] = []
+        texts: list[str] = []
+        for value in values:
+            if not isinstance(value, np.ndarray) or id(value) in self._constants:
+                if not isinstance(value, np.ndarray | np.generic | int | float):
+                    self.give_up()
+                texts.append(self._bind("c", value))
+                continue
+            found = self._values.get(id(value))
+            if found is None:
+                self.give_up()
+                found = None, 0
+            texts.append(f"{{{first + len(takes)}}}")
+            takes.append(found[1])
+        return tuple(takes), texts
+
+    def _bind(self, prefix: str, value: Any) -> str:
+        """A global of the script that holds `value`."""
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"{prefix}{len(self._names)}"
+            self.bound[name] = value
+        return name
+
+    def _memory(self, buffer: Buffer, whole: bool = False) -> str:
+        """What the script calls the contents of a buffer, which is about to be written as a
+        `whole`, or not."""
+        name = self._memories.get(buffer)
+        if name is None:
+            name = self._memories[buffer] = f"m{len(self.rooms)}"
+            fill = 0 if buffer.zero else POISON_WORDS[buffer.memory.poison]
+            self.rooms.append(Room(name, -(-buffer.size // 4) * 4, None if whole else fill))
+        return name
+
+    def _end(self, end: End, memory: str) -> str:
+        """What the script calls one end of a copy."""
+        return self._viewed((end, memory), end.view, memory)
+
+    def _view(self, make: Callable[..., Any], ref: Ref, memory: str) -> str:
+        """What the script calls a view that `make`, a method of an access, makes of memory."""
+        return self._viewed((make, memory), partial(make, ref.codec, ref.base), memory)
+
+    def _viewed(self, key: Any, make: Callable[[Array], Any], memory: str) -> str:
+        if key not in self.views:
+            made = f"v{len(self.views)}"
+            self.views[key] = Line(f"{made} = {self._bind('f', make)}({memory})")
+        return self.views[key].text.partition(" ")[0]

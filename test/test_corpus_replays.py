@@ -1,0 +1,47 @@
+"""Scripts give the bits that kernels give, whatever the operands hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pallasite import api
+from pallasite.diagnostics import ExecutionError
+from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.replay.repeats import BEFORE
+from pallasite.interpreter.run import Outcome, Prepared, execute, prepare
+from pallasite.targets import get_target
+
+from .conformance import CASES, accepted, program
+
+V5E = get_target("v5e")
+NAMES = [name for name, case in CASES.items() if case["devices"] == 1 and accepted(name, "v5e")]
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    outputs = [(a.shape, a.dtype, a.tobytes()) for a in outcome.all()]
+    return outputs, outcome.memory, outcome.transfers, outcome.log, outcome.findings
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replays_are_like_runs(name: str) -> None:
+    module = api.parse(program(name).read_text(), name=name)
+    lowered = api.lower(module, "tiles", "v5e")
+    kernel, spare = prepare(lowered, target=V5E), Spare()
+
+    def run(seed: int, prepared: Prepared | None) -> Outcome | str:
+        inputs = api.random_inputs(module, seed)
+        try:
+            return execute(lowered, [inputs], target=V5E, prepared=prepared, spare=spare)
+        except ExecutionError as error:
+            return error.message
+
+    for _ in range(BEFORE + 1):
+        run(0, kernel)
+    for seed in (1, 2):
+        again, fresh = run(seed, kernel), run(seed, None)
+        if isinstance(again, str) or isinstance(fresh, str):
+            assert again == fresh
+        else:
+            assert told(again) == told(fresh)
