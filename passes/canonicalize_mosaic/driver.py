@@ -155,7 +155,6 @@ class Legalizer(Insertion):
         """An integer value widened to i32; its low bits count alone if `low_bits`."""
         if bit_width(element_of(value)) == 32:
             return value
-        signed = signed and bit_width(element_of(value)) > 1
         if (folded := self._splat(value, i32, signed=signed)) is not None:
             return folded
         if (whole := untruncated(value, signed, low_bits=low_bits)) is not None:

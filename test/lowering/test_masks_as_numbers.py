@@ -1,0 +1,66 @@
+"""Masks become numbers, with a sign or without one, and numbers become masks of their low bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pallasite
+
+from .memory_kernels import kernel
+
+TYPES: dict[str, Any] = {
+    "f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+}  # fmt: skip
+KINDS = [("extui", "i32"), ("extsi", "i32"), ("extui", "i16"), ("extsi", "i16"), ("extsi", "i8"),
+         ("uitofp", "f32"), ("sitofp", "f32")]  # fmt: skip
+
+
+def vector(element: str) -> str:
+    return f"vector<16x200x{element}>"
+
+
+def run(body: str, values: list[Any], result: str, target: str, **options: bool) -> list[Any]:
+    """What forms mosaic and vreg give for a body that makes `%r` of the vectors `%x` and `%y`."""
+    (element,) = {name for name, kind in TYPES.items() if values[0].dtype == kind}
+    module = kernel(
+        [f"16x200x{element}", f"16x200x{element}", f"16x200x{result}"],
+        f"""%x = vector.load %a[%z, %z] : A, {vector(element)}
+        %y = vector.load %b[%z, %z] : B, {vector(element)}
+        {body}
+        tpu.vector_store %c[%z, %z], %r {{strides = array<i32>}} : C, {vector(result)},""",
+    )
+    runs = [
+        pallasite.run(module, values, form=f, target=target, **options) for f in ("mosaic", "vreg")
+    ]
+    return [np.asarray(found) for (found,) in runs]
+
+
+@pytest.mark.parametrize("element, target", [("f32", "v5e"), ("bf16", "v6e"), ("i8", "v6e")])
+@pytest.mark.parametrize("kind, result", KINDS)
+def test_masks_become_numbers(kind: str, result: str, element: str, target: str) -> None:
+    made = np.random.default_rng(0)
+    values = [made.integers(-9, 9, (16, 200)).astype(TYPES[element]) for _ in range(2)]
+    compared = "arith.cmpi sgt" if element == "i8" else "arith.cmpf ogt"
+    # The mask governs data of the width that was compared, too.
+    body = f"""%m = {compared}, %x, %y : {vector(element)}
+        %s = arith.select %m, %x, %y : {vector("i1")}, {vector(element)}
+        tpu.vector_store %b[%z, %z], %s {{strides = array<i32>}} : B, {vector(element)},
+        %r = arith.{kind} %m : {vector("i1")} to {vector(result)}"""
+    number = -1 if kind in ("extsi", "sitofp") else 1
+    expected = np.where(values[0] > values[1], number, 0).astype(TYPES[result])
+    for found in run(body, values, result, target, allow_beyond_reference=True):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("element", ["i32", "i16", "i8"])
+def test_low_bits_become_masks(element: str) -> None:
+    made = np.random.default_rng(0)
+    values = [made.integers(-9, 9, (16, 200)).astype(TYPES[element]) for _ in range(2)]
+    body = f"""%m = arith.trunci %x : {vector(element)} to {vector("i1")}
+        %r = arith.extui %m : {vector("i1")} to {vector("i32")}"""
+    for found in run(body, values, "i32", "v5e"):
+        assert np.array_equal(found, values[0] & 1)
