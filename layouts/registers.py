@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SUBLANES = 8
+REACH = 16
+"""The first row of words that a shuffled load does not reach, counted from its first one: so it was
+tried on v4, v5e and v6e."""
 LANES = 128
 PACKINGS = (2, 4, 8, 16)
 

@@ -31,6 +31,7 @@ from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_col
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
 from pallasite.lowering.absorb_moves.rows import merge_rows
 from pallasite.lowering.absorb_moves.slices import move_slice_up
+from pallasite.lowering.absorb_moves.spread_rows import spread_as_column
 from pallasite.lowering.absorb_moves.stores import split_store
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.targets import DEFAULT_TARGET
@@ -67,6 +68,8 @@ def _absorb(function: func.FuncOp) -> None:
         merge_rows(block)
     for found in of_kind(function, tpu.DynamicRotateOp):
         roll_as_column(found)
+    for found in of_kind(function, vector.BroadcastOp):
+        spread_as_column(found)
     _move_in_memory(function)
     for found in of_kind(function, vector.ExtractStridedSliceOp):
         move_slice_up(found)

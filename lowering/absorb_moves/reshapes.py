@@ -41,14 +41,16 @@ def _only_rows_change(one: Shape, other: Shape) -> bool:
 
 def _view(memref: SSAValue, indices: Sequence[SSAValue], old: Shape, new: Shape) -> bool:
     """Whether an access of `old` at `indices` is one of all of `memref`, seen as `new`."""
-    return _only_rows_change(old, new) and _takes_all(memref, indices, old)
+    return _only_rows_change(old, new) and takes_all(memref, indices, old)
 
 
-def _takes_all(memref: SSAValue, indices: Sequence[SSAValue], shape: Shape) -> bool:
-    """Whether an access of 32-bit elements is one of all rows of a buffer of ours."""
+def takes_all(
+    memref: SSAValue, indices: Sequence[SSAValue], shape: Shape, widths: Sequence[int] = (32,)
+) -> bool:
+    """Whether an access of elements of so many bits is one of all rows of a buffer of ours."""
     kind = cast(MemRefType[Attribute], memref.type)
     return (
-        bit_width(kind.element_type) == 32
+        bit_width(kind.element_type) in widths
         and tuple(kind.get_shape()) == shape
         and all(constant_of(index) == 0 for index in indices)
         and rows_are_ours(memref)
@@ -56,7 +58,7 @@ def _takes_all(memref: SSAValue, indices: Sequence[SSAValue], shape: Shape) -> b
     )
 
 
-def _store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> None:
+def store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> None:
     """Stores `value` to all of `memref` instead of what `store` does."""
     rank = len(shape_of(value.type))
     stored = tpu.VectorStoreOp.create(
@@ -73,7 +75,7 @@ def _store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) ->
     store.erase()
 
 
-def _reshaped(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
+def reshaped_ref(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
     kind = cast(MemRefType[Attribute], memref.type)
     result = MemRefType(kind.element_type, shape, kind.layout, kind.memory_space)
     return insert_before(tpu.MemrefReshapeOp(operands=[memref], result_types=[result]), place)
@@ -100,13 +102,13 @@ def reshape_memory(op: vector.ShapeCastOp | tpu.ReshapeOp) -> None:
     )
     if loads and (not stores or registers(new, 32) <= registers(old, 32)):
         assert isinstance(load, vector.LoadOp)
-        view = _reshaped(load.base, new, load)
+        view = reshaped_ref(load.base, new, load)
         value = insert_before(vector.LoadOp(view, _origin(load, len(new)), result.type), load)
         result.replace_all_uses_with(value)
     elif stores:
         assert isinstance(store, tpu.VectorStoreOp)
-        view = _reshaped(store.base, old, store)
-        _store_again(store, source, view)
+        view = reshaped_ref(store.base, old, store)
+        store_again(store, source, view)
     else:
         return
     op.detach()
@@ -128,17 +130,17 @@ def roll_as_column(op: tpu.DynamicRotateOp) -> None:
         return
     if store.mask is not None or store.add.value.data or use.index != 0:
         return
-    if not _takes_all(load.base, load.indices, shape) or not _takes_all(
+    if not takes_all(load.base, load.indices, shape) or not takes_all(
         store.base, store.indices, shape
     ):
         return
     rows: Shape = (*shape[:-2], shape[-2] * factor, LANES)
     kind = VectorType(element_type(op.value.type), rows)
-    source = _reshaped(load.base, rows, load)
+    source = reshaped_ref(load.base, rows, load)
     value = insert_before(vector.LoadOp(source, _origin(load, rank), kind), load)
     total = _times(op.amount, shape[-2], factor, op)
     rolled = insert_before(alike(op, [value, total], [kind]), op)
-    _store_again(store, rolled, _reshaped(store.base, rows, store))
+    store_again(store, rolled, reshaped_ref(store.base, rows, store))
     op.detach()
     op.erase()
 

@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1
+from xdsl.dialects.builtin import DenseArrayBase, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, func, tpu
 from pallasite.dialects.types import integers_in
 from pallasite.dialects.walking import of_kind
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.creation import made
-from pallasite.lowering.tiles_to_vregs.grids import known_integer
-
-Sublanes = frozenset[int]
+from pallasite.lowering.tiles_to_vregs.row_masks import Sublanes, row_masks
 
 
 @dataclass
@@ -47,10 +44,9 @@ class _Parts:
 
 def store_rows_apart(function: func.FuncOp) -> None:
     """Stores the parts of selected registers of the unrolled `function`, where that is less."""
-    masks = {mask: rows for mask in of_kind(function, tpu.CreateMaskOp) if (rows := _rows(mask))}
-    if not masks:
+    rows_of = row_masks(function)
+    if not rows_of:
         return
-    rows_of = {mask.result: rows for mask, rows in masks.items()}
     found = {store: _parts(store, rows_of) for store in of_kind(function, tpu.StoreOp)}
     chosen = {store: parts for store, parts in found.items() if parts.selects}
     while chosen:
@@ -67,17 +63,8 @@ def store_rows_apart(function: func.FuncOp) -> None:
         _store(store, parts)
 
 
-def _rows(mask: tpu.CreateMaskOp) -> Sublanes | None:
-    """The sublanes of which `mask` takes all; None if it takes parts of some."""
-    bounds = [known_integer(value) for value in mask.operands]
-    lows, highs = bounds[: len(bounds) // 2], bounds[len(bounds) // 2 :]
-    if None in bounds or lows[1:] != [0] or highs[1:] != [LANES]:
-        return None
-    return frozenset(range(cast(int, lows[0]), min(cast(int, highs[0]), SUBLANES)))
-
-
 def _parts(store: tpu.StoreOp, rows_of: Mapping[SSAValue, Sublanes]) -> _Parts:
-    flags = integers_in(cast("DenseArrayBase[IntegerType]", store.sublane_mask))
+    flags = integers_in(store.sublane_mask)
     parts = _Parts()
     if store.mask is None:
         _collect(store.value, frozenset(n for n, flag in enumerate(flags) if flag), rows_of, parts)

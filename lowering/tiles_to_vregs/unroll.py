@@ -47,6 +47,8 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     as_grid,
     known_integer,
 )
+from pallasite.lowering.tiles_to_vregs.joined_loads import join_loads
+from pallasite.lowering.tiles_to_vregs.ordered_loads import load_rows_in_order
 from pallasite.lowering.tiles_to_vregs.rows_apart import store_rows_apart
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.rules import LastRules
@@ -108,6 +110,8 @@ class Unroller:
             remove_dead_code(block)
         if self.counts:
             fold_registers(function)
+        load_rows_in_order(function)
+        join_loads(function)
         store_rows_apart(function)
 
     def region(self, old: Region) -> Region:

@@ -1,8 +1,5 @@
 """Loads of rows in any order: those of a gather, or the last row once more in the padding behind
 it, where a maximum or minimum ignores it.
-
-The compiler takes a shuffled load whose rows lie less than 16 rows of words behind its first one;
-that was tried on v4, v5e and v6e.
 """
 
 from __future__ import annotations
@@ -14,15 +11,12 @@ from xdsl.ir import SSAValue
 
 from pallasite.dialects import grid, tpu, vector
 from pallasite.dialects.types import element_of, shape_of
-from pallasite.layouts.registers import SUBLANES
+from pallasite.layouts.registers import REACH, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.access import Access, moved
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.loading import load_registers, sublane_mask
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
-
-_ROWS = 16
-"""The first row of words that a shuffled load does not reach."""
 
 
 def load_filled(
@@ -36,7 +30,7 @@ def load_filled(
     if len(shape) < 2 or layout != plan.layout or layout.bits != 32 or layout.row != 0:
         return None
     whole, rest = divmod(shape[-2], SUBLANES)
-    if not rest or (rest - 1) * plan.sublane_stride >= _ROWS:
+    if not rest or (rest - 1) * plan.sublane_stride >= REACH:
         return None
     blocks = layout.grid_shape(shape)
     base = list(plan.base)
@@ -60,7 +54,7 @@ def load_rows(
         return None
     if shape[-2] > plan.tile_rows and not plan.single_rows:
         return None
-    if len(rows) > SUBLANES or max(rows) * plan.sublane_stride >= _ROWS:
+    if len(rows) > SUBLANES or max(rows) * plan.sublane_stride >= REACH:
         return None
     offsets = [*rows, *[rows[-1]] * (SUBLANES - len(rows))]
     kind = (*shape[:-2], len(rows), shape[-1])

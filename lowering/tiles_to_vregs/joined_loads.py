@@ -1,0 +1,136 @@
+"""Neighbouring rows that are only stored again are loaded together.
+
+    %x = tpu.load %a[%c24, %z] sublanes [true, true, false, ...]
+    %y = tpu.load %a[%c26, %z] sublanes [true, true, true, true, true, true, false, false]
+    tpu.store %b[%c30, %z], %x sublanes [true, true, false, ...]
+    tpu.store %b[%c8, %z], %y sublanes [true, true, true, true, true, true, false, false]
+becomes
+    %x = tpu.load %a[%c24, %z] sublanes [true, true, true, true, true, true, true, true]
+    tpu.store %b[%c30, %z], %x sublanes [true, true, false, ...]
+    tpu.store %b[%c6, %z], %x sublanes [false, false, true, true, true, true, true, true]
+
+A store of rows further down in a register begins as many rows earlier, possibly in front of the
+memory. So rolls of rows load what comes last and what comes first once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects.builtin import DenseArrayBase, i1
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from pallasite.dialects import arith, func, tpu
+from pallasite.dialects.registers import BOX
+from pallasite.dialects.types import integers_in, tiling_of
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.lowering.creation import index_attribute, made
+from pallasite.lowering.tiles_to_vregs.grids import known_integer
+from pallasite.lowering.tiles_to_vregs.ordered_loads import distance, times_of_loads
+
+Flags = tuple[int, ...]
+
+
+def join_loads(function: func.FuncOp) -> None:
+    """Joins loads of the unrolled `function` where one register holds the rows of two."""
+    groups: dict[object, list[tpu.LoadOp]] = {}
+    for load, (block, epoch, _) in times_of_loads(function).items():
+        if not all(_flags(load)) and BOX not in load.attributes and _only_stored(load):
+            key = (block, epoch, load.base, load.result.type, load.sublane_stride)
+            groups.setdefault(key, []).append(load)
+    for loads in groups.values():
+        # In pairs: a register has as few neighbours as ends.
+        while loads:
+            load = loads.pop()
+            for other in loads:
+                if _join(load, other, function) or _join(other, load, function):
+                    loads.remove(other)
+                    break
+
+
+def _only_stored(load: tpu.LoadOp) -> bool:
+    """Whether only stores of known rows use the register, so that they may begin earlier."""
+    return bool(load.result.first_use) and all(
+        type(use.operation) is tpu.StoreOp
+        and use.index == 0
+        and use.operation.mask is None
+        and BOX not in use.operation.attributes
+        and len(use.operation.indices) > 1
+        and known_integer(use.operation.indices[-2]) is not None
+        for use in load.result.uses
+    )
+
+
+def _join(first: tpu.LoadOp, second: tpu.LoadOp, function: func.FuncOp) -> bool:
+    """Loads the rows of `second`, which follow those of `first`, with these; False if a register
+    does not hold both."""
+    rows = distance(first, second)
+    stride = first.sublane_stride.value.data
+    if rows is None or rows <= 0 or stride <= 0 or rows % stride:
+        return False
+    down = rows // stride
+    here, there = _flags(first), _flags(second)
+    if down >= SUBLANES or any(there[SUBLANES - down :]):
+        return False
+    stores = [cast(tpu.StoreOp, use.operation) for use in second.result.uses]
+    places = [_earlier(store, down) for store in stores]
+    if None in places:
+        return False
+    both = [bool(a or b) for a, b in zip(here, _moved(there, down), strict=True)]
+    joined = made(
+        tpu.LoadOp, first.operands, [first.result.type],
+        {**first.properties, "sublane_mask": DenseArrayBase.from_list(i1, both)},
+        first.attributes, first.location,
+    )  # fmt: skip
+    # Nothing is stored between the two.
+    latest = second if _comes_first(first, second) else first
+    Rewriter.insert_op(joined, InsertPoint.before(latest))
+    first.result.replace_all_uses_with(joined.results[0])
+    for store, place in zip(stores, places, strict=True):
+        flags = [bool(flag) for flag in _moved(_flags(store), down)]
+        store.operands[0] = joined.results[0]
+        store.operands[len(store.indices)] = _index(cast(int, place), function)
+        store.properties["sublane_mask"] = DenseArrayBase.from_list(i1, flags)
+    for load in (first, second):
+        load.detach()
+        load.erase()
+    return True
+
+
+def _earlier(store: tpu.StoreOp, down: int) -> int | None:
+    """The row at which a store begins whose rows lie `down` sublanes further down; None if they
+    would not follow each other, or leave the register."""
+    tiling, row = tiling_of(store.base.type), known_integer(store.indices[-2])
+    if (
+        tiling is None
+        or row is None
+        or tiling.first != (1, LANES)
+        or any(_flags(store)[SUBLANES - down :])
+    ):
+        return None
+    moved, left = divmod(down * store.sublane_stride.value.data, tiling.strides[-2])
+    return None if left else row - moved
+
+
+def _moved(flags: Flags, down: int) -> Flags:
+    return (*[0] * down, *flags[: SUBLANES - down])
+
+
+def _comes_first(one: tpu.LoadOp, other: tpu.LoadOp) -> bool:
+    op = one.next_op
+    while op is not None and op is not other:
+        op = op.next_op
+    return op is other
+
+
+def _index(value: int, function: func.FuncOp) -> SSAValue:
+    """The index constant `value`, at the function's entry."""
+    attribute = index_attribute(value)
+    constant = made(arith.ConstantOp, (), (attribute.type,), {"value": attribute})
+    Rewriter.insert_op(constant, InsertPoint.at_start(function.body.blocks[0]))
+    return constant.results[0]
+
+
+def _flags(op: tpu.LoadOp | tpu.StoreOp) -> Flags:
+    return integers_in(cast("DenseArrayBase[Any]", op.sublane_mask))

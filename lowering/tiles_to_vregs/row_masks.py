@@ -1,0 +1,28 @@
+"""Masks that take whole sublanes of a register, or nothing of them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from pallasite.dialects import func, tpu
+from pallasite.dialects.walking import of_kind
+from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.lowering.tiles_to_vregs.grids import known_integer
+
+Sublanes = frozenset[int]
+
+
+def row_masks(function: func.FuncOp) -> dict[SSAValue, Sublanes]:
+    """The sublanes that such a mask of the unrolled `function` takes."""
+    made = of_kind(function, tpu.CreateMaskOp)
+    return {mask.result: rows for mask in made if (rows := _rows(mask)) is not None}
+
+
+def _rows(mask: tpu.CreateMaskOp) -> Sublanes | None:
+    bounds = [known_integer(value) for value in mask.operands]
+    lows, highs = bounds[: len(bounds) // 2], bounds[len(bounds) // 2 :]
+    if None in bounds or lows[1:] != [0] or highs[1:] != [LANES]:
+        return None
+    return frozenset(range(cast(int, lows[0]), min(cast(int, highs[0]), SUBLANES)))
