@@ -59,7 +59,8 @@ def product(
     def integers(lhs: Array, rhs: Array, total: Array) -> Array:
         rows, columns = total.shape
         depth = max(lhs.shape[1], rhs.shape[0])
-        return total + exact(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
+        found = exact(_fitted(lhs, rows, depth), _fitted(rhs, depth, columns)).astype(dtype)
+        return np.add(total, found, out=found)
 
     return integers
 

@@ -9,6 +9,7 @@ poison.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any, cast
 
@@ -381,11 +382,11 @@ def _blocks(shape: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
 def to_matrix(tiles: Array, register_rank: int) -> Array:
     """Native tiles (..., R, C, 8, 128[, p]) as matrices (..., R*8*p, C*128)."""
     if register_rank == 2:
-        turned = np.swapaxes(tiles, -3, -2)
-        *lead, rows, sublanes, columns, lanes = turned.shape
+        *lead, rows, columns, sublanes, lanes = tiles.shape
+        turned = tiles.transpose(_order(len(lead), (0, 2, 1, 3)))
         return turned.reshape(*lead, rows * sublanes, columns * lanes)
     *lead, rows, columns, sublanes, lanes, packing = tiles.shape
-    turned = np.moveaxis(tiles, (-4, -2), (-2, -1))
+    turned = tiles.transpose(_order(len(lead), (0, 2, 4, 1, 3)))
     return turned.reshape(*lead, rows * sublanes * packing, columns * lanes)
 
 
@@ -395,6 +396,13 @@ def to_tiles(matrix: Array, blocks: tuple[int, ...], packing: int) -> Array:
     rows, columns = blocks
     sublanes, lanes = height // rows // packing, width // columns
     if packing == 1:
-        return np.swapaxes(matrix.reshape(*lead, rows, sublanes, columns, lanes), -3, -2)
+        split = matrix.reshape(*lead, rows, sublanes, columns, lanes)
+        return split.transpose(_order(len(lead), (0, 2, 1, 3)))
     split = matrix.reshape(*lead, rows, sublanes, packing, columns, lanes)
-    return np.moveaxis(split, (-2, -1), (-4, -2))
+    return split.transpose(_order(len(lead), (0, 3, 1, 4, 2)))
+
+
+@lru_cache(maxsize=1 << 8)
+def _order(lead: int, order: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation `order` of dimensions that come after so many others."""
+    return (*range(lead), *(lead + axis for axis in order))

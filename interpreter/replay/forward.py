@@ -1,0 +1,181 @@
+"""Transfers that a script need not make: those of elements that are read, or written, where they are.
+
+A block is fetched into VMEM, loaded there, and never seen again: the load may as well be of the
+array in HBM. A result is stored in VMEM and written back: it may as well be stored in HBM. So the
+copy goes, if everything that touches its end in VMEM can be said of the other end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pallasite.interpreter.replay.lines import COPY, Box, Line, View
+
+
+def forwarded(lines: Sequence[Line]) -> list[Line]:
+    """`lines` without copies that only move elements to where they are read, or from where they
+    are written. Boxes that are copied to a result are apart from each other."""
+    moved = _Lines(lines)
+    for number, line in enumerate(lines):
+        if line.text == COPY:
+            moved.fetch(number)
+    for number, line in enumerate(lines):
+        if line.text == COPY:
+            moved.write_back(number)
+    return [line for line in moved.lines if line is not None]
+
+
+class _Lines:
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines: list[Line | None] = list(lines)
+        self._places: dict[str, list[int]] = {}
+        """Of the lines that touch each memory, in order."""
+        for number, line in enumerate(lines):
+            for memory in dict.fromkeys(view.memory for view in line.views):
+                self._places.setdefault(memory, []).append(number)
+
+    def fetch(self, number: int) -> None:
+        """Has what is read where line `number` copies to read where that copies from."""
+        line = self.lines[number]
+        if line is None or not isinstance(line.read, Box) or not isinstance(line.write, Box):
+            return
+        source, target = line.read, line.write
+        if not target.is_dense or source.memory == target.memory or target.memory[0] == "o":
+            return
+        if any(self._writes(later, source.memory) for later in self._after(number, source)):
+            return
+        moved: dict[int, Line] = {}
+        for place in self._after(number, target):
+            later = self.lines[place]
+            if later is None:
+                continue
+            read, write = later.read, later.write
+            if read is not None and _meet(read, target):
+                found = composed(read, target, source)
+                if found is None:
+                    return
+                moved[place] = later._replace(read=found)
+            if write is not None and _meet(write, target):
+                if not _covers(write, target):
+                    return
+                break
+        self.lines[number] = None
+        for place, later in moved.items():
+            self.lines[place] = later
+            self._places[source.memory].append(place)
+
+    def write_back(self, number: int) -> None:
+        """Has what is written where line `number` copies from written where that copies to."""
+        line = self.lines[number]
+        if line is None or not isinstance(line.read, Box) or not isinstance(line.write, Box):
+            return
+        source, target = line.read, line.write
+        if target.memory[0] != "o" or not source.is_dense or source.memory[0] != "m":
+            return
+        maker: int | None = None
+        for place in self._places[source.memory]:
+            other = self.lines[place]
+            if other is None or not any(_meet(view, source) for view in other.views):
+                continue
+            if place < number:
+                maker = place
+            elif other.read is not None and _meet(other.read, source):
+                if place > number:
+                    return
+            elif place > number and other.write is not None:
+                if not _covers(other.write, source):
+                    return
+                break
+        made = None if maker is None else self.lines[maker]
+        if maker is None or made is None or made.write is None:
+            return
+        if not _covers(made.write, source) or (made.read and _meet(made.read, source)):
+            return
+        found = composed(made.write, source, target)
+        if found is not None:
+            self.lines[number] = None
+            self.lines[maker] = made._replace(write=found)
+            self._places.setdefault(target.memory, []).append(maker)
+
+    def _after(self, number: int, box: Box) -> list[int]:
+        return [place for place in self._places[box.memory] if place > number]
+
+    def _writes(self, number: int, memory: str) -> bool:
+        line = self.lines[number]
+        return line is not None and line.write is not None and line.write.memory == memory
+
+
+def _meet(view: View, box: Box) -> bool:
+    """Whether the two may have bytes in common."""
+    if view.memory != box.memory:
+        return False
+    if not isinstance(view, Box):
+        return True
+    (a, b), (c, d) = view.span, box.span
+    return a < d and c < b
+
+
+def _covers(view: View, box: Box) -> bool:
+    """Whether `view` has all bytes of `box`."""
+    if view.memory != box.memory or not isinstance(view, Box) or not view.is_dense:
+        return False
+    (a, b), (c, d) = view.span, box.span
+    return a <= c and d <= b
+
+
+def composed(view: View, over: Box, under: Box) -> Box | None:
+    """`view`, of the memory of `over`, as one of the memory of `under`, which has the same elements
+    in the same order as `over`; None if there is no such view."""
+    if not isinstance(view, Box):
+        return None
+    size, unit = view.dtype.itemsize, over.dtype.itemsize
+    axes = [
+        (step, count, other)
+        for step, count, other in zip(over.strides, over.shape, under.strides, strict=True)
+        if count > 1
+    ]
+    if size > unit:
+        return None
+    if size < unit:
+        axes.append((size, unit // size, size))
+    axes.sort(key=lambda axis: -axis[0])
+    reach = size
+    for step, count, _ in reversed(axes):
+        # Else a byte might be in several places.
+        if step < reach:
+            return None
+        reach = step * count
+    rest, first = view.first - over.first, under.first
+    last: list[int] = []
+    for step, count, other in axes:
+        place = rest // step
+        if not 0 <= place < count:
+            return None
+        rest -= place * step
+        first += place * other
+        last.append(place)
+    if rest:
+        return None
+    strides: list[int] = []
+    for count, step in zip(view.shape, view.strides, strict=True):
+        stride = 0 if count == 1 or not step else _stride(count, step, axes, last)
+        if stride is None:
+            return None
+        strides.append(stride)
+    return Box(under.memory, view.shape, view.dtype, first, tuple(strides))
+
+
+def _stride(
+    count: int, step: int, axes: Sequence[tuple[int, int, int]], last: list[int]
+) -> int | None:
+    """How far apart `count` elements are below that are `step` apart above; `last` is the largest
+    position along each axis, and moves on."""
+    for n, (own, size, other) in enumerate(axes):
+        if step < own or step % own:
+            continue
+        times = step // own
+        if last[n] + times * (count - 1) < size:
+            last[n] += times * (count - 1)
+            return times * other
+        return None
+    return None

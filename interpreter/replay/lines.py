@@ -1,0 +1,95 @@
+"""What scripts consist of: lines, and the views of memory that these read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pallasite.interpreter.values import Array
+
+COPY = "{w}[...] = {r}"
+
+
+class Memory(NamedTuple):
+    """All of a memory, by its name in the script."""
+
+    memory: str
+
+    def text(self, bind: Callable[[str, Any], str]) -> str:
+        """How it is made, as an expression; `bind` names a constant."""
+        return self.memory
+
+
+class Made(NamedTuple):
+    """What `make` gives of a memory and two more things."""
+
+    memory: str
+    make: Callable[[Any, Any, Array], Any]
+    codec: Any
+    base: int
+
+    def text(self, bind: Callable[[str, Any], str]) -> str:
+        """How it is made, as an expression; `bind` names a constant."""
+        more = f"{bind('c', self.codec)}, {bind('c', self.base)}"
+        return f"{bind('f', self.make)}({more}, {self.memory})"
+
+
+class _Box(NamedTuple):
+    memory: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    first: int
+    """Byte."""
+    strides: tuple[int, ...]
+    """In bytes."""
+
+
+class Box(_Box):
+    """Elements of a memory, as an array."""
+
+    @staticmethod
+    def of(view: Array, contents: Array, memory: str) -> Box:
+        """`view` of the `contents` of a memory."""
+        first, begin = (a.__array_interface__["data"][0] for a in (view, contents))
+        return Box(memory, view.shape, view.dtype, first - begin, view.strides)
+
+    def text(self, bind: Callable[[str, Any], str]) -> str:
+        """How it is made, as an expression; `bind` names a constant."""
+        shape, dtype, first, strides = (bind("c", x) for x in self[1:])
+        return f"{bind('f', np.ndarray)}({shape}, {dtype}, {self.memory}, {first}, {strides})"
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """The first byte, and the one behind the last."""
+        steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        low = self.first + sum(step for step in steps if step < 0)
+        return low, self.first + sum(step for step in steps if step > 0) + self.dtype.itemsize
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it has every byte of its span, if it has no byte twice."""
+        low, high = self.span
+        return 0 not in self.strides and prod(self.shape) * self.dtype.itemsize == high - low
+
+
+View = Memory | Made | Box
+
+
+class Line(NamedTuple):
+    """One statement. Values are called by their place in `takes`, then in `makes`, what it reads of
+    a memory `r`, and what it writes `w`."""
+
+    text: str
+    takes: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+    read: View | None = None
+    write: View | None = None
+
+    @property
+    def views(self) -> list[View]:
+        """Of memory, in the order in which they are used."""
+        return [view for view in (self.read, self.write) if view is not None]
