@@ -1,4 +1,4 @@
-"""Arithmetic that needs no constant: neutral operands, doubling. `fold-kernel` has done the rest."""
+"""Arithmetic that needs no constant: neutral operands, doubling. `fold-kernel` does the rest."""
 
 from __future__ import annotations
 
