@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
 from pallasite.dialects.types import is_vector
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
+from pallasite.passes.divisibility import constant_of
 
 _NEUTRAL: dict[type[Operation], int] = {
     arith.AddiOp: 0, arith.SubiOp: 0, arith.MuliOp: 1, arith.DivSIOp: 1, arith.DivUIOp: 1,
@@ -25,20 +26,13 @@ def double_by_addition(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
     return None if value is None else r.emit(arith.AddfOp(value, value, op.fastmath))
 
 
-def _integer(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
-
-
 @rule(*_NEUTRAL)
 def fold_neutral(op: Operation, r: Legalizer) -> SSAValue | None:
     """`x + 0`, `x - 0`, `x * 1` and `x / 1` are `x`, for scalars."""
     if is_vector(op.results[0]) or not isinstance(op.results[0].type, IntegerType):
         return None
     neutral = _NEUTRAL[type(op)]
-    if _integer(op.operands[1]) == neutral:
+    if constant_of(op.operands[1]) == neutral:
         return op.operands[0]
     commutes = isinstance(op, arith.AddiOp | arith.MuliOp)
-    return op.operands[1] if commutes and _integer(op.operands[0]) == neutral else None
+    return op.operands[1] if commutes and constant_of(op.operands[0]) == neutral else None

@@ -1,0 +1,106 @@
+"""Operations that JAX does not write, or not so: copies, counts, strided parts, products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pallasite
+
+from .memory_kernels import kernel
+
+TYPES: dict[str, Any] = {
+    "f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+}  # fmt: skip
+BEYOND = {"allow_beyond_reference": True}
+
+
+def text(array: Any) -> str:
+    """The shape and element of an array, as types name them."""
+    (element,) = {name for name, kind in TYPES.items() if array.dtype == kind}
+    return "x".join([*map(str, array.shape), element])
+
+
+def check(body: str, operands: list[Any], expected: Any) -> None:
+    """Forms mosaic and vreg give `expected` as `%r`, of `%x` and `%y`, the operands."""
+    zeros = ", ".join(["%z"] * expected.ndim)
+    loads = "".join(
+        f"%{name} = vector.load %{ref}[{', '.join(['%z'] * array.ndim)}] : {ref.upper()}, "
+        f"vector<{text(array)}>\n"
+        for name, ref, array in zip("xy", "ab", operands, strict=False)
+    )
+    ref = "abc"[len(operands)]
+    store = f"tpu.vector_store %{ref}[{zeros}], %r {{strides = array<i32>}} : {ref.upper()}, "
+    types = [text(array) for array in (*operands, expected)]
+    module = kernel(types, f"{loads}{body}\n{store}vector<{types[-1]}>,")
+    for form in ("mosaic", "vreg"):
+        (found,) = pallasite.run(module, operands, form=form, target="v5e", **BEYOND)
+        assert np.array_equal(np.asarray(found), expected, equal_nan=expected.dtype.kind == "f"), (
+            form
+        )
+
+
+def numbers(shape: tuple[int, ...], element: str, size: int = 8) -> Any:
+    return np.random.default_rng(0).integers(-size, size, shape).astype(TYPES[element])
+
+
+@pytest.mark.parametrize("dim, times", [(0, 3), (1, 2)])
+@pytest.mark.parametrize(
+    "shape, element", [((16, 128), "f32"), ((9, 60), "f32"), ((16, 128), "bf16")]
+)
+def test_copies(shape: tuple[int, int], element: str, dim: int, times: int) -> None:
+    value = numbers(shape, element)
+    expected = np.concatenate([value] * times, dim)
+    kinds = f"vector<{text(value)}> -> vector<{text(expected)}>"
+    check(f"%r = tpu.repeat %x, {dim} x {times} : {kinds}", [value], expected)
+
+
+@pytest.mark.parametrize("dims", [(0, 2), (2, 0, 1), (1,)])
+def test_counts_along_several_dimensions(dims: tuple[int, ...]) -> None:
+    shape = (3, 16, 200)
+    counted = np.arange(np.prod([shape[d] for d in dims])).reshape([shape[d] for d in dims])
+    there = np.transpose(counted, np.argsort(dims))
+    for d in range(3):
+        there = there if d in dims else np.expand_dims(there, d)
+    expected = np.ascontiguousarray(np.broadcast_to(there, shape)).astype(np.int32)
+    numbered = f"array<i32: {', '.join(map(str, dims))}>"
+    check(f"%r = tpu.iota {{dimensions = {numbered}}} : vector<{text(expected)}>", [], expected)
+
+
+@pytest.mark.parametrize("stride, rows", [(2, 10), (3, 7)])
+def test_strided_parts(stride: int, rows: int) -> None:
+    value = numbers((20, 200), "f32")
+    expected = (value + value)[: (rows - 1) * stride + 1 : stride, 20:120]
+    kind = f"vector<{text(value)}>"
+    body = f"""%w = arith.addf %x, %x : {kind}
+        %r = vector.extract_strided_slice %w {{offsets = [0, 20], sizes = [{rows}, 100],
+            strides = [{stride}, 1]}} : {kind} to vector<{text(expected)}>"""
+    check(body, [value], np.ascontiguousarray(expected))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("depth", [7, 13, 130])
+def test_products_without_dimension_numbers(depth: int, element: str, transposed: bool) -> None:
+    left, right = numbers((24, depth), element), numbers((depth, 72), element)
+    sums = np.int32 if element == "i8" else np.float32
+    expected = left.astype(sums) @ right.astype(sums)
+    right = np.ascontiguousarray(right.T) if transposed else right
+    kinds = [f"vector<{text(a)}>" for a in (left, right, expected)]
+    zero = "0" if element == "i8" else "0.0"
+    body = f"""%none = arith.constant dense<{zero}> : {kinds[2]}
+        %r = tpu.matmul %x, %y, %none {{transpose_lhs = false, transpose_rhs =
+            {str(transposed).lower()}}} : {", ".join(kinds)} -> {kinds[2]}"""
+    check(body, [left, right], expected)
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_halves_of_words_as_floats(half: int) -> None:
+    words = numbers((16, 200), "i32", 1 << 30)
+    expected = (words >> 16 if half else words).astype(np.uint32) << 16
+    kinds = "vector<16x200xi32> -> vector<16x200xf32>"
+    body = f"%r = tpu.unpack_elementwise %x, {half} {{source_type = bf16}} : {kinds}"
+    check(body, [words], expected.view(np.float32))
