@@ -92,10 +92,12 @@ def test_rows_overwritten_before_the_roll() -> None:
     assert np.array_equal(actual, np.roll(value, 5, 0))
 
 
-def test_blocks_of_a_pipeline() -> None:
+@pytest.mark.parametrize("steps", [3, 40])
+def test_blocks_of_a_pipeline(steps: int) -> None:
+    # Few steps have buffers of their own, many are views of one.
     text = """
-builtin.module attributes {tpu.call = {operands = [tensor<48x256xi32>], results = [tensor<48x256xi32>], aliases = array<i64>, settings = "{}"}} {
-  func.func @f(%i: i32, %a: memref<16x256xi32, #tpu.memory_space<vmem>>, %b: memref<16x256xi32, #tpu.memory_space<vmem>>) attributes {dimension_semantics = [#tpu.dimension_semantics<arbitrary>], iteration_bounds = array<i64: 3>, window_params = [{transform_indices = @t, window_bounds = array<i64: 16, 256>}, {transform_indices = @t, window_bounds = array<i64: 16, 256>}], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>} {
+builtin.module attributes {tpu.call = {operands = [tensor<ROWSx256xi32>], results = [tensor<ROWSx256xi32>], aliases = array<i64>, settings = "{}"}} {
+  func.func @f(%i: i32, %a: memref<16x256xi32, #tpu.memory_space<vmem>>, %b: memref<16x256xi32, #tpu.memory_space<vmem>>) attributes {dimension_semantics = [#tpu.dimension_semantics<arbitrary>], iteration_bounds = array<i64: STEPS>, window_params = [{transform_indices = @t, window_bounds = array<i64: 16, 256>}, {transform_indices = @t, window_bounds = array<i64: 16, 256>}], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>} {
     %z = arith.constant 0 : index
     %x = vector.load %a[%z, %z] : memref<16x256xi32, #tpu.memory_space<vmem>>, vector<16x256xi32>
     %y = tpu.dynamic_rotate %x by %i dim 0 : vector<16x256xi32>, i32 -> vector<16x256xi32>
@@ -107,11 +109,12 @@ builtin.module attributes {tpu.call = {operands = [tensor<48x256xi32>], results 
     func.return %i, %z : i32, i32
   }
 }"""  # noqa: E501
-    value = np.arange(48 * 256, dtype=np.int32).reshape(48, 256)
+    text = text.replace("ROWS", str(16 * steps)).replace("STEPS", str(steps))
+    value = np.arange(16 * steps * 256, dtype=np.int32).reshape(-1, 256)
     lowered = pallasite.lower(pallasite.parse(text), form="vreg", target="v5e")
     assert "dynamic_rotate" not in str(lowered)
     (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e", checks=("race", "init"))
-    blocks = [np.roll(block, n, 0) for n, block in enumerate(np.split(value, 3))]
+    blocks = [np.roll(block, n, 0) for n, block in enumerate(np.split(value, steps))]
     assert np.array_equal(actual, np.concatenate(blocks))
 
 
