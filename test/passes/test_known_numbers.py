@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.parser import Parser
 
@@ -15,6 +15,7 @@ from pallasite.dialects import arith, make_context
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.passes.divisibility import remainder
+from pallasite.passes.ranges import Range, range_of_operation
 from pallasite.passes.scalar_folds import COMPARISONS, FOLDS, fold_numbers
 from pallasite.targets import get_target
 
@@ -104,3 +105,66 @@ def test_remainders_hold_in_every_run() -> None:
                 held[op.results[0]] = run(op, *(held[operand] for operand in op.operands))
             assert held[values[-1]] % divisor == rest
     assert known > 50
+
+
+ENDS = (None, -(1 << 31), -9, -1, 0, 1, 5, 31, (1 << 31) - 1)
+BITS = (Range(0, 0), Range(0, 1), Range(1, 1))
+NUMBERS = [
+    Range(low, high) for low, high in product(ENDS, ENDS)
+    if low is None or high is None or low <= high
+]  # fmt: skip
+WORDS = (
+    arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.MinSIOp, arith.MaxSIOp, arith.AndIOp,
+    arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp, arith.DivSIOp, arith.RemSIOp,
+)  # fmt: skip
+
+
+def members(range: Range) -> list[int]:
+    """Both ends, and some numbers between them."""
+    low = -(1 << 31) if range.low is None else range.low
+    high = (1 << 31) - 1 if range.high is None else range.high
+    return sorted({low, high, *(n for n in (-8, -1, 0, 1, 2, 6, 1 << 20) if low <= n <= high)})
+
+
+def holds(op: Operation, given: tuple[Range, ...]) -> None:
+    """Asserts that no run leaves the range that is known of `op` if its operands have `given`."""
+    known = range_of_operation(op, given)
+    widths = [1 if operand.type == i1 else 32 for operand in op.operands]
+    for numbers in product(*(members(range) for range in given)):
+        if isinstance(op, arith.DivSIOp | arith.RemSIOp) and numbers[1] in (0, -1):
+            continue
+        if isinstance(op, arith.ShLIOp | arith.ShRSIOp | arith.ShRUIOp):
+            if not 0 <= numbers[1] < 32:
+                continue
+        taken = [bool(n) if w == 1 else n for n, w in zip(numbers, widths, strict=True)]
+        result = run(op, *taken)
+        assert known.low is None or known.low <= result, (given, numbers)
+        assert known.high is None or result <= known.high, (given, numbers)
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_ranges_hold_in_every_run(kind: Any) -> None:
+    op = kind(*Block(arg_types=[i32, i32]).args)
+    rng = random.Random(3)
+    for given in rng.sample(list(product(NUMBERS, NUMBERS)), 400):
+        holds(op, given)
+
+
+def test_ranges_of_bits_hold_in_every_run() -> None:
+    kinds: tuple[Any, ...] = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+    for kind in kinds:
+        for given in product(BITS, BITS):
+            holds(kind(*Block(arg_types=[i1, i1]).args), given)
+    condition, left, right = Block(arg_types=[i1, i1, i1]).args
+    for given in product(BITS, BITS, BITS):
+        holds(arith.SelectOp(condition, left, right), given)
+
+
+@pytest.mark.parametrize("predicate", COMPARISONS)
+def test_ranges_of_comparisons_hold_in_every_run(predicate: int) -> None:
+    words = arith.CmpiOp(*Block(arg_types=[i32, i32]).args, predicate)
+    bits = arith.CmpiOp(*Block(arg_types=[i1, i1]).args, predicate)
+    for given in random.Random(4).sample(list(product(NUMBERS, NUMBERS)), 400):
+        holds(words, given)
+    for given in product(BITS, BITS):
+        holds(bits, given)
