@@ -147,3 +147,41 @@ func.func @left_transposed(%x: !x) {
   %r = tpu.matmul %v, %v, %acc {dimension_numbers = #tpu.dot_dimension_numbers<[0], [0], [1], [1], [0, 1, 1, 1], [], []>, transpose_lhs_hint = false} : vector<8x128xf32>, vector<8x128xf32>, vector<128x128xf32> -> vector<128x128xf32>
   func.return
 }
+
+// -----
+
+!x = memref<16x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
+
+// CHECK: error: a gather of positions [3, 0] of vector<16x128xf32> is not supported [static-gather]
+// CHECK-NEXT: note: a shuffle moves rows of 32-bit elements inside one register
+// CHECK-NEXT: note: slice the rows and concatenate them
+func.func @rows_of_two_registers(%x: !x) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0, %c0] : !x, vector<16x128xf32>
+  %r = tpu.gather %v[[3, 0]] in 0 : vector<16x128xf32> -> vector<2x128xf32>
+  func.return
+}
+
+// -----
+
+!x = memref<8x128xbf16, #tpu.tiled<(8,128)(2,1),[1,1]>, #tpu.memory_space<vmem>>
+
+// CHECK: error: a gather of positions [3, 0] of vector<8x128xbf16> is not supported [static-gather]
+func.func @rows_of_halves(%x: !x) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0, %c0] : !x, vector<8x128xbf16>
+  %r = tpu.gather %v[[3, 0]] in 0 : vector<8x128xbf16> -> vector<2x128xbf16>
+  func.return
+}
+
+// -----
+
+!x = memref<8x128xf32, #tpu.tiled<(8,128),[1,1]>, #tpu.memory_space<vmem>>
+
+// CHECK: error: a gather of positions [3, 0] of vector<8x128xf32> is not supported [static-gather]
+func.func @lanes(%x: !x) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0, %c0] : !x, vector<8x128xf32>
+  %r = tpu.gather %v[[3, 0]] in 1 : vector<8x128xf32> -> vector<8x2xf32>
+  func.return
+}
