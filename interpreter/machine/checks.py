@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
 
 FIRST_STORE = Note(
-    "what a kernel adds to is set before, in a grid under @pl.when(pl.program_id(axis) == 0)"
+    "memory begins undefined: what a kernel adds to it sets first, in a grid in the first step, "
+    "under @pl.when(pl.program_id(axis) == 0)"
 )
 
 
+_WRITTEN = (
+    "missing: a store, or a DMA that was waited for, to these bytes, or to those that they were "
+    "copied from"
+)
 _AS_MUCH = (
     "wait for as much as comes: pl.semaphore_wait(sem, n) for signals of n in all, copy.wait() for "
     "each copy, copy.wait_recv() where one arrives"
@@ -38,7 +43,7 @@ class InitCheck(Observer):
         if found is None:
             return
         buffer = access.ref.buffer
-        notes = [Note("missing: a store, or a DMA that was waited for, to these bytes", at)]
+        notes = [Note(_WRITTEN, at)]
         notes += self._coming(core, access) or [FIRST_STORE]
         notes += allocation(buffer.title, buffer.location)
         self.report(
@@ -67,7 +72,7 @@ class InitCheck(Observer):
                 return [
                     Note(
                         f"{transfer.describe()} writes there: wait for it before, "
-                        f"for {amount} on {semaphore}",
+                        f"for {semaphore.amount(amount)} on {semaphore}",
                         transfer.location,
                     ),
                     *rival_notes(transfer),
@@ -112,14 +117,17 @@ class SyncCheck(Observer):
         if semaphore.value and not semaphore.passed and semaphore not in self._left:
             self._left.add(semaphore)
             notes = [
-                Note(f"missing: a wait by {semaphore.owner} for {semaphore.value} on it"),
+                Note(
+                    f"missing: a wait by {semaphore.owner} for "
+                    f"{semaphore.amount(semaphore.value)} on it"
+                ),
                 *semaphore.last_wait(),
                 Note(_AS_MUCH),
             ]
             notes += allocation("the semaphore", semaphore.location)
             self.report(
                 "semaphore-not-zero",
-                f"{semaphore} holds {semaphore.value} at the end of the {end}; "
+                f"{semaphore} holds {semaphore.amount(semaphore.value)} at the end of the {end}; "
                 f"{semaphore.credited_by or 'somebody'} added to it last",
                 semaphore.credited_at or semaphore.location,
                 notes,
@@ -130,7 +138,8 @@ class SyncCheck(Observer):
         semaphore = transfer.target_semaphore
         notes = [
             Note(
-                f"missing: a wait by {semaphore.owner} for {transfer.target_amount} on {semaphore}"
+                f"missing: a wait by {semaphore.owner} for "
+                f"{semaphore.amount(transfer.target_amount)} on {semaphore}"
             ),
             Note("wait for every copy that is started: copy.wait()"),
         ]

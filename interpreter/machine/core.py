@@ -186,9 +186,11 @@ class Core:
 
     def _new_semaphores(self, ref: Ref, name: str, location: SourceLocation | None) -> None:
         first = ref.buffer.address // 4
-        for index in range(first, first + ref.buffer.size // 4):
-            semaphore = self._semaphore(index)
+        counts_bytes = isinstance(ref.element, DMASemaphoreType)
+        for number in range(ref.buffer.size // 4):
+            semaphore = self._semaphore(first + number)
             semaphore.name, semaphore.location = name, location
+            semaphore.number, semaphore.shape, semaphore.bytes = number, ref.shape, counts_bytes
 
     def _semaphore(self, index: int) -> Semaphore:
         semaphore = self.semaphores.get(index)

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pallasite.diagnostics import Note, allocation
+from pallasite.dialects.tpu.cores import VECTOR_SUBCORE
 from pallasite.interpreter.machine.credits import Credits
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.rivals import rival_notes
 from pallasite.interpreter.machine.semaphores import Semaphore
+from pallasite.interpreter.machine.sparse import Subcore
 from pallasite.interpreter.machine.uses import Use
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 _SAME_WORK = (
     "both run this line for the same part: give each a part of its own, by lax.axis_index of the "
     "axes of the mesh; of a pipeline over a mesh with two axes, name both: core_axis_name="
-    '("core", "subcore")'
+    '("core", "subcore"), and leave out no_pipelining, which leaves out the shares of cores'
 )
 """What two cores do that run one program as if they were alone."""
 _PARTLY = (
@@ -57,34 +59,55 @@ def race_notes(
             "the two",
             other.location,
         ),
-        Note(f"missing: {_missing(other, core, cores)}", use.location),
+        Note(f"missing: {_missing(use, other, core, cores)}", use.location),
     ]
     if other.transfer is not None and other.write and other.number < 0:
         notes += rival_notes(other.transfer)
     if other.partly and other.number < 0 and len(notes) == 2:
         notes.append(Note(_PARTLY))
     notes += _luck(other, core, cores, semaphores)
-    if use.repeats(other):
+    if use.repeats(other) and not use.atomic and not other.atomic:
         notes.append(Note(_SAME_WORK))
     return [*notes, *allocation(name, buffer.location)]
 
 
-def _missing(other: Use, core: int, cores: Sequence[Core]) -> str:
-    """The synchronisation that would put `other` into the past of a core."""
-    transfer = other.transfer
+def _missing(use: Use, other: Use, core: int, cores: Sequence[Core]) -> str:
+    """The synchronisation that would put `other` into the past of a core, and how to write it."""
+    transfer, here = other.transfer, cores[core]
     if transfer is None or other.number >= 0:
-        first = cores[other.number]
-        return f"a signal from {first} after its access, and a wait for it by {cores[core]}"
+        return _signal(use, cores[other.number], here)
     semaphore, amount = transfer.target_semaphore, transfer.target_amount
+    how = "copy.wait_recv()" if transfer.remote else "copy.wait()"
     if not other.write and transfer.source_semaphore is not None:
         semaphore, amount = transfer.source_semaphore, transfer.source_amount
-    wait = f"a wait by {semaphore.owner} for {amount} on {semaphore} between the two"
-    if semaphore.owner == str(cores[core]):
-        if other.write and transfer.remote:
-            sender = transfer.sender
-            return f"{wait}, or a signal to {sender}, and a wait for it, before the DMA starts"
-        return wait
-    return f"{wait}, and then a signal from {semaphore.owner} to {cores[core]}"
+        how = "copy.wait_send()"
+    wait = (
+        f"a wait by {semaphore.owner} for {semaphore.amount(amount)} on {semaphore} between the "
+        f"two ({how})"
+    )
+    if semaphore.owner != str(here):
+        return f"{wait}, and then a signal from {semaphore.owner} to {here} ({_SIGNAL})"
+    if other.write and transfer.remote:
+        sender = transfer.sender
+        return f"{wait}, or a signal to {sender}, and a wait for it, before the DMA starts"
+    return wait
+
+
+_SIGNAL = "pl.semaphore_signal(sem, device_id=...) and pl.semaphore_wait(sem)"
+
+
+def _signal(use: Use, first: Core, here: Core) -> str:
+    """What would tell the core `here` of an access by `first`."""
+    signal = f"a signal from {first} after its access, and a wait for it by {here} ({_SIGNAL})"
+    if isinstance(first, Subcore) and isinstance(here, Subcore) and first.core is here.core:
+        both_vector = first.kind == here.kind == VECTOR_SUBCORE
+        return f"plsc.subcore_barrier() between the two, or {signal}" if both_vector else signal
+    transfer = use.transfer
+    if transfer is not None and use.write and transfer.remote and transfer.receiver is first:
+        return (
+            f"{signal}; or, if the DMA comes first, copy.wait_recv() by {first} before its access"
+        )
+    return signal
 
 
 def _luck(

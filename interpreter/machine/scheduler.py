@@ -104,13 +104,19 @@ def _deadlock(tasks: Sequence[Task]) -> ExecutionError:
     if len(stuck) > _NAMED:
         notes[_NAMED:] = [Note(f"and {len(stuck) - _NAMED} more cores")]
     core, wait = next(iter(stuck.items()))
-    others = f", and {len(stuck) - 1} more cores wait" if len(stuck) > 1 else ""
+    others = _others(len(stuck) - 1)
     return ExecutionError(
         "deadlock",
         f"deadlock: {core} {wait.describe()}{others}; no DMA in flight",
         _location(wait),
         [*_missing(tasks, stuck), *notes],
     )
+
+
+def _others(count: int) -> str:
+    if count < 2:
+        return ", and 1 more core waits" if count else ""
+    return f", and {count} more cores wait"
 
 
 def _missing(tasks: Sequence[Task], stuck: dict[Core, Wait]) -> list[Note]:

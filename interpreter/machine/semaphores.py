@@ -59,6 +59,11 @@ class Semaphore:
     """Where it was last waited for."""
     passed: bool = False
     """Its count comes from, or goes to, another kernel: an operand or result of the call."""
+    number: int = 0
+    """Its place among those of an array of `shape`, in row-major order."""
+    shape: tuple[int, ...] = ()
+    bytes: bool = False
+    """Whether it counts bytes: those of DMAs."""
 
     def credit(self, amount: int, by: Core | None = None, at: SourceLocation | None = None) -> None:
         """Adds `amount` and wakes the tasks whose wait is now satisfied."""
@@ -84,7 +89,8 @@ class Semaphore:
     def left(self) -> Note:
         """That nobody has waited for what it holds, and where that was added."""
         return Note(
-            f"{self} holds {self.value}, which {self.credited_by or 'somebody'} added here, and "
+            f"{self} holds {self.amount(self.value)}, which {self.credited_by or 'somebody'} added "
+            "here, and "
             "which nobody has waited for",
             self.credited_at,
         )
@@ -93,10 +99,21 @@ class Semaphore:
         """Where it was waited for before, if anywhere."""
         if self.taken_at is None:
             return []
-        return [Note("the last wait for it that has ended was here", self.taken_at)]
+        return [Note(f"the last wait for {self} that has ended was here", self.taken_at)]
+
+    def amount(self, amount: int) -> str:
+        """`amount`, and what of."""
+        return f"{amount} bytes" if self.bytes else str(amount)
 
     def __str__(self) -> str:
-        return f"{self.name or 'semaphore'} #{self.index} of {self.owner}"
+        if not self.name:
+            return f"semaphore #{self.index} of {self.owner}"
+        place = self.number
+        places = list[int]()
+        for size in reversed(self.shape):
+            place, here = divmod(place, size)
+            places.insert(0, here)
+        return f"{self.name}{places or ''} of {self.owner}"
 
 
 @dataclass(frozen=True)
@@ -114,8 +131,11 @@ class Count:
 
     def describe(self) -> str:
         where = f" at {self.location}" if self.location else ""
-        has = self.semaphore.value
-        return f"waits{where} for {self.amount} on {self.semaphore}, which has {has}"
+        semaphore = self.semaphore
+        return (
+            f"waits{where} for {semaphore.amount(self.amount)} on {semaphore}, which has "
+            f"{semaphore.value}"
+        )
 
     def blocking(self, core: Core) -> Generator[Wait]:
         """Blocks until it is ready; then `core` takes the amount."""

@@ -29,7 +29,7 @@ def test_deadlock() -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         pl.pallas_call(body, out_shape=x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])(x)
     assert caught.value.code == "deadlock"
-    assert "on %semaphore #0" in caught.value.message
+    assert "on %semaphore of core 0" in caught.value.message
     assert "pl.semaphore_signal(sem, n)" in str(caught.value)
 
 
@@ -57,7 +57,7 @@ def test_deadlock_of_a_copy(copies: Callable[..., Any], advice: str) -> None:
     with simulate(), pytest.raises(ExecutionError) as caught:
         call(x)
     assert caught.value.code == "deadlock"
-    assert "on %semaphore #0" in caught.value.message
+    assert "on %semaphore of core 0" in caught.value.message
     assert advice in str(caught.value)
     assert "a DMA that core 0 could still receive" in str(caught.value)
 

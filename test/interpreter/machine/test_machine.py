@@ -206,7 +206,7 @@ def test_deadlock_names_every_stuck_core():
         "signal as much as is waited for: pl.semaphore_signal(sem, n)",
         "core 0 of device 0 finished and will not signal any more",
     ] + [
-        f"core 0 of device {d} waits at kernel.py:7 for 2 on %done #0 of core 0 of device {d}, "
+        f"core 0 of device {d} waits at kernel.py:7 for 2 on %done of core 0 of device {d}, "
         "which has 0"
         for d in (1, 2)
     ]
@@ -375,4 +375,4 @@ def test_a_transfer_in_flight_is_named_where_its_data_is_missing(devices):
     assert not any("kernel.py" in str(note.location) for note in alone.notes)
     (named,) = [note for note in missing.notes if str(note.location) == "kernel.py:4"]
     assert "writes there: wait for it before" in named.message
-    assert f"for {source.byte_count} on %arrived" in named.message
+    assert f"for {source.byte_count} bytes on %arrived" in named.message
