@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, BlockArgument
 from pallasite.diagnostics import ExecutionError, Note, SourceLocation, UsageError
 from pallasite.dialects.kernel import Window
 from pallasite.dialects.locations import kernel_line
-from pallasite.interpreter.machine import dma
+from pallasite.interpreter.machine import accesses, dma
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.dma_rules import broken_alias
 from pallasite.interpreter.machine.faults import ONE_VISIT, block_outside
@@ -154,7 +154,7 @@ class Block:
                 raise broken_alias(
                     f"block {list(self.index or ())} of {self.operand.name} is fetched for grid "
                     f"point {list(step)}, but {writer.operand.name}, which shares its memory, is "
-                    f"written there {number - written} steps before",
+                    f"written there {_steps(number - written)} before",
                     self.location,
                 )
 
@@ -172,10 +172,13 @@ class Block:
 
     def _copy(self, box: Box, *, store: bool) -> None:
         far, near = self._ends(box)
-        if store:
-            dma.copy(near, far, self.location)
-        else:
-            dma.copy(far, near, self.location)
+        source, target = (near, far) if store else (far, near)
+        dma.copy(source, target, self.location)
+        observer = self.core.observer
+        if observer is not None and all(far.shape):
+            first = (0,) * len(far.shape)
+            ends = (accesses.Box(ref, first, ref.shape) for ref in (source, target))
+            observer.block(self.core, *ends, self.location)
 
     def _ends(self, box: Box) -> tuple[Ref, Ref]:
         """The box in the array, and in the buffer."""
@@ -211,6 +214,10 @@ class Block:
             note = ONE_VISIT
             where = f"{list(step)}, after other blocks"
         return ExecutionError("block-revisited", what + where, self.location, [note])
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def copy_whole(source: Ref, target: Ref, name: str) -> None:

@@ -40,6 +40,9 @@ class Observer:
     def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         """A core loads elements, its own or another's, and adds to them at once."""
 
+    def block(self, core: Core, source: Access, target: Access, at: SourceLocation | None) -> None:
+        """A block of a grid or a pipeline is copied at once: what later forms do by transfers."""
+
     def dma_start(self, transfer: Transfer) -> None:
         """A transfer is enqueued."""
 
@@ -86,8 +89,8 @@ class Observer:
 
 
 HOOKS = (
-    "read", "write", "add", "dma_start", "dma_read", "dma_done", "signal", "wait", "released",
-    "finish",
+    "read", "write", "add", "block", "dma_start", "dma_read", "dma_done", "signal", "wait",
+    "released", "finish",
 )  # fmt: skip
 
 

@@ -94,6 +94,10 @@ class RaceCheck(Observer):
     def add(self, core: Core, access: Access, at: SourceLocation | None) -> None:
         self._access(core, access, True, at, atomic=True)
 
+    def block(self, core: Core, source: Access, target: Access, at: SourceLocation | None) -> None:
+        self._access(core, source, False, at, block=True)
+        self._access(core, target, True, at, block=True)
+
     def _access(
         self,
         core: Core,
@@ -102,6 +106,7 @@ class RaceCheck(Observer):
         at: SourceLocation | None,
         *,
         atomic: bool = False,
+        block: bool = False,
     ) -> None:
         buffer = access.ref.buffer
         several = len(self._cores) > 1
@@ -113,7 +118,8 @@ class RaceCheck(Observer):
             history = self._history(buffer)
         number = self._cores[core]
         clock = self._clocks[number]
-        use = Use(access.region(), write, core, at, number, int(clock[number]), atomic=atomic)
+        use = Use(access.region(), write, core, at, number, int(clock[number]))
+        use.atomic, use.block = atomic, block
         self._compare(use, history, clock, buffer, number)
         if several and history.settle(use) and self._events is not None:
             self._events.append((RaceCheck._again, use, buffer))

@@ -38,6 +38,8 @@ class Use:
     collector less than pairs.)"""
     atomic: bool = False
     """Whether a core reads and adds at once."""
+    block: bool = False
+    """Whether a block of a grid or a pipeline is fetched, or written back."""
     partly: bool = False
     """Whether a part of what the transfer and others counted was waited for."""
 
@@ -53,6 +55,8 @@ class Use:
             return self.transfer.describe()
         if self.atomic:
             return f"an atomic addition by {self.core}"
+        if self.block:
+            return f"the copy of a block by {self.core}"
         return f"a {'store' if self.write else 'load'} by {self.core}"
 
     @property
