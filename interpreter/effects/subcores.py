@@ -7,12 +7,14 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, cast
 
 import numpy as np
+from xdsl.ir import Operation
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.dialects import tpu
+from pallasite.dialects import scf, tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import VECTOR_SUBCORE
 from pallasite.dialects.tpu.dma import is_gather
+from pallasite.dialects.tpu.movement import constant_value
 from pallasite.interpreter import values
 from pallasite.interpreter.machine import indirect
 from pallasite.interpreter.machine.accesses import Box
@@ -56,10 +58,12 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
 
     It orders nothing else. Any number of subcores may add to one word, and may ask for it again
     and again until another one has added; a plain load or store of it has to be ordered with
-    them, as by a barrier after it is set (`plsc.fetch_and_add`).
+    them, as by a barrier after it is set (`plsc.fetch_and_add`). Who adds the constant 0,
+    and does not ask again, loads the word.
     """
     at = source_location(op)
     rank = len(op.indices)
+    loads = constant_value(op.value) == 0 and not _is_repeated(op)
 
     def fn(core: Core, ref: Ref, *operands: int) -> Steps:
         index, (value, number) = operands[:rank], operands[rank:]
@@ -67,12 +71,22 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
         yield Pause()
         there = ref.on(other.memory(ref.buffer.memory.kind), at)
         if core.observer is not None:
-            core.observer.add(core, Box(there, index, (1,) * rank), at)
+            box = Box(there, index, (1,) * rank)
+            told = core.observer.read if loads else core.observer.add
+            told(core, box, at)
         old = there.load_scalar(index, at)
         there.store_scalar(index, values.wrap(old + value, 32), at)
         return old
 
     return fn
+
+
+def _is_repeated(op: Operation) -> bool:
+    """Whether `op` is done until a condition holds."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, scf.WhileOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 @effect(tpu.EnqueueIndirectDmaOp)

@@ -55,6 +55,23 @@ def test_a_sum_over_all_subcores() -> None:
     check(counted(body), want=np.full((16, LANES), sum(range(16))))
 
 
+def test_asking_for_a_sum_before_all_have_added() -> None:
+    """The sum is whatever has come, so the question has to be ordered with the additions."""
+
+    def body(number: Any, words: Any) -> Any:
+        words[0] = jnp.int32(0)
+        plsc.subcore_barrier()
+        plsc.fetch_and_add(words.at[0], number, subcore_id=0)
+        return plsc.fetch_and_add(words.at[0], 0, subcore_id=0)
+
+    for seed in range(3):
+        (module,) = kernels(counted(body), target=TARGET, form="mosaic")
+        outcome = simulate(module, [], form="mosaic", target=TARGET, checks=("race",), seed=seed)
+        assert {f.code for f in outcome.findings} == {"data-race"}
+        missing = [note.message for note in outcome.findings[0].notes]
+        assert any("missing: plsc.subcore_barrier() between the two" in note for note in missing)
+
+
 def test_each_waits_for_the_additions_of_others() -> None:
     """Words that are asked for again and again need no other order among additions."""
 
