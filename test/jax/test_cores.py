@@ -3,6 +3,7 @@ spec/pallas_semantics.md)."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
-from pallasite.diagnostics import Diagnostic  # noqa: E402
+from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .support import ramp  # noqa: E402
@@ -70,27 +71,76 @@ def test_a_pipeline_is_shared_by_the_cores_of_a_mesh() -> None:
     np.testing.assert_array_equal(doubled, 2 * x)
 
 
-@pytest.mark.parametrize("form", ["pallas", "tiles"])
-def test_shares_of_cores_are_lost_without_overlap(form: Any) -> None:
-    """`no_pipelining` of JAX copies the blocks of core 0 on every core: both write them."""
+def shared_pipeline(steps: int, blocks: Any = None, **options: Any) -> Any:
+    """Doubles an array of so many blocks, on the cores of a mesh."""
 
     def body(x: Any, o: Any) -> None:
         def step(x_block: Any, o_block: Any) -> None:
             o_block[...] = x_block[...] * 2.0
 
-        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0), pipeline_mode=blocks)
         pltpu.emit_pipeline(
-            step, grid=(2,), in_specs=[block], out_specs=[block], core_axis_name="core",
-            dimension_semantics=(pltpu.PARALLEL,), no_pipelining=True,
+            step, grid=(steps,), in_specs=[block], out_specs=[block], core_axis_name="core",
+            dimension_semantics=(pltpu.PARALLEL,), **options,
         )(x, o)  # fmt: skip
 
-    x = ramp(16, 128)
-    with simulate(target="v4", form=form, checks="race"), pytest.raises(Diagnostic) as caught:
-        pl.kernel(
-            body, out_type=jax.ShapeDtypeStruct(x.shape, f32),
-            mesh=pltpu.create_tensorcore_mesh("core"),
-        )(x)  # fmt: skip
+    return pl.kernel(
+        body, out_type=jax.ShapeDtypeStruct((8 * steps, 128), f32),
+        mesh=pltpu.create_tensorcore_mesh("core"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_shares_of_cores_are_lost_without_overlap(form: Any) -> None:
+    """`no_pipelining` of JAX copies the blocks of core 0 on every core: both write them."""
+    with (
+        simulate(target="v4", form=form, checks="race"),
+        pytest.warns(KernelWarning, match="core-share-lost"),
+        pytest.raises(Diagnostic) as caught,
+    ):
+        shared_pipeline(2, no_pipelining=True)(ramp(16, 128))
     assert caught.value.code == "data-race"
+    assert any("no_pipelining" in note.message for note in caught.value.notes)
+
+
+@pytest.mark.parametrize("form", ["pallas", "tiles"])
+def test_lost_shares_are_warned_of_without_checks(form: Any) -> None:
+    with simulate(target="v4", form=form), pytest.warns(KernelWarning) as told:
+        doubled = shared_pipeline(5, no_pipelining=True)(ramp(40, 128))
+    (found,) = [warning for warning in told if "core-share-lost" in str(warning.message)]
+    assert found.filename == __file__ and f"{__file__}:{found.lineno}" in str(found.message)
+    assert "each of the 2 cores of core_axis_name='core'" in str(found.message)
+    assert np.isnan(doubled[24:]).all()
+
+
+def test_one_buffer_for_each_block_shares_the_steps() -> None:
+    """What the warning advises."""
+    x = ramp(40, 128)
+    with simulate(target="v4", form="tiles", checks="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        doubled = shared_pipeline(5, pl.Buffered(1))(x)
+    np.testing.assert_array_equal(doubled, 2 * x)
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e"])
+def test_no_share_is_lost_of_a_pipeline_that_is_one_cores(target: Any) -> None:
+    def body(x: Any, o: Any) -> None:
+        def step(x_block: Any, o_block: Any) -> None:
+            o_block[...] = x_block[...] * 2.0
+
+        block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        axis = {} if target == "v4" else {"core_axis": 0}
+        pltpu.emit_pipeline(
+            step, grid=(2,), in_specs=[block], out_specs=[block], no_pipelining=True, **axis
+        )(x, o)
+
+    whole = pl.BlockSpec(memory_space=pl.ANY)
+    call = pl.pallas_call(
+        body, out_shape=ramp(16, 128), grid=(1,), in_specs=[whole], out_specs=whole
+    )
+    with simulate(target=target), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        np.testing.assert_array_equal(call(ramp(16, 128)), 2 * ramp(16, 128))
 
 
 def test_parallel_grids_have_scratch_per_core() -> None:

@@ -50,6 +50,7 @@ from pallasite.jax.failures import (
 from pallasite.jax.kept_counts import check_counts
 from pallasite.jax.kept_pipelines import keep_pipelines
 from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
+from pallasite.jax.lost_shares import warn_of_lost_shares
 from pallasite.jax.meshes import check_results
 from pallasite.jax.pinned import pin_to_arrays
 from pallasite.jax.settings import Settings, Simulated
@@ -103,6 +104,7 @@ def install() -> None:
         run_exported_programs(lambda: current() is not None, _replace_exported_calls)
         trace_kernels(current)
         keep_pipelines(current)
+        warn_of_lost_shares(lambda: current() is not None)
         explain_tracing(lambda: current() is not None)
         keep_source_lines(lambda: current() is not None)
         pin_to_arrays(lambda: current() is not None)
