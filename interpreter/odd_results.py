@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pallasite.diagnostics import Diagnostic, Note, SourceLocation
+from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note, SourceLocation
 from pallasite.interpreter.blocks import Operand
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.codec import is_semaphore
@@ -46,7 +46,7 @@ def unwritten(
             found = Box(ref, (0,) * len(ref.shape), ref.shape).unwritten()
         if found is not None:
             yield Diagnostic(
-                "unwritten-output",
+                UNWRITTEN,
                 f"{found.amount} of {operand.name}{where} were never written, the first at "
                 f"{list(found.first)}",
                 location,

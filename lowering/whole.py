@@ -94,9 +94,24 @@ class Lowering:
             if func is not None and form_of(module) in ("mosaic", "dma"):
                 fold_kernel(module)
             check_kernel(module, self.target, allow_beyond_reference=self.allow_beyond_reference)
-            told = [] if func is None else _advice(module, func)
+            told = _output_advice(module)
+            told += [] if func is None else _advice(module, func)
         for advice in told:
             self.tell(advice)
+
+
+def _output_advice(module: ModuleOp) -> list[Diagnostic]:
+    """What is odd about the outputs of the kernels of `module`, which are accepted."""
+    from pallasite.dialects.kernel import describe_kernel
+    from pallasite.dialects.kernel_call import call_of
+    from pallasite.dialects.subcores import first_function, subcore_kernels
+    from pallasite.passes.check_kernel.outputs import output_advice
+
+    call, func = call_of(module), first_function(module)
+    if call is None or func is None or form_of(module) != "mosaic":
+        return []
+    kernels = list(subcore_kernels(module).values()) or [describe_kernel(func)]
+    return [*output_advice(kernels, call)]
 
 
 def _advice(module: ModuleOp, func: FuncOp) -> list[Diagnostic]:

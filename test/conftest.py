@@ -34,7 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Scoreboard(Path(path)))
 
 
+PARTLY_WRITTEN = (
+    "ignore:.*written nowhere in the kernel", "ignore:.*the steps of the grid come to"
+)  # fmt: skip
+"""Kernels of tests are short: many write a part of their outputs only, and are warned of it."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings(*PARTLY_WRITTEN))
     known = {row["id"] for row in features()}
     for item in items:
         for marker in item.iter_markers("feature"):

@@ -15,7 +15,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation, UsageError
+from pallasite.diagnostics import (
+    Diagnostic,
+    ExecutionError,
+    Note,
+    SourceLocation,
+    UsageError,
+    warn_before_run,
+)
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
 from pallasite.targets import DEFAULT_TARGET, get_target
@@ -171,8 +178,9 @@ class Session:
         if o.verify_each:
             return self._finish(self._verify_each(module, self._inputs(module)))
         began = time.perf_counter()
-        lowered = api.lower(
-            module, o.form, o.target, passes=self.passes, after_pass=self._count,
+        lowered = api.lower_telling(
+            lambda advice: warn_before_run(advice, o.check), module, o.form, o.target,
+            passes=self.passes, after_pass=self._count,
             allow_beyond_reference=o.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began

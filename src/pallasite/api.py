@@ -6,7 +6,7 @@ the call, or to the module that it is given (`pallasite.again`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from pallasite import arguments
 from pallasite.again import Lowered, lowered_once
 from pallasite.borders import diagnosed
 from pallasite.collection import paused
-from pallasite.diagnostics import Diagnostic, Note, UsageError, warn
+from pallasite.diagnostics import Diagnostic, Note, UsageError, warn, warn_before_run
 from pallasite.dialects.kernel import form_of
 from pallasite.lowering.whole import AfterPass, Lowering, Tell
 from pallasite.targets import DEFAULT_TARGET, get_target
@@ -215,7 +215,7 @@ def simulate(
     per_device: Sequence[Sequence[Any]] = inputs if devices > 1 else [inputs]
     check_form(arguments.module_of(module), form)
     module = with_call(module, per_device[0] if per_device else (), results, aliases)
-    kernel = _lowered(module, form, target, passes, allow_beyond_reference)
+    kernel = _lowered(module, form, target, passes, allow_beyond_reference, wanted)
     usual = driver == "compiled" and max_memory is None and not profile
     with diagnosed("executing the module"):
         prepared = None
@@ -237,6 +237,7 @@ def _lowered(
     target: str,
     passes: Sequence[ModulePass],
     allow_beyond_reference: bool,
+    checks: Collection[str],
 ) -> Lowered:
     """`module` in `form`, as it was lowered before if nothing has changed; warns either way."""
     told: list[Diagnostic] = []
@@ -244,7 +245,7 @@ def _lowered(
     def make() -> Lowered:
         def tell(advice: Diagnostic) -> None:
             told.append(advice)
-            warn(advice)
+            warn_before_run(advice, checks)
 
         kernel = lower_telling(
             tell, module, form, target, passes=passes,
@@ -256,7 +257,7 @@ def _lowered(
     kept = (form, get_target(target), allow_beyond_reference)
     kernel = make() if passes else lowered_once(module, kept, make)
     for advice in kernel.advice[len(told) :]:
-        warn(advice)
+        warn_before_run(advice, checks)
     return kernel
 
 

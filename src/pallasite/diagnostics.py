@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,6 +166,17 @@ def warn(advice: Diagnostic) -> None:
         warn_outside(KernelWarning(advice))
     except KernelWarning as error:
         raise error.diagnostic from error
+
+
+UNWRITTEN = "unwritten-output"
+"""The code of warnings of parts of results that nobody writes."""
+
+
+def warn_before_run(advice: Diagnostic, checks: Collection[str]) -> None:
+    """Warns of `advice` about a kernel that is going to run with `checks`, unless these tell of the
+    same, and count it."""
+    if advice.code != UNWRITTEN or "init" not in checks:
+        warn(advice)
 
 
 class ReadError(Diagnostic):

@@ -21,7 +21,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
 from pallasite.api import lower_telling, parse
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, UsageError, warn
+from pallasite.diagnostics import (
+    Diagnostic,
+    ExecutionError,
+    Note,
+    UsageError,
+    warn_before_run,
+)
 from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import position_of, source_location
 from pallasite.dialects.subcores import first_function
@@ -270,7 +276,7 @@ def _known(
     )  # fmt: skip
     kernel = settings.kernels.known(key, make)
     for advice in kernel.advice:
-        warn(advice)
+        warn_before_run(advice, settings.checks)
     return kernel
 
 

@@ -11,11 +11,17 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.dialects import arith
 from pallasite.dialects.types import memory_space
 
-WAITS = ("tpu.wait_dma2", "tpu.sem_wait")
-STARTS = ("tpu.enqueue_dma",)
+WAITS = ("tpu.wait_dma2", "tpu.wait_indirect_dma", "tpu.sem_wait", "tpu.barrier")
+STARTS = ("tpu.enqueue_dma", "tpu.enqueue_indirect_dma")
 SIGNALS = ("tpu.sem_signal",)
-STORES = ("tpu.vector_store", "vector.store", "memref.store")
-LOADS = ("vector.load", "tpu.vector_load", "memref.load")
+STORES = (
+    "tpu.vector_store", "tpu.vector_store_idx", "vector.store", "memref.store", "tpu.store",
+    "tpu.strided_store", "pallas.store",
+)  # fmt: skip
+LOADS = (
+    "vector.load", "tpu.vector_load", "tpu.vector_load_idx", "memref.load", "tpu.load",
+    "tpu.strided_load", "pallas.load",
+)  # fmt: skip
 ACTS = (*WAITS, *STARTS, *SIGNALS, *STORES, *LOADS)
 
 
@@ -104,6 +110,7 @@ def _behind(op: Operation, other: Operation | None) -> bool:
 @mutation(*WAITS, *SIGNALS, *STARTS, *STORES)
 def left_out(op: Operation) -> bool:
     op.detach()
+    op.erase()  # Its operands are used no more.
     return True
 
 
@@ -140,6 +147,8 @@ def counts_one_less(op: Operation) -> bool:
 @mutation(*WAITS, *SIGNALS, *STARTS)
 def takes_another_semaphore(op: Operation) -> bool:
     """That of another operation before it, or an argument of its function."""
+    if not _semaphores(op):
+        return False  # A barrier has none.
     place = _semaphores(op)[-1]
     wanted, block = op.operands[place], op.parent
     while block is not None:

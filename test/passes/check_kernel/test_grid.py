@@ -62,6 +62,7 @@ def shared_axes(semantics: str, sizes: str, index_map: str) -> list[int]:
         lower(module, form="dma", target="v5e", allow_beyond_reference=True)
     assert all(w.filename == __file__ for w in told if isinstance(w.message, KernelWarning))
     found = [w.message.diagnostic for w in told if isinstance(w.message, KernelWarning)]
+    found = [d for d in found if d.code != "unwritten-output"]
     assert all(d.code == "parallel-shared-block" for d in found)
     return [int(d.message.split()[2]) for d in found]
 
@@ -99,7 +100,7 @@ def test_the_line_that_asks_is_warned_of(form: str) -> None:
 SHARED = """
 pallas.kernel @sum grid (i = 2 parallel, j = 4 parallel)
   input %x: tensor<64x512xf32> in vmem block (8, 128) at (i, j)
-  output %o: tensor<64x512xf32> in vmem block (8, 128) at (i, 0)
+  output %o: tensor<16x128xf32> in vmem block (8, 128) at (i, 0)
 {
   %a = pallas.load %x[...] : memref<8x128xf32, #tpu.memory_space<vmem>>
   pallas.store %a, %o[...] : memref<8x128xf32, #tpu.memory_space<vmem>>

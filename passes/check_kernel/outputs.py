@@ -1,0 +1,177 @@
+"""Advice about outputs of which a part stays undefined whatever the kernel is given.
+
+An output begins undefined, in its blocks as in HBM, unless it is an input's array
+(spec/pallas_semantics.md 1.7). What no operation writes, or no step comes to, is what the memory
+held before the call: the kernel's text says so, without a run. What only a run shows is told by the
+check `init` (`interpreter/odd_results.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
+
+from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note
+from pallasite.dialects import memref, tpu, vector
+from pallasite.dialects.index_maps import axes_used
+from pallasite.dialects.kernel import DYNAMIC, Kernel, Window, functions_of
+from pallasite.dialects.kernel_call import Call
+from pallasite.dialects.locations import source_location
+from pallasite.dialects.types import memory_space, shape_of
+from pallasite.dialects.walking import operations
+from pallasite.passes.accesses import ACCESSES, accessed_shape, base_of, stores
+from pallasite.passes.divisibility import constant_of
+
+Range = tuple[int, int]
+"""The first element of a dimension, and the one behind the last."""
+_READS = (
+    "memref.dim", "memref.load", "tpu.vector_load_idx", "tpu.wait_dma", "tpu.wait_dma2",
+    "tpu.wait_indirect_dma", "vector.transfer_read",
+)  # fmt: skip
+_TRANSFERS = (tpu.EnqueueDmaOp, tpu.EnqueueIndirectDmaOp)
+_UNDEFINED = Note("on a TPU that is whatever the memory held before the call")
+
+
+def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]:
+    """A warning for each output of `kernels` in form `mosaic`, which run together, of which a part
+    is never written. An array that is an input's, too, keeps its contents there; a kernel that
+    prints may have outputs only because it must."""
+    aliased = {result for _, result in call.aliases}
+    for number, result in enumerate(call.results):
+        place = number - len(call.results)
+        arguments = [kernel.operands[place] for kernel in kernels]
+        space = memory_space(arguments[0].type)
+        if number in aliased or space == "semaphore_mem" or 0 in result.get_shape():
+            continue
+        name = arguments[0].name_hint
+        what = f"output {number} (%{name})" if name else f"output {number}"
+        found = _left_out(kernels, arguments, place, result.get_shape(), what)
+        if found is not None and not any(_prints(kernel) for kernel in kernels):
+            yield Diagnostic(
+                UNWRITTEN,
+                found[0],
+                source_location(kernels[0].func),
+                [_UNDEFINED, Note(found[1])],
+                severity="warning",
+            )
+
+
+def _left_out(
+    kernels: Sequence[Kernel],
+    arguments: Sequence[SSAValue],
+    place: int,
+    array: Sequence[int],
+    what: str,
+) -> tuple[str, str] | None:
+    """What is never written of an output, and what to do about it."""
+    writes = [op for argument in arguments for op in _writes(argument)]
+    if not writes:
+        return (
+            f"{what} is written nowhere in the kernel",
+            "store to its ref, out[...] = value, or leave it out of out_shape",
+        )
+    if len(kernels) > 1 or kernels[0].windows[place].low is not None:
+        return None  # Blocks of elements overlap: another step may write the rest.
+    kernel = kernels[0]
+    window = kernel.windows[place]
+    steps, blocks = _steps(kernel, window), _blocks(window, array)
+    if steps is not None and steps < blocks:
+        return (
+            f"the steps of the grid come to {steps} of {blocks} blocks of {what} at most, which "
+            f"are {list(window.bounds or ())} each",
+            "give the grid a step for each block, the output a smaller shape, or start from an "
+            "input by input_output_aliases",
+        )
+    for dim, gap in _gaps(writes, arguments[0], array):
+        block = "the block of " if window.windowed else ""
+        return (
+            f"elements {gap[0]} to {gap[1] - 1} of dimension {dim} of {block}{what} are written "
+            "nowhere in the kernel",
+            "write all of it, or start from an input by input_output_aliases",
+        )
+    return None
+
+
+def _prints(kernel: Kernel) -> bool:
+    """Whether a kernel prints, which may be all that it is for."""
+    return any(isinstance(op, tpu.LogOp | tpu.LogBufferOp) for op in operations(kernel.func))
+
+
+def _writes(ref: SSAValue) -> Iterator[Operation]:
+    """What may write `ref`, also by way of views: all but what is known not to."""
+    for use in ref.uses:
+        op = use.operation
+        if isinstance(op, ACCESSES):
+            if stores(op) and base_of(op) is ref:
+                yield op
+        elif isinstance(op, _TRANSFERS):
+            if op.target is ref:
+                yield op
+        elif op.results and not op.regions and isinstance(op.results[0].type, MemRefType):
+            yield from _writes(op.results[0])
+        elif op.name not in _READS:
+            yield op
+
+
+def _steps(kernel: Kernel, window: Window) -> int | None:
+    """How many blocks the steps of the grid come to at most; None if only a run tells."""
+    grid = kernel.grid or ()
+    index_map = functions_of(kernel.func.parent_op()).get(window.transform or "")
+    if index_map is None or not index_map.body.blocks:
+        return None
+    # Numbers that the kernel is given may change from step to step, if it writes them.
+    axes = range(len(grid)) if kernel.prefetch else axes_used(index_map, len(grid))
+    sizes = [grid[axis] for axis in axes]
+    return None if DYNAMIC in (*sizes, *grid) else prod(sizes)
+
+
+def _blocks(window: Window, array: Sequence[int]) -> int:
+    """How many blocks an array has."""
+    bounds = window.bounds or array
+    if len(bounds) != len(array):
+        return 1
+    return prod(-(-size // bound) for size, bound in zip(array, bounds, strict=True))
+
+
+def _gaps(
+    writes: Sequence[Operation], ref: SSAValue, array: Sequence[int]
+) -> Iterator[tuple[int, Range]]:
+    """Dimensions of `ref`, which `writes` write, and the first elements that none of them does."""
+    shape = shape_of(ref.type)
+    boxes = [_box(op, ref) for op in writes]
+    known = [box for box in boxes if box is not None]
+    if len(known) < len(boxes) or len(array) != len(shape):
+        return
+    for dim, size in enumerate(shape):
+        if array[dim] % size:
+            continue  # The last block need not be written to its end.
+        end = 0
+        for first, behind in sorted({box[dim] for box in known}):
+            if first > end:
+                break
+            end = max(end, behind)
+        behind = min((box[dim][0] for box in known if box[dim][0] > end), default=size)
+        if end < size:
+            yield dim, (end, behind)
+
+
+def _box(op: Operation, ref: SSAValue) -> Sequence[Range] | None:
+    """Where a store writes `ref` at most, per dimension: all of it where only a run tells; None
+    for whatever else writes it."""
+    shape = shape_of(ref.type)
+    if isinstance(op, tpu.VectorStoreOp | vector.StoreOp):
+        sizes, indices = accessed_shape(op), op.indices
+    elif isinstance(op, memref.StoreOp):
+        sizes, indices = (1,) * len(shape), op.indices
+    else:
+        return None
+    if op.operands[1] is not ref:
+        return None
+    starts = [constant_of(index) for index in indices]
+    return [
+        (0, whole) if start is None else (start, start + size)
+        for start, size, whole in zip(starts, sizes, shape, strict=True)
+    ]
