@@ -138,7 +138,7 @@ def store_result(op: tpu.StoreOp, ufunc: np.ufunc, facts: Facts) -> Callable[...
         else:
             ufunc(*arrays, out=target)
             if core.recorder is not None:
-                core.recorder.computed(ufunc, arrays, found, ref)
+                core.recorder.computed(ufunc, arrays, target, ref.buffer)
 
     return fn
 

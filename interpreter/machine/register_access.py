@@ -124,6 +124,11 @@ class Access:
         # A new object each time: that a value is the same object means that it has not changed.
         return self._look.view()
 
+    def taken(self, view: Array) -> Array:
+        """What `load` gives of such memory as its `viewer` shows."""
+        order = self.plan.order
+        return view.transpose(order).copy().transpose(rows.inverse(order))
+
     def viewer(self, codec: Codec, base: int, memory: Array) -> Array | None:
         """The grid as a view of `memory` that nobody may write to, if there is one."""
         found = None if self._simple is None else codec.viewer(memory, base, self._simple)

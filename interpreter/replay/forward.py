@@ -1,4 +1,4 @@
-"""Transfers that a script need not make: those of elements that are read, or written, where they are.
+"""Transfers that a script need not make: elements are read, or written, at their other end.
 
 A block is fetched into VMEM, loaded there, and never seen again: the load may as well be of the
 array in HBM. A result is stored in VMEM and written back: it may as well be stored in HBM. So the
@@ -56,7 +56,7 @@ class _Lines:
                     return
                 moved[place] = later._replace(read=found)
             if write is not None and _meet(write, target):
-                if not _covers(write, target):
+                if not _covers(later, target):
                     return
                 break
         self.lines[number] = None
@@ -83,13 +83,13 @@ class _Lines:
                 if place > number:
                     return
             elif place > number and other.write is not None:
-                if not _covers(other.write, source):
+                if not _covers(other, source):
                     return
                 break
         made = None if maker is None else self.lines[maker]
-        if maker is None or made is None or made.write is None:
+        if maker is None or made is None or made.write is None or not _covers(made, source):
             return
-        if not _covers(made.write, source) or (made.read and _meet(made.read, source)):
+        if made.read is not None and _meet(made.read, source):
             return
         found = composed(made.write, source, target)
         if found is not None:
@@ -115,9 +115,12 @@ def _meet(view: View, box: Box) -> bool:
     return a < d and c < b
 
 
-def _covers(view: View, box: Box) -> bool:
-    """Whether `view` has all bytes of `box`."""
-    if view.memory != box.memory or not isinstance(view, Box) or not view.is_dense:
+def _covers(line: Line, box: Box) -> bool:
+    """Whether `line` writes all bytes of `box`."""
+    view = line.write
+    if not isinstance(view, Box) or view.memory != box.memory:
+        return False
+    if not line.whole or not view.is_dense:
         return False
     (a, b), (c, d) = view.span, box.span
     return a <= c and d <= b

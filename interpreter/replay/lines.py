@@ -66,6 +66,8 @@ class Box(_Box):
     def span(self) -> tuple[int, int]:
         """The first byte, and the one behind the last."""
         steps = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        if 0 in self.shape:
+            return self.first, self.first
         low = self.first + sum(step for step in steps if step < 0)
         return low, self.first + sum(step for step in steps if step > 0) + self.dtype.itemsize
 
@@ -88,6 +90,8 @@ class Line(NamedTuple):
     makes: tuple[int, ...] = ()
     read: View | None = None
     write: View | None = None
+    whole: bool = True
+    """Whether all of what it writes is written by it alone."""
 
     @property
     def views(self) -> list[View]:

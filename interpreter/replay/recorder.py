@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,18 +27,11 @@ from pallasite.interpreter.machine.copies import End, route_between, row_major, 
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
+from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, Memory, View
 from pallasite.interpreter.values import POISON_WORDS, Array
 
 MOST_LINES = 1 << 10
 """Lines of the longest script: Python takes some 10 us to compile one, which saves about 5 us."""
-
-
-class Line(NamedTuple):
-    """One statement, in which values are called by their place in `takes`, then in `makes`."""
-
-    text: str
-    takes: tuple[int, ...] = ()
-    makes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +49,6 @@ class Recorder:
     def __init__(self, program: Program) -> None:
         self.plain = True
         self.lines: list[Line] = []
-        self.views: dict[Any, Line] = {}
-        """What the lines call views of memory, once each: made before the first line."""
         self.rooms: list[Room] = []
         self.bound: dict[str, Any] = {}
         """The globals of the script."""
@@ -123,54 +114,58 @@ class Recorder:
         if route is None:
             return self.give_up()
         whole = target.byte_count == target.buffer.size
-        written = self._end(route.write, self._memory(target.buffer, whole))
-        read = self._end(route.read, self._memory(source.buffer))
-        for part in route.parts if source.buffer is not target.buffer else ():
-            name = self._bind("c", part)
-            self._line(Line(f"{written}[{name}] = {read}[{name}]"))
-        if not route.parts or source.buffer is target.buffer:
-            self._line(Line(f"{written}[...] = {read}"))
+        write = _end(route.write, self._memory(target.buffer, whole))
+        read = _end(route.read, self._memory(source.buffer))
+        parts = route.parts if source.buffer is not target.buffer else ()
+        for part in parts:
+            name = self.bind("c", part)
+            text = f"{{w}}[{name}] = {{r}}[{name}]"
+            self._line(Line(text, read=read, write=write, whole=False))
+        if not parts:
+            self._line(Line(COPY, read=read, write=write))
 
     def loaded(self, access: Access, ref: Ref, look: bool, value: Array) -> None:
         """A load has given `value`, which is a view of memory if it is a `look`."""
-        memory = self._memory(ref.buffer)
+        memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         self._accesses[access] = None
-        made = (self._new(value),)
-        where = ref.codec, ref.base, ref.buffer.bytes
-        look = look and access.viewer(*where) is not None
-        if look:
-            text = f"{self._view(access.viewer, ref, memory)}[...]"
-        elif access.reader(*where) is not None:
-            text = f"{self._view(access.reader, ref, memory)}()"
+        view = access.viewer(ref.codec, ref.base, contents)
+        read: View
+        if view is not None:
+            read = Box.of(view, contents, memory)
+            text = "{r}[...]" if look else f"{self.bind('f', access.taken)}({{r}})"
+        elif access.reader(ref.codec, ref.base, contents) is not None:
+            read, text = Made(memory, access.reader, ref.codec, ref.base), "{r}()"
         else:
-            read = partial(rows.read_from, ref, access.plan, access.pattern.shape)
-            text = f"{self._bind('f', read)}({memory})"
-        self._line(Line(f"{{}} = {text}", (), made))
+            general = partial(rows.read_from, ref, access.plan, access.pattern.shape)
+            read, text = Memory(memory), f"{self.bind('f', general)}({{r}})"
+        self._line(Line(f"{{}} = {text}", (), (self._new(value),), read=read))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
         """A store has written `value`, or added it to what was there, where `mask` is true."""
-        where = ref.codec, ref.base, ref.buffer.bytes
-        memory = self._memory(ref.buffer)
+        memory, contents = self._memory(ref.buffer), ref.buffer.bytes
         self._accesses[access] = None
-        takes, (text, *masks) = self._told([value] if mask is None else [value, mask])
-        if add or masks:
-            write = self._bind("f", partial(rows.write_to, ref, access.plan, add))
-            self._line(Line(f"{write}({', '.join([memory, text, *masks])})", takes))
-        elif access.taker(*where) is not None:
-            self._line(Line(f"{self._view(access.taker, ref, memory)}[...] = {text}", takes))
-        elif access.writer(*where) is not None:
-            self._line(Line(f"{self._view(access.writer, ref, memory)}({text})", takes))
+        takes, texts = self._told([value] if mask is None else [value, mask])
+        plain = mask is None and not add
+        target = access.taker(ref.codec, ref.base, contents) if plain else None
+        if target is not None:
+            box = Box.of(target, contents, memory)
+            self._line(Line(f"{{w}}[...] = {texts[0]}", takes, write=box))
+        elif plain and access.writer(ref.codec, ref.base, contents) is not None:
+            made = Made(memory, access.writer, ref.codec, ref.base)
+            self._line(Line(f"{{w}}({texts[0]})", takes, write=made))
         else:
-            write = self._bind("f", partial(rows.write_to, ref, access.plan, False))
-            self._line(Line(f"{write}({memory}, {text})", takes))
+            write = self.bind("f", partial(rows.write_to, ref, access.plan, add))
+            text = f"{write}({', '.join(['{w}', *texts])})"
+            self._line(Line(text, takes, read=Memory(memory), write=Memory(memory)))
 
-    def computed(self, fn: Callable[..., Any], arrays: Sequence[Any], access: Access, ref: Ref):
-        """What `fn` gives of `arrays` was stored."""
-        memory = self._memory(ref.buffer)
-        self._accesses[access] = None
+    def computed(
+        self, fn: Callable[..., Any], arrays: Sequence[Any], target: Array, buffer: Buffer
+    ) -> None:
+        """What `fn` gives of `arrays` was written to `target`, which is a view of `buffer`."""
         takes, texts = self._told(arrays)
-        target = self._view(access.taker, ref, memory)
-        self._line(Line(f"{self._bind('f', fn)}({', '.join(texts)}, out={target})", takes))
+        box = Box.of(target, buffer.bytes, self._memory(buffer))
+        text = f"{self.bind('f', fn)}({', '.join(texts)}, out={{w}})"
+        self._line(Line(text, takes, write=box))
 
     # What the compiled driver tells
 
@@ -209,18 +204,18 @@ class Recorder:
             if over is not result:
                 return self.give_up()
             return self._line(
-                Line(f"{self._bind('f', fn)}({', '.join(texts)}, {name}={text})", takes + more)
+                Line(f"{self.bind('f', fn)}({', '.join(texts)}, {name}={text})", takes + more)
             )
         makes = tuple(map(self._new, results))
         left = "".join(f"{{{len(takes) + n}}}, " for n in range(len(makes)))
         if not isinstance(result, tuple):
             left = left.removesuffix(", ")
-        self._line(Line(f"{left} = {self._bind('f', fn)}({', '.join(texts)})", takes, makes))
+        self._line(Line(f"{left} = {self.bind('f', fn)}({', '.join(texts)})", takes, makes))
 
     # Names
 
     def _line(self, line: Line) -> None:
-        if len(self.lines) + len(self.views) >= MOST_LINES:
+        if len(self.lines) >= MOST_LINES:
             self.give_up()
         if self.plain:
             self.lines.append(line)
@@ -248,7 +243,7 @@ class Recorder:
             if not isinstance(value, np.ndarray) or id(value) in self._constants:
                 if not isinstance(value, np.ndarray | np.generic | int | float):
                     self.give_up()
-                texts.append(self._bind("c", value))
+                texts.append(self.bind("c", value))
                 continue
             found = self._values.get(id(value))
             if found is None:
@@ -258,7 +253,7 @@ class Recorder:
             takes.append(found[1])
         return tuple(takes), texts
 
-    def _bind(self, prefix: str, value: Any) -> str:
+    def bind(self, prefix: str, value: Any) -> str:
         """A global of the script that holds `value`."""
         name = self._names.get(id(value))
         if name is None:
@@ -276,16 +271,7 @@ class Recorder:
             self.rooms.append(Room(name, -(-buffer.size // 4) * 4, None if whole else fill))
         return name
 
-    def _end(self, end: End, memory: str) -> str:
-        """What the script calls one end of a copy."""
-        return self._viewed((end, memory), end.view, memory)
 
-    def _view(self, make: Callable[..., Any], ref: Ref, memory: str) -> str:
-        """What the script calls a view that `make`, a method of an access, makes of memory."""
-        return self._viewed((make, memory), partial(make, ref.codec, ref.base), memory)
-
-    def _viewed(self, key: Any, make: Callable[[Array], Any], memory: str) -> str:
-        if key not in self.views:
-            made = f"v{len(self.views)}"
-            self.views[key] = Line(f"{made} = {self._bind('f', make)}({memory})")
-        return self.views[key].text.partition(" ")[0]
+def _end(end: End, memory: str) -> Box:
+    """One end of a copy."""
+    return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)

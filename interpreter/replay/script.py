@@ -6,7 +6,7 @@ A script has memory of its own for each run, and works on the arrays of the call
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 from pallasite.interpreter.call_plan import ArrayType
 from pallasite.interpreter.machine.spare import Block, Spare, fresh
 from pallasite.interpreter.process import keep_freed, products_on_one_thread
-from pallasite.interpreter.replay.recorder import Line, Recorder, Room
+from pallasite.interpreter.replay.forward import forwarded
+from pallasite.interpreter.replay.lines import Line, View
+from pallasite.interpreter.replay.recorder import Recorder, Room
 from pallasite.interpreter.values import Array, quiet
 
 
@@ -32,19 +34,25 @@ class Script:
     @staticmethod
     def of(recorder: Recorder, inputs: int, results: Sequence[ArrayType]) -> Script:
         """What `recorder` was told of a run with so many operands."""
-        names = [f"i{n}" for n in range(inputs)] + [room.name for room in recorder.rooms]
+        lines = forwarded(recorder.lines)
+        views = {view: f"v{n}" for n, view in enumerate(_views(lines))}
+        used = {view.memory for view in views}
+        rooms = tuple(room for room in recorder.rooms if room.name in used)
+        names = [f"i{n}" for n in range(inputs)] + [room.name for room in rooms]
         names += [f"o{n}" for n in range(len(results))]
-        lines = [line.text for line in recorder.views.values()] + _named(recorder.lines)
-        text = "\n ".join([f"def script({', '.join(names)}):", *lines, "pass\n"])
+        made = [f"{name} = {view.text(recorder.bind)}" for view, name in views.items()]
+        text = "\n ".join(
+            [f"def script({', '.join(names)}):", *made, *_named(lines, views), "pass\n"]
+        )
         scope = dict(recorder.bound)
         exec(compile(text, "<pallasite script>", "exec"), scope)
-        return Script(text, scope["script"], tuple(recorder.rooms), results)
+        return Script(text, scope["script"], rooms, results)
 
     def run(self, inputs: Sequence[Array], spare: Spare | None) -> tuple[list[Array], float]:
         """The results for `inputs`, and how many seconds they took."""
         keep_freed()
         began = time.perf_counter()
-        arrays = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in inputs]
+        arrays = [_bytes(array) for array in inputs]
         blocks = [_room(room, spare) for room in self.rooms]
         found = [fresh(type.byte_count) for type in self.results]
         with quiet(), products_on_one_thread():
@@ -58,6 +66,13 @@ class Script:
         return outputs, time.perf_counter() - began
 
 
+def _bytes(array: Array) -> Block:
+    """What a script reads of an operand, and never writes."""
+    found = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    found.flags.writeable = False
+    return found
+
+
 def _room(room: Room, spare: Spare | None) -> Block:
     block = None if spare is None else spare.take(room.size)
     if block is None:
@@ -67,7 +82,11 @@ def _room(room: Room, spare: Spare | None) -> Block:
     return block
 
 
-def _named(lines: Sequence[Line]) -> list[str]:
+def _views(lines: Sequence[Line]) -> dict[View, None]:
+    return dict.fromkeys(view for line in lines for view in line.views)
+
+
+def _named(lines: Sequence[Line], views: Mapping[View, str]) -> list[str]:
     """The text of `lines`, in which values take the names of those that are not used any more."""
     last = {value: n for n, line in enumerate(lines) for value in line.takes + line.makes}
     names: dict[int, str] = {}
@@ -85,5 +104,6 @@ def _named(lines: Sequence[Line]) -> list[str]:
                 count += 1
         makes = [names[value] for value in line.makes]
         free += [names[value] for value in line.makes if last[value] == n]
-        texts.append(line.text.format(*takes, *makes))
+        read, write = (None if v is None else views[v] for v in (line.read, line.write))
+        texts.append(line.text.format(*takes, *makes, r=read, w=write))
     return texts
