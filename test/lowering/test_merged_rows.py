@@ -193,3 +193,41 @@ def test_rows_that_somebody_else_uses_are_computed_once() -> None:
     root = np.sqrt(value)
     assert np.array_equal(actual[[0, 1, 4]], [root[0], root[1], root[0] + root[1]])
     assert text.count("math.sqrt") == 2
+
+
+def stored(values: list[str], made: str) -> Array:
+    """Rows 2, 3, ... of the result are these vectors, which `made` computes of row `%l2`, ..."""
+    kind = "vector<1x200xf32>"
+    loads = "".join(
+        f"%f{n} = arith.constant {n + 1} : index\n%l{n} = vector.load %a[%f{n}, %z] : A, {kind}\n"
+        for n in range(2, 6)
+    )
+    stores = "".join(
+        f"%p{n} = arith.constant {n} : index\ntpu.vector_store %b[%p{n}, %z], {value} "
+        f"{{strides = array<i32>}} : B, {kind},\n"
+        for n, value in enumerate(values, 2)
+    )
+    module = kernel(["24x200xf32", "24x200xf32"], loads + made + stores)
+    lowered = pallasite.lower(module, form="vreg", target="v5e")
+    assert str(lowered).count("tpu.store") == 2  # one for each register of the rows
+    value = np.arange(24 * 200, dtype=np.float32).reshape(24, 200)
+    (actual,) = pallasite.run(lowered, [value], form="vreg", target="v5e")
+    return np.asarray(actual)[2:6]
+
+
+def test_rows_of_one_constant_are_one_constant() -> None:
+    made = """%c = arith.constant dense<3.0> : vector<1x200xf32>
+        %d = arith.constant dense<3.0> : vector<1x200xf32>\n"""
+    assert np.array_equal(stored(["%c", "%d", "%c", "%d"], made), np.full((4, 200), 3, np.float32))
+
+
+def test_rows_chosen_by_one_number() -> None:
+    made = """%q = vector.load %a[%z, %z] : A, vector<8x128xf32>
+        %n = vector.extract %q[0, 7] : f32 from vector<8x128xf32>
+        %w = arith.constant 0.0 : f32
+        %t = arith.cmpf ogt, %n, %w : f32
+        %k = arith.constant dense<3.0> : vector<1x200xf32>\n""" + "".join(
+        f"%m{n} = arith.select %t, %l{n}, %k : vector<1x200xf32>\n" for n in range(2, 6)
+    )
+    expected = np.arange(24 * 200, dtype=np.float32).reshape(24, 200)[3:7]
+    assert np.array_equal(stored(["%m2", "%m3", "%m4", "%m5"], made), expected)

@@ -53,3 +53,21 @@ def test_sums_of_slices_are_loaded_from_where_they_begin() -> None:
     module = kernel(["16x256xf32", "16x256xf32", "8x128xf32"], text)
     names = [op.name for op in pallasite.lower(module, form="vreg", target="v5e").walk()]
     assert (names.count("tpu.load"), names.count("arith.addf")) == (2, 1)
+
+
+def test_what_is_computed_of_constants_and_counts_shrinks_with_the_slice() -> None:
+    text = """%x = vector.load %a[%z, %z] : A, vector<24x200xf32>
+    %k = arith.constant dense<3.0> : vector<24x200xf32>
+    %n = tpu.iota {dimensions = array<i32: 0>} : vector<24x200xi32>
+    %f = tpu.sitofp %n {rounding_mode = #tpu.rounding_mode<to_nearest_even>}
+        : vector<24x200xi32> -> vector<24x200xf32>
+    %y = arith.mulf %x, %k : vector<24x200xf32>
+    %w = arith.addf %y, %f : vector<24x200xf32>
+    %p = vector.extract_strided_slice %w {offsets = [8, 0], sizes = [8, 200], strides = [1, 1]}
+        : vector<24x200xf32> to vector<8x200xf32>
+    tpu.vector_store %b[%z, %z], %p {strides = array<i32>} : B, vector<8x200xf32>,"""
+    x = np.arange(24 * 200, dtype=np.float32).reshape(24, 200)
+    lowered = pallasite.lower(kernel(["24x200xf32", "8x200xf32"], text), form="vreg", target="v5e")
+    assert str(lowered).count("arith.mulf") == 2
+    (actual,) = pallasite.run(lowered, [x], form="vreg", target="v5e")
+    assert np.array_equal(actual, (3 * x + np.arange(24, dtype=np.float32)[:, None])[8:16])
