@@ -89,17 +89,6 @@ class WordMove:
             lane=self.lane[..., keep],
         )
 
-    def words(self) -> WordMove:
-        """The same with one segment per lane."""
-        if self.starts.size == LANES:
-            return replace(self, slope=1)
-        segment = np.repeat(np.arange(self.starts.size), self.lengths)
-        along = self.slope * (np.arange(LANES) - self.starts[segment])
-        lane = np.where(self.wanted[..., segment], self.lane[..., segment] + along, -1)
-        return WordMove(
-            np.arange(LANES), self.register[..., segment], self.sublane[..., segment], lane, 1
-        )
-
     def lane_patterns(self) -> tuple[Array, Array]:
         """The source lanes of every word, -1 don't care: patterns [different, 8, 128], and which
         one each destination register has."""

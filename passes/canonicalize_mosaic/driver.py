@@ -81,9 +81,7 @@ class Legalizer(Insertion):
                 return
 
     def _apply(self, rule: Rule, op: Operation) -> bool:
-        """True if `rule` replaced `op`, or `op` is gone."""
-        if op.parent is None:
-            return True
+        """True if `rule` replaced `op`."""
         if self._admits is not None and not self._admits(rule.__name__, op):
             return False
         outer = (self._anchor, self._made)
