@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.arith import splat_number
 from pallasite.dialects.types import is_vector
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
 from pallasite.passes.divisibility import constant_of
@@ -21,8 +22,7 @@ def double_by_addition(op: arith.MulfOp, r: Legalizer) -> SSAValue | None:
     if not is_vector(op.results[0]):
         return None
     left, right = op.operands
-    number = arith.splat_number
-    value = left if number(right) == 2 else right if number(left) == 2 else None
+    value = left if splat_number(right) == 2 else right if splat_number(left) == 2 else None
     return None if value is None else r.emit(arith.AddfOp(value, value, op.fastmath))
 
 

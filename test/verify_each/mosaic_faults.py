@@ -118,6 +118,15 @@ SPREAD = kernel(
     STORE %c, o
     """,
 )
+THRICE = kernel(
+    [argument("x:8x128xf32"), argument("o:8x128xf32")],
+    """
+    LOAD %a, x
+    %three = arith.constant dense<3.0> : vector<8x128xf32>
+    %c = arith.mulf %a, %three : vector<8x128xf32>
+    STORE %c, o
+    """,
+)
 MASKS = kernel(
     [argument("x:8x128xf32"), argument("y:8x128xf32"), argument("o:8x128xf32")],
     """
@@ -214,7 +223,7 @@ def rounding_to_bf16_is_left_out(patch: MonkeyPatch) -> None:
     patch.setattr(driver, "_fits", lambda *_: True)
 
 
-@fault("canonicalize-mosaic", SPREAD)
-def product_with_two_is_folded(patch: MonkeyPatch) -> None:
-    right = folding._splat
-    patch.setattr(folding, "_splat", lambda value: 1 if right(value) == 2 else right(value))
+@fault("canonicalize-mosaic", THRICE)
+def every_constant_is_two(patch: MonkeyPatch) -> None:
+    right = folding.splat_number
+    patch.setattr(folding, "splat_number", lambda value: None if right(value) is None else 2)
