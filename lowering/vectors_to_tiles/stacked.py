@@ -74,7 +74,7 @@ def stacked_view(
     if extent[-2:] != shape[-2:] or shape[-2] > SUBLANES or shape[-1] != LANES:
         return None
     place, strides = constant_of(indices[-3]), tiling.strides
-    if place is None or place % p or shape[-3] % p or extent[-3] % p or strides[-3] != 1:
+    if place is None or place % p or shape[-3] % p or strides[-3] != 1:
         return None
     if any(constant_of(index) != 0 for index in indices[-2:]) or any(s % p for s in strides[:-3]):
         return None

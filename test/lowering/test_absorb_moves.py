@@ -151,16 +151,20 @@ CASES = [
     *(
         Case(
             f"half_registers_of_{size}_at_{place}_of_{whole}",
-            [f"{size}x8x128xf32", f"{whole}x8x128xbf16", f"{whole}x8x128xbf16"],
-            f"""%o = vector.load %b[%z, %z, %z] : B, vector<{whole}x8x128xbf16>
-            tpu.vector_store %c[%z, %z, %z], %o {{strides = array<i32>}}
-                : C, vector<{whole}x8x128xbf16>,
-            %x = vector.load %a[%z, %z, %z] : A, vector<{size}x8x128xf32>
-            %u = arith.truncf %x : vector<{size}x8x128xf32> to vector<{size}x8x128xbf16>
+            [f"3x{size}x8x128xf32", "3x8x8x128xbf16", "3x8x8x128xbf16"],
+            f"""%o = vector.load %b[%z, %z, %z, %z] : B, vector<3x8x8x128xbf16>
+            tpu.vector_store %c[%z, %z, %z, %z], %o {{strides = array<i32>}}
+                : C, vector<3x8x8x128xbf16>,
+            %x = vector.load %a[%z, %z, %z, %z] : A, vector<3x{size}x8x128xf32>
+            %u = arith.truncf %x : vector<3x{size}x8x128xf32> to vector<3x{size}x8x128xbf16>
+            %i = arith.constant 0 : i32
+            %p = tpu.memref_slice %c[%i, %i, %i, %i] : C
+                -> memref<3x{whole}x8x128xbf16, #tpu.memory_space<vmem>>
             %t = arith.constant {place} : index
-            tpu.vector_store %c[%t, %z, %z], %u {{strides = array<i32>}}
-                : C, vector<{size}x8x128xbf16>,""",
-            f"concatenate([b[:{place}], a.astype(b.dtype), b[{place + size}:]])",
+            tpu.vector_store %p[%z, %t, %z, %z], %u {{strides = array<i32>}}
+                : memref<3x{whole}x8x128xbf16, #tpu.memory_space<vmem>>,
+                  vector<3x{size}x8x128xbf16>,""",
+            f"concatenate([b[:, :{place}], a.astype(b.dtype), b[:, {place + size}:]], 1)",
             (),
         )
         for size, place, whole in ((4, 1, 6), (3, 2, 6), (4, 2, 7), (4, 2, 6))
