@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import ml_dtypes
 import numpy as np
+import pytest
+from numpy.typing import NDArray
 
 import pallasite
 
@@ -71,3 +76,65 @@ def test_what_is_computed_of_constants_and_counts_shrinks_with_the_slice() -> No
     assert str(lowered).count("arith.mulf") == 2
     (actual,) = pallasite.run(lowered, [x], form="vreg", target="v5e")
     assert np.array_equal(actual, (3 * x + np.arange(24, dtype=np.float32)[:, None])[8:16])
+
+
+TYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+
+
+def summed(
+    element: str, rows: int, size: int, places: list[int], first: str, target: str
+) -> tuple[str, NDArray[Any], NDArray[Any]]:
+    """The sum of slices of `rows` rows from row `first` on: as lowered, as run, and as expected."""
+    whole, part = f"vector<{rows}x256x{element}>", f"vector<{size}x256x{element}>"
+    lines = [f"%k = arith.constant {first} : index" if first.isdigit() else first]
+    lines.append(f"%x = vector.load %a[%k, %z] : A, {whole}")
+    for n, place in enumerate(places):
+        lines.append(
+            f"%s{n} = vector.extract_strided_slice %x {{offsets = [{place}, 0], "
+            f"sizes = [{size}, 256], strides = [1, 1]}} : {whole} to {part}"
+        )
+    total = "%s0"
+    for n in range(1, len(places)):
+        lines.append(f"%t{n} = arith.addf {total}, %s{n} : {part}")
+        total = f"%t{n}"
+    lines.append(f"tpu.vector_store %b[%z, %z], {total} {{strides = array<i32>}} : B, {part},")
+    begin = int(first) if first.isdigit() else 0
+    held = begin + rows
+    module = kernel([f"{held}x256x{element}", f"{size}x256x{element}"], "\n".join(lines))
+    lowered = pallasite.lower(module, form="vreg", target=target, allow_beyond_reference=True)
+    x = np.random.default_rng(0).integers(-3, 4, (held, 256)).astype(TYPES[element])
+    (actual,) = pallasite.run(lowered, [x], form="vreg", target=target)
+    parts = [x[begin + place : begin + place + size].astype(np.float32) for place in places]
+    return str(lowered), np.asarray(actual), np.add.reduce(parts).astype(TYPES[element])
+
+
+@pytest.mark.parametrize(("element", "rows", "size", "target"), [
+    ("f32", 8, 2, "v5e"), ("f32", 8, 4, "v5e"), ("f32", 16, 4, "v6e"), ("bf16", 16, 4, "v6e"),
+    ("bf16", 16, 8, "v6e"), ("bf16", 32, 8, "v7x"),
+])  # fmt: skip
+def test_parts_that_lie_in_a_small_tile_are_loaded(
+    element: str, rows: int, size: int, target: str
+) -> None:
+    """Memory is tiled so that each slice is one load: of two tiles, one per column of tiles."""
+    text, actual, expected = summed(element, rows, size, [*range(0, rows, size)], "0", target)
+    np.testing.assert_array_equal(actual, expected)
+    assert text.count("tpu.load") == rows // size and "sublane_shuffle" not in text
+
+
+@pytest.mark.parametrize(("rows", "size", "places", "first"), [
+    (16, 4, [0, 4, 12], "4"),  # begins at another tile
+    (16, 4, [0, 4, 12], "2"),  # cuts tiles
+    (16, 4, [2, 6, 10], "0"),
+    (16, 4, [2, 6, 10], "2"),  # and does not cut them
+    (16, 3, [4, 8, 12], "0"),
+    (16, 6, [4, 8, 10], "0"),
+    (8, 2, [6, 6, 2], "0"),
+    (16, 2, [6, 14, 2], "0"),
+    (16, 1, [6, 15, 2], "0"),
+])  # fmt: skip
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_parts_anywhere_in_tiles(
+    element: str, rows: int, size: int, places: list[int], first: str
+) -> None:
+    _, actual, expected = summed(element, rows, size, places, first, "v6e")
+    np.testing.assert_array_equal(actual, expected)
