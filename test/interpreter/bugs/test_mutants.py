@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,17 @@ from pallasite.diagnostics import Diagnostic, KernelWarning
 from pallasite.interpreter.run import Prepared, execute, prepare
 from pallasite.targets import get_target
 
+from ..test_subcores import X as ROWS
+from ..test_subcores import ring as subcore_ring
 from .kernel_text import module
 from .luck import ring
 from .mutations import apply, mutants
+from .test_blocks import SOUND as PIPELINES
 
 MUTANTS = 16
 """Of each kernel."""
 ORDERS = [(0, 0), (0, 1), (1, 0), (2, 1), (3, 0), (4, 1)]
 """Seeds of the order, and patterns of memory that nobody has written."""
-TARGET = get_target("v5e")
 CHECKED = (0, 1, 2)
 """Seeds of runs with checks."""
 DATA = Path(__file__).parents[2] / "data"
@@ -90,22 +92,30 @@ wait %u for %o
 class Changed:
     """A module to be run in many orders."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, target: str = "v5e") -> None:
         self.module = module
+        self._target = get_target(target)
         self._prepared: dict[int, Prepared] = {}
 
     def prepared(self, poison: int) -> Prepared:
         if poison not in self._prepared:
-            self._prepared[poison] = prepare(self.module, target=TARGET, poison=poison)
+            self._prepared[poison] = prepare(self.module, target=self._target, poison=poison)
         return self._prepared[poison]
 
 
 @dataclass
 class Sound:
-    """A kernel without mistakes, in form `dma`, with the operands of each device."""
+    """A kernel without mistakes, with the operands of each device, and how it is run."""
 
     module: ModuleOp
+    """In the form in which mistakes are made."""
     inputs: list[list[Any]]
+    target: str = "v5e"
+    unordered: bool = False
+
+    def lowered(self, module: ModuleOp, form: str) -> Changed:
+        """`module`, which is this one or a mutant, in a later form."""
+        return Changed(api.lower(module, form, self.target), self.target)
 
     def run(self, changed: Changed, order: tuple[int, int], checked: bool) -> tuple[Any, set[str]]:
         """The results, None if there are none, and the codes of all that is said."""
@@ -114,9 +124,10 @@ class Sound:
             warnings.simplefilter("always")
             try:
                 outcome = execute(
-                    changed.module, self.inputs, target=TARGET, devices=len(self.inputs),
-                    checks=CHECKS if checked else (), seed=seed, poison=poison,
-                    max_steps=10**6, prepared=changed.prepared(poison),
+                    changed.module, self.inputs, target=get_target(self.target),
+                    devices=len(self.inputs), checks=CHECKS if checked else (), seed=seed,
+                    poison=poison, max_steps=10**6, prepared=changed.prepared(poison),
+                    unordered=self.unordered,
                 )  # fmt: skip
             except Diagnostic as error:
                 return None, {error.code}
@@ -141,15 +152,33 @@ def lowered(name: str) -> Sound:
     return Sound(api.lower(parsed, "dma", "v5e"), [api.random_inputs(parsed)])
 
 
+def in_any_order(sound: Sound) -> Sound:
+    """`sound`, whose transfers between two devices may overtake each other."""
+    return replace(sound, unordered=True)
+
+
+def pallas(text: str, target: str) -> Sound:
+    return Sound(pallasite.parse(text), [[np.ones((16, 128), np.float32)]], target)
+
+
 KERNELS = {
-    "two slots": lambda: written(TWO_SLOTS, 1, sems="2 dma"),
-    "passed on": lambda: written(PASSED_ON, 3, u="dma"),
-    "windows": lambda: lowered("accum_revisit_squeezed.stablehlo.mlir"),
+    "two slots": (lambda: written(TWO_SLOTS, 1, sems="2 dma"), MUTANTS),
+    "passed on": (lambda: written(PASSED_ON, 3, u="dma"), MUTANTS),
+    "in any order": (lambda: in_any_order(written(PASSED_ON, 3, u="dma")), 8),
+    "windows": (lambda: lowered("accum_revisit_squeezed.stablehlo.mlir"), MUTANTS),
+    "pipeline": (lambda: pallas(*PIPELINES["a pipeline comes after a copy"]), 12),
+    "subcores": (lambda: Sound(pallasite.parse(subcore_ring()), [[ROWS]], "v7x"), 8),
 }
+"""Kernels, and how many mistakes are made in each."""
+CASES = [
+    ("two slots", "dma"), ("two slots", "tiles"), ("passed on", "dma"), ("in any order", "dma"),
+    ("windows", "dma"), ("windows", "vreg"), ("pipeline", "pallas"), ("pipeline", "mosaic"),
+    ("subcores", "mosaic"),
+]  # fmt: skip
 
 
-def tried(sound: Sound, count: int | None) -> tuple[int, list[str]]:
-    """How many mistakes showed, and which of them a checked run did not find."""
+def tried(sound: Sound, count: int | None, form: str) -> tuple[int, list[str]]:
+    """How many mistakes showed in a form, and which of them a checked run did not find."""
     chosen = list(mutants(sound.module))
     random.Random(1).shuffle(chosen)
     shown, missed = 0, list[str]()
@@ -159,9 +188,9 @@ def tried(sound: Sound, count: int | None) -> tuple[int, list[str]]:
             continue
         try:
             api.verify(changed)
+            mutant = sound.lowered(changed, form)
         except Diagnostic:
             continue
-        mutant = Changed(changed)
         runs = [sound.run(mutant, order, False)[0] for order in ORDERS]
         if runs[0] is None or any(run != runs[0] for run in runs):
             shown += 1
@@ -170,12 +199,13 @@ def tried(sound: Sound, count: int | None) -> tuple[int, list[str]]:
     return shown, missed
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_what_depends_on_the_order_is_found(name: str) -> None:
-    sound = KERNELS[name]()
-    unchanged = Changed(sound.module)
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_what_depends_on_the_order_is_found(name: str, form: str) -> None:
+    make, count = KERNELS[name]
+    sound = make()
+    unchanged = sound.lowered(sound.module, form)
     right = [sound.run(unchanged, (seed, 0), True) for seed in CHECKED]
     assert all(run == (right[0][0], set()) for run in right)
-    shown, missed = tried(sound, MUTANTS)
+    shown, missed = tried(sound, count, form)
     assert shown >= 3
     assert not missed
