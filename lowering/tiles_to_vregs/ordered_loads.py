@@ -148,10 +148,13 @@ def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, tuple[Block, int, int]]) -> _
 
 
 def distance(one: tpu.LoadOp, other: tpu.LoadOp) -> int | None:
-    """How many rows of words `other` begins behind `one`; None if that is not known."""
+    """How many rows of words `other` begins behind `one`; None if that is not known, or there are
+    tiles in between, which rows may leave."""
     tiling = tiling_of(one.base.type)
-    if other.base is not one.base or tiling is None:
-        return 0 if other is one else None
+    if other is one:
+        return 0
+    if other.base is not one.base or tiling is None or tiling.first != (1, LANES):
+        return None
     distance = 0
     for dim, (a, b) in enumerate(zip(one.indices, other.indices, strict=True)):
         if a is not b:

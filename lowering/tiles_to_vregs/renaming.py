@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, grid
 from pallasite.dialects.types import splat
-from pallasite.lowering.tiles_to_vregs.grids import as_grid, everywhere
+from pallasite.lowering.tiles_to_vregs.grids import Registers, as_grid, everywhere
 from pallasite.lowering.tiles_to_vregs.unroll import Unroller, rule
 
 
@@ -27,6 +27,14 @@ def unroll_concat(op: grid.ConcatOp, u: Unroller) -> None:
     """The registers of all operands."""
     parts = [u.registers(v) for v in op.operands]
     u.define(op.results[0], np.concatenate(parts, axis=op.dim.value.data))
+    # What pads is known of single registers only.
+    u.counts |= any(_is_constant(part) for part in parts)
+
+
+def _is_constant(registers: Registers) -> bool:
+    """Whether the first of `registers` is a constant."""
+    first = registers.flat[0] if registers.size else None
+    return first is not None and type(first.owner) is arith.ConstantOp
 
 
 @rule(grid.ReshapeOp)

@@ -94,7 +94,7 @@ class Unroller:
         self._computed: list[Computed] = []
         self._out: list[Operation] = []
         self.counts = False
-        """Whether registers count positions, so that much may be known of single ones."""
+        """Whether registers count positions, or pad, so that much may be known of single ones."""
 
     def run(self, function: func.FuncOp) -> None:
         """Replaces what is in the body of `function` by its unrolled form."""

@@ -7,6 +7,7 @@ once per movement.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, i1, i32
@@ -90,6 +91,11 @@ class IndexRegisters:
         """An i32 grid of shape `shape`; only a flat grid can vary with its position."""
         return self._repeated(self._different(field, shape), field, shape)
 
+    def indices(self, field: Field, shape: Sequence[int]) -> SSAValue:
+        """As `field`, for a gather from single registers, which takes its indices modulo their
+        extent (spec/tpu_dialect.md, `dynamic_gather`): none is negative."""
+        return self.field(_wrapping(field), shape)
+
     def _repeated(self, made: SSAValue, field: Field, shape: Sequence[int]) -> SSAValue:
         """What was made of the different registers of a field, for all registers."""
         numbers = field.numbers()
@@ -158,3 +164,19 @@ def _within(field: Field) -> bool:
     """Whether no value of the field has to be reduced by its modulus."""
     plain = Field(field.base, field.overlays, 0, field.registers).array()
     return bool((plain >= 0).all() and (plain < field.modulus).all())
+
+
+def _wrapping(field: Field) -> Field:
+    """`field` without its modulus: what is not negative, and equal but for multiples of it."""
+
+    def raised(box: Box, affine: Affine) -> Affine:
+        s0, s1, l0, l1 = box
+        spans = ((0, field.registers), (s0, s1), (l0, l1))
+        ends = zip(affine[1:], spans, strict=True)
+        least = affine[0] + sum(min(f * low, f * (high - 1)) for f, (low, high) in ends)
+        return (affine[0] - min(least // field.modulus, 0) * field.modulus, *affine[1:])
+
+    if not field.modulus:
+        return field
+    overlays = tuple([(box, raised(box, affine)) for box, affine in field.overlays])
+    return replace(field, base=raised(FULL, field.base), overlays=overlays, modulus=0)

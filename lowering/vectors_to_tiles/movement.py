@@ -188,7 +188,7 @@ class _Emitter(IndexRegisters):
             case GatherLanes() | GatherSublanes():
                 dim = rank + 1 if isinstance(step, GatherLanes) else rank
                 made = tpu.DynamicGatherOp(
-                    operands=[first, self.field(step.index, value.grid)],
+                    operands=[first, self.indices(step.index, value.grid)],
                     result_types=[kind],
                     properties={"dimensions": _ints([dim])},
                 )

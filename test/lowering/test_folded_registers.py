@@ -7,10 +7,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import VectorType
 
 import pallasite
 from pallasite.frontend.aot import compile_ahead_of_time
 from pallasite.targets import get_target
+
+from .memory_kernels import kernel
 
 FORMS = ("mosaic", "tiles", "vreg")
 WORDS = "vector<128x128xi32>"
@@ -166,3 +169,28 @@ pallas.kernel @k
     for form in FORMS:
         (found,) = pallasite.run(pallasite.parse(module), [x], form=form)
         assert not np.signbit(found).any(), form
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+def test_registers_of_padding_are_not_added(target: str) -> None:
+    """A step of a running sum of integers: of three rows, each a register, two are added to."""
+    module = kernel(["3x8x128xi32", "3x8x128xi32"], """
+    %v = vector.load %a[%z, %z, %z] : A, vector<3x8x128xi32>
+    %n = arith.constant dense<0> : vector<1x8x128xi32>
+    %h = vector.extract_strided_slice %v {offsets = [0, 0, 0], sizes = [2, 8, 128],
+      strides = [1, 1, 1]} : vector<3x8x128xi32> to vector<2x8x128xi32>
+    %p = tpu.concatenate %n, %h in 0 :
+      vector<1x8x128xi32>, vector<2x8x128xi32> -> vector<3x8x128xi32>
+    %r = arith.addi %v, %p : vector<3x8x128xi32>
+    tpu.vector_store %b[%z, %z, %z], %r {strides = array<i32>} : B, vector<3x8x128xi32>,
+    """)  # fmt: skip
+    values = np.arange(3 * 8 * 128, dtype=np.int32).reshape(3, 8, 128)
+    lowered = pallasite.lower(module, form="vreg", target=target)
+    (result,) = pallasite.run(lowered, [values], form="vreg", target=target)
+    expected = values.copy()
+    expected[1:] += values[:-1]
+    assert np.array_equal(result, expected)
+    made = [op for op in lowered.walk() if any(isinstance(r.type, VectorType) for r in op.results)]
+    kinds = [op.name for op in made]
+    assert kinds.count("arith.addi") == 2
+    assert "arith.constant" not in kinds
