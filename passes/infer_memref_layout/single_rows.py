@@ -53,12 +53,13 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
         return True
     if any(_unknown_rows(*part) for part in _transferred_parts(buffer, tile)):
         return True
-    if bits < 32 and any(_begins_words(row, packing(bits)) for row in _rows(buffer)):
+    packed = ((row, max(p, packing(bits))) for row, p in _rows(buffer))
+    if any(p > 1 and _begins_words(row, p) for row, p in packed):
         return True
     if bits < 32 and any(_cuts_known_rows(*part) for part in _copied_parts(buffer, tile)):
         return True
     rows = _rows(buffer) if bits == 32 else _word_rows(buffer)
-    return any(row is None or remainder(row, SUBLANES) != 0 for row in rows)
+    return any(row is None or remainder(row, SUBLANES) != 0 for row, _ in rows)
 
 
 def small_tile(buffer: SSAValue, bits: int) -> int | None:
@@ -161,8 +162,8 @@ def _has_user(view: SSAValue, kinds: type[Operation] | UnionType) -> bool:
     )
 
 
-def _word_rows(value: SSAValue) -> Iterator[SSAValue | None]:
-    """The row index of every access to a view of packed `value` as words."""
+def _word_rows(value: SSAValue) -> Iterator[tuple[SSAValue | None, int]]:
+    """The row index of every access to a view of packed `value` as words, as `_rows` gives it."""
     for use in value.uses:
         op = use.operation
         if type(op) in LAYOUT_VIEWS and (kind := ref_type(op.results[0])) is not None:
@@ -195,16 +196,18 @@ def refolded_tiles(value: SSAValue, tile: int) -> bool:
     return False
 
 
-def _rows(value: SSAValue) -> Iterator[SSAValue | None]:
-    """The row index of every access to `value` and to its views; None for rows at a distance."""
+def _rows(value: SSAValue) -> Iterator[tuple[SSAValue | None, int]]:
+    """The row index of every access to `value` and to its views, None for rows at a distance, and
+    how many of its rows share words."""
+    p = packing(_bits(value.type))
     for use in value.uses:
         op = use.operation
         if isinstance(op, vector.LoadOp | tpu.VectorStoreOp | vector.StoreOp):
             if len(op.indices) > 1:
-                yield op.indices[-2]
+                yield op.indices[-2], p
         elif isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp):
-            yield None
+            yield None, p
         elif type(op) in LAYOUT_VIEWS:
             if isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1:
-                yield op.base_idx[-2]
+                yield op.base_idx[-2], p
             yield from _rows(op.results[0])

@@ -30,11 +30,20 @@ from .random_verdicts import Kernel  # noqa: E402
 from .random_verdicts_accesses import Gathers, Masked, Randoms, Rolls, Strides  # noqa: E402
 from .random_verdicts_arithmetic import Choices, Functions, Integers  # noqa: E402
 from .random_verdicts_chains import Branches, Chains  # noqa: E402
+from .random_verdicts_forms import Inner, Ranks, Recast  # noqa: E402
 from .random_verdicts_grids import Awaited, Places, Tables  # noqa: E402
 from .random_verdicts_limits import Limits, Shared  # noqa: E402
 from .random_verdicts_lookups import Lookups  # noqa: E402
 from .random_verdicts_loops import Scans, Scatters, States  # noqa: E402
 from .random_verdicts_memory import Blocks, Scalars, Views  # noqa: E402
+from .random_verdicts_mixtures import (  # noqa: E402
+    Narrow,
+    Nested,
+    OddProducts,
+    OddTables,
+    Results,
+    Steered,
+)
 from .random_verdicts_models import Attention, Norms, Quantized  # noqa: E402
 from .random_verdicts_orders import Counts, Einsums, Joins, Transposed  # noqa: E402
 from .random_verdicts_pipelines import Accumulators, Doubled, Pipelines  # noqa: E402
@@ -53,7 +62,8 @@ FAMILIES = (
     Reductions, Arrangements, Products, Gathers, Rolls, Strides, Masked, Randoms, Tables, Awaited,
     Places, Numbers, Bits, Starts, Semaphores, Sizes, Meshes, Prints, Joins, Transposed, Einsums,
     Counts, Chains, Limits, Shared, Branches, Norms, Attention, Quantized, Scatters, Scans, States,
-    Lookups, Accumulators, Pipelines, Doubled, Windows, Whens,
+    Lookups, Accumulators, Pipelines, Doubled, Windows, Whens, Results, Nested, Narrow, OddTables,
+    OddProducts, Steered, Ranks, Recast, Inner,
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
