@@ -214,14 +214,24 @@ def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
         op, "unproven-alignment",
         f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
         *(["write 0: the dimension has a single element"] if single else []),
-        f"write pl.multiple_of(index, {divisor}) if it is one, or load an aligned block and rotate"
-        + (
-            " the value into place: ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), "
-            "ref[...])"
-            if stores(op) else " it: pltpu.roll(ref[...], -index % size, axis)"
-        ),
+        f"write pl.multiple_of(index, {divisor}) if it is one, or {_instead(op, dim)}",
         *([_SINGLE] if not stores(op) and max(accessed_shape(op)) == 1 else []),
     )  # fmt: skip
+
+
+def _instead(op: Operation, dim: int) -> str:
+    """What reads or writes a place that begins no tile."""
+    if not stores(op):
+        return "load an aligned block and rotate it: pltpu.roll(ref[...], -index % size, axis)"
+    if accessed_shape(op)[dim] == 1:
+        return (
+            "choose where the value goes: ref[...] = jnp.where("
+            f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim}) == index, value, ref[...])"
+        )
+    return (
+        "load an aligned block and rotate the value into place: "
+        "ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), ref[...])"
+    )
 
 
 def _short_rows(op: Operation, target: Target) -> None:

@@ -12,6 +12,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
@@ -131,3 +132,34 @@ def test_advice(case: str) -> None:
             run(wrong, form)
         assert advice in told(caught.value)
         np.testing.assert_allclose(run(right, form), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+def test_a_row_is_chosen_where_it_cannot_be_stored(target: str) -> None:
+    """A packed row at a place known at run time, as the refusal of its store says to write."""
+    row, x = FLOATS[:1].astype("bfloat16"), FLOATS[:32].astype("bfloat16")
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+
+    def run(store: Callable[[Any, Any, Any], None]) -> Any:
+        def body(place: Any, row: Any, x: Any, out: Any) -> None:
+            out[...] = x[...]
+            store(out, place[0], row[...])
+
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        with simulate(target, "vreg"):
+            call = pl.pallas_call(
+                body, out_shape=shape, in_specs=[smem, pl.BlockSpec(), pl.BlockSpec()]
+            )
+            return call(np.array([5], np.int32), row, x)
+
+    def stored(ref: Any, index: Any, value: Any) -> None:
+        ref[pl.ds(index, 1), :] = value
+
+    def chosen(ref: Any, index: Any, value: Any) -> None:
+        place = jax.lax.broadcasted_iota(jnp.int32, ref.shape, 0)
+        ref[...] = jnp.where(place == index, value, ref[...])
+
+    with pytest.raises(Unsupported, match="cannot prove") as caught:
+        run(stored)
+    assert "jnp.where(lax.broadcasted_iota(jnp.int32, ref.shape, 0) == index" in told(caught.value)
+    np.testing.assert_array_equal(run(chosen), np.concatenate([x[:5], row, x[6:]]))

@@ -119,7 +119,31 @@ def turns(repeat: Callable[[Any, int], Any]) -> Function:
     return lambda: call(body, X)
 
 
+def in_bytes(x: Any) -> Any:
+    return (40 * x).astype(jnp.int8)
+
+
+def unpacked(x: Any) -> Any:
+    return pltpu.unpack_elementwise(x, index=0, packed_dtype=jnp.int4, unpacked_dtype=jnp.int32)
+
+
+def nibbles(x: Any) -> Any:
+    return (x.astype(jnp.int32) << 28) >> 28
+
+
 FAULTS: dict[str, Fault] = {
+    "nibbles of bytes": (
+        of_value(lambda x: unpacked(in_bytes(x)).astype(jnp.float32)),
+        "(x.astype(jnp.int32) << 28) >> 28, and x.astype(jnp.int32) >> 4",
+        of_value(lambda x: nibbles(in_bytes(x)).astype(jnp.float32)),
+        nibbles(in_bytes(X)).astype(jnp.float32),
+    ),
+    "nibbles of words": (
+        of_value(lambda x: unpacked(in_bytes(x))[:4].astype(jnp.float32)),
+        "pltpu.bitcast(x, jnp.uint32), of a quarter of the rows",
+        of_value(lambda x: unpacked(pltpu.bitcast(in_bytes(x), jnp.uint32))[:1].astype("float32")),
+        jnp.broadcast_to(nibbles(in_bytes(X[:1])), X.shape),
+    ),
     "items": (
         of_value(sets_a_row),
         "jnp.where(index == i, value, x)",

@@ -139,4 +139,14 @@ FAULTS_OF_SHAPES = (
             "broadcast it first: ref[...] = jnp.broadcast_to(value, ref.shape)",
         ),
     ),
+    Fault(
+        ValueError,
+        r"bitwidth of `x` must match the bitwidth of `unpacked_dtype` for unpack_elementwise",
+        "packed elements are words of the width that they get",
+        (
+            "see bytes as words first: pltpu.bitcast(x, jnp.uint32), of a quarter of the rows",
+            "or take 4-bit elements out of bytes by arithmetic: "
+            "(x.astype(jnp.int32) << 28) >> 28, and x.astype(jnp.int32) >> 4",
+        ),
+    ),
 )
