@@ -23,6 +23,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from pallasite import api
 from pallasite.interpreter.machine.spare import Spare
+from pallasite.interpreter.replay.repeats import BEFORE
 from pallasite.interpreter.run import execute, prepare
 from pallasite.jax import simulate
 from pallasite.targets import get_target
@@ -323,6 +324,9 @@ def measure(case: Case) -> tuple[dict[str, tuple[float, float]], float]:
     with simulate():
         function = jax.jit(case.call)
         first[SIMULATED] = timed(partial(_ended, function, arrays))
+    for _ in range(BEFORE):
+        for form in FORMS:
+            runs[form]()
     runs[SIMULATED] = simulate()(partial(_ended, function, arrays))
     answers = [np.asarray(run()).astype(np.float64) for run in runs.values()]
     later = seconds(runs)
@@ -353,9 +357,12 @@ Written by `benchmarks/run_time.py` on one computer ({machine()}, JAX {jax.__ver
 `interpret=True` lets JAX rewrite the kernel as an ordinary XLA program for this computer, with the
 grid as a loop: it is compiled code, but knows no memories, DMAs in flight or semaphores.
 `InterpretParams()` is JAX's simulation of the TPU's memories and semaphores, by callbacks into
-Python. Ours (the compiled driver) simulates those too; the forms are those of the lowering, from
-the kernel as JAX wrote it (`mosaic`) to single registers (`vreg`), called with NumPy's arrays. In
-a program of JAX's, under `pallasite.jax.simulate()`, form `tiles` runs, and JAX adds what it takes
+Python. Ours (the compiled driver) simulates those too, in the first {BEFORE + 1} runs of a
+kernel; if what it does depends on no operand, and is not too long, later ones of form `tiles`
+replay what that did with arrays (docs/internals.md, *Replays*), here all but attention and the
+table. The forms are those of the lowering, from the kernel as JAX wrote it (`mosaic`) to single
+registers (`vreg`), called with NumPy's arrays. In a program of JAX's, under
+`pallasite.jax.simulate()`, form `tiles` runs, and JAX adds what it takes
 to call back into Python. XLA uses all cores, ours one. All answers agree within {largest:.1g}.
 
 ## How many times faster ours is, without the first run

@@ -187,7 +187,9 @@ def execute(
         limits = replace(limits, steps=limits.steps - program.budget.left)
         repeats.keep(Replay(script, limits, outcome.memory, outcome.transfers))
     if not subcores and not machine.observers:
-        prepared.left.extend([core.allocations.retire() for core in machine.cores])
+        left = [core.allocations.retire() for core in machine.cores]
+        if prepared.repeats.replay is None:
+            prepared.left.extend(left)
     machine.drop()
     return outcome
 

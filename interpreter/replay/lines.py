@@ -14,7 +14,7 @@ from pallasite.interpreter.values import Array
 COPY = "{w}[...] = {r}"
 
 
-class Memory(NamedTuple):
+class Whole(NamedTuple):
     """All of a memory, by its name in the script."""
 
     memory: str
@@ -78,7 +78,7 @@ class Box(_Box):
         return 0 not in self.strides and prod(self.shape) * self.dtype.itemsize == high - low
 
 
-View = Memory | Made | Box
+View = Whole | Made | Box
 
 
 class Line(NamedTuple):

@@ -24,10 +24,10 @@ from pallasite.interpreter.in_order import is_filled
 from pallasite.interpreter.machine import rows
 from pallasite.interpreter.machine.codec import is_semaphore
 from pallasite.interpreter.machine.copies import End, route_between, row_major, same_bits
-from pallasite.interpreter.machine.memory import Buffer
+from pallasite.interpreter.machine.memory import Buffer, Memory
 from pallasite.interpreter.machine.register_access import Access
 from pallasite.interpreter.machine.views import Ref
-from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, Memory, View
+from pallasite.interpreter.replay.lines import COPY, Box, Line, Made, View, Whole
 from pallasite.interpreter.values import POISON_WORDS, Array
 
 MOST_LINES = 1 << 10
@@ -136,8 +136,8 @@ class Recorder:
         elif access.reader(ref.codec, ref.base, contents) is not None:
             read, text = Made(memory, access.reader, ref.codec, ref.base), "{r}()"
         else:
-            general = partial(rows.read_from, ref, access.plan, access.pattern.shape)
-            read, text = Memory(memory), f"{self.bind('f', general)}({{r}})"
+            general = partial(rows.read_from, _apart(ref), access.plan, access.pattern.shape)
+            read, text = Whole(memory), f"{self.bind('f', general)}({{r}})"
         self._line(Line(f"{{}} = {text}", (), (self._new(value),), read=read))
 
     def stored(self, access: Access, ref: Ref, value: Array, mask: Array | None, add: bool) -> None:
@@ -154,9 +154,9 @@ class Recorder:
             made = Made(memory, access.writer, ref.codec, ref.base)
             self._line(Line(f"{{w}}({texts[0]})", takes, write=made))
         else:
-            write = self.bind("f", partial(rows.write_to, ref, access.plan, add))
+            write = self.bind("f", partial(rows.write_to, _apart(ref), access.plan, add))
             text = f"{write}({', '.join(['{w}', *texts])})"
-            self._line(Line(text, takes, read=Memory(memory), write=Memory(memory)))
+            self._line(Line(text, takes, read=Whole(memory), write=Whole(memory)))
 
     def computed(
         self, fn: Callable[..., Any], arrays: Sequence[Any], target: Array, buffer: Buffer
@@ -275,3 +275,9 @@ class Recorder:
 def _end(end: End, memory: str) -> Box:
     """One end of a copy."""
     return Box(memory, end.shape, np.dtype(end.unit), end.first, end.strides)
+
+
+def _apart(ref: Ref) -> Ref:
+    """The same ref to no memory: what says where elements are."""
+    memory = Memory("", 0, poison=ref.buffer.memory.poison)
+    return ref.over(Buffer(memory, 0, ref.buffer.size, "", None))

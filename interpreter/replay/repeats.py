@@ -16,8 +16,9 @@ from pallasite.interpreter.replay.recorder import Recorder
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.values import Array
 
-BEFORE = 2
-"""Runs before the one that is recorded: most programs run a kernel once."""
+BEFORE = 7
+"""Runs before the one that is recorded: most programs run a kernel once, and to record and compile
+takes about two runs."""
 REPEATABLE = frozenset(
     (
         memref.AllocaOp,

@@ -9,7 +9,7 @@ import pytest
 
 from pallasite.interpreter.call_plan import ArrayType
 from pallasite.interpreter.replay.forward import composed, forwarded
-from pallasite.interpreter.replay.lines import COPY, Box, Line, Memory
+from pallasite.interpreter.replay.lines import COPY, Box, Line, Whole
 from pallasite.interpreter.replay.recorder import Room
 from pallasite.interpreter.replay.script import Script
 
@@ -145,7 +145,7 @@ def test_a_block_that_is_only_loaded_is_not_fetched() -> None:
     load = Line("{} = {r}[...]", (), (0,), read=block("m0"))
     assert forwarded([fetch, load]) == [load._replace(read=block("i0", (256, 4)))]
     for other in (
-        Line("f({r})", read=Memory("m0")),
+        Line("f({r})", read=Whole("m0")),
         Line("{w}[...] = 1", write=Box("m0", (4,), F32, 0, (4,))),
     ):
         assert forwarded([fetch, other, load]) == [fetch, other, load]
