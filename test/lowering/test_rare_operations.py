@@ -104,3 +104,46 @@ def test_halves_of_words_as_floats(half: int) -> None:
     kinds = "vector<16x200xi32> -> vector<16x200xf32>"
     body = f"%r = tpu.unpack_elementwise %x, {half} {{source_type = bf16}} : {kinds}"
     check(body, [words], expected.view(np.float32))
+
+
+@pytest.mark.parametrize("amount", [2, -1, 37])
+@pytest.mark.parametrize("shape, stride", [((5, 16, 128), 1), ((7, 9, 200), 3)])
+def test_rows_that_rotate_through_registers(
+    shape: tuple[int, int, int], stride: int, amount: int
+) -> None:
+    value = numbers(shape, "f32")
+    rows = [np.roll(value[:, row], amount + stride * row, 0) for row in range(shape[1])]
+    kind = f"vector<{text(value)}>"
+    body = f"""%n = arith.constant {amount} : i32
+        %r = tpu.dynamic_rotate %x by %n dim 0 {{stride = {stride} : si32,
+            stride_dimension = 1 : si32}} : {kind}, i32 -> {kind}"""
+    check(body, [value], np.stack(rows, 1))
+
+
+REDUCED = {"add": ("0.0", np.sum), "maximumf": ("0xFF800000", np.max)}
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("kind", REDUCED)
+@pytest.mark.parametrize("place", ["everywhere", "within"])
+def test_reductions_of_one_number_and_of_what_begins_within_registers(
+    place: str, kind: str, dim: int
+) -> None:
+    value = numbers((30, 200), "f32")
+    part = np.full((20, 100), value[0, 0]) if place == "everywhere" else value[3:23, 15:115] * 2
+    neutral, fold = REDUCED[kind]
+    expected = np.ascontiguousarray(fold(part, dim, keepdims=True))
+    whole, cut, kept = (f"vector<{text(a)}>" for a in (value, part, expected))
+    result = f"vector<{part.shape[1 - dim]}xf32>"
+    made = {
+        "everywhere": f"""%e = vector.extract %x[0, 0] : f32 from {whole}
+        %s = vector.broadcast %e : f32 to {cut}""",
+        "within": f"""%w = arith.addf %x, %x : {whole}
+        %s = vector.extract_strided_slice %w {{offsets = [3, 15], sizes = [20, 100],
+            strides = [1, 1]}} : {whole} to {cut}""",
+    }
+    body = f"""{made[place]}
+        %acc = arith.constant dense<{neutral}> : {result}
+        %k = vector.multi_reduction <{kind}>, %s, %acc [{dim}] : {cut} to {result}
+        %r = vector.shape_cast %k : {result} to {kept}"""
+    check(body, [value], expected)
