@@ -24,7 +24,7 @@ def text(array: Any) -> str:
     return "x".join([*map(str, array.shape), element])
 
 
-def check(body: str, operands: list[Any], expected: Any) -> None:
+def check(body: str, operands: list[Any], expected: Any, target: str = "v5e") -> None:
     """Forms mosaic and vreg give `expected` as `%r`, of `%x` and `%y`, the operands."""
     zeros = ", ".join(["%z"] * expected.ndim)
     loads = "".join(
@@ -37,7 +37,7 @@ def check(body: str, operands: list[Any], expected: Any) -> None:
     types = [text(array) for array in (*operands, expected)]
     module = kernel(types, f"{loads}{body}\n{store}vector<{types[-1]}>,")
     for form in ("mosaic", "vreg"):
-        (found,) = pallasite.run(module, operands, form=form, target="v5e", **BEYOND)
+        (found,) = pallasite.run(module, operands, form=form, target=target, **BEYOND)
         assert np.array_equal(np.asarray(found), expected, equal_nan=expected.dtype.kind == "f"), (
             form
         )
@@ -147,3 +147,34 @@ def test_reductions_of_one_number_and_of_what_begins_within_registers(
         %k = vector.multi_reduction <{kind}>, %s, %acc [{dim}] : {cut} to {result}
         %r = vector.shape_cast %k : {result} to {kept}"""
     check(body, [value], expected)
+
+
+@pytest.mark.parametrize("rows", [[5, 0, 0, 3, 7, 6, 1, 2], [3, 2, 1]])
+def test_rows_in_another_order(rows: list[int]) -> None:
+    value = numbers((8, 128), "i32")
+    expected = (value + value)[rows]
+    kind = f"vector<{text(value)}>"
+    body = f"""%w = arith.addi %x, %x : {kind}
+        %r = tpu.gather %w[{rows}] in 0 : {kind} -> vector<{text(expected)}>"""
+    check(body, [value], expected)
+
+
+def test_values_whose_layout_is_assumed() -> None:
+    value = numbers((16, 128), "f32")
+    kind = f"vector<{text(value)}>"
+    body = f"""%w = tpu.assume_layout %x : {kind} -> {kind}
+        %r = arith.addf %w, %x : {kind}"""
+    check(body, [value], value + value)
+
+
+@pytest.mark.parametrize("dims", [(0,), (0, 1), (0, 2), (1,)])
+def test_maxima_of_packed_registers(dims: tuple[int, ...]) -> None:
+    value = numbers((3, 32, 256), "bf16")
+    expected = value.max(dims, keepdims=True)
+    left = [n for d, n in enumerate(value.shape) if d not in dims]
+    result = f"vector<{'x'.join(map(str, left))}xbf16>"
+    kinds = f"vector<{text(value)}>", f"vector<{text(expected)}>"
+    body = f"""%acc = arith.constant dense<0xFF80> : {result}
+        %k = vector.multi_reduction <maximumf>, %x, %acc {list(dims)} : {kinds[0]} to {result}
+        %r = vector.shape_cast %k : {result} to {kinds[1]}"""
+    check(body, [value], expected, "v6e")
