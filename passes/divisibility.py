@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu
+from pallasite.dialects.types import bit_width
 from pallasite.passes.scalar_folds import fold_numbers, folds
 
 _FUEL = 32
@@ -109,7 +110,7 @@ def _of_operation(op: Operation, divisor: int, fuel: int) -> int | None:
         if op.multiple.value.data % divisor == 0:
             return 0
         return _remainder(op.operands[0], divisor, fuel)
-    if isinstance(op, arith.IndexCastOp):
+    if isinstance(op, arith.IndexCastOp) and bit_width(op.result.type) >= 32:
         return _remainder(op.operands[0], divisor, fuel)
     if isinstance(op, arith.AddiOp | arith.SubiOp):
         left = _remainder(op.operands[0], divisor, fuel)

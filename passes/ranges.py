@@ -151,7 +151,7 @@ class Ranges:
 
     def _cast(self, op: arith.IndexCastOp, whole: Range, depth: int) -> Range:
         """A bit is a sign when it is extended, and an index may be cut."""
-        if i1 in (op.input.type, op.result.type):
+        if op.input.type == i1 or bit_width(op.result.type) < 32:
             return whole
         inner = self._of(op.input, depth)
         widened = isinstance(op.result.type, IndexType)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.ir import Operation
 
 from pallasite.dialects import arith
+from pallasite.dialects.types import bit_width
 
 _WRAP = 1 << 32
 
@@ -68,6 +69,8 @@ def _cast(op: arith.IndexCastOp, number: int) -> int:
     """Extended with its sign, where a set bit is -1, or cut."""
     if op.operands[0].type == i1:
         number = -number
-    if op.results[0].type == i1:
+    width = bit_width(op.results[0].type)
+    if width == 1:
         return number & 1
-    return wrap(number) if op.results[0].type == i32 else number
+    half = 1 << (width - 1)
+    return (number + half) % (2 * half) - half

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import element_of
+from pallasite.dialects.types import bit_width, element_of
 from pallasite.passes.fold_kernel.driver import (
     Folder,
     integer,
@@ -49,11 +49,12 @@ def fold_extension(op: arith.ExtSIOp | arith.ExtUIOp, f: Folder) -> SSAValue | N
 
 @rule(arith.IndexCastOp, arith.BitcastOp)
 def fold_cast_back(op: Operation, f: Folder) -> SSAValue | None:
-    """A cast back to the first type is the first value."""
+    """A cast back to the first type is the first value, unless what lay between held less of it."""
     owner = op.operands[0].owner
     if not isinstance(owner, type(op)) or owner.operands[0].type != op.results[0].type:
         return None
-    return owner.operands[0]
+    between, whole = (bit_width(element_of(v)) for v in (op.operands[0], op.results[0]))
+    return owner.operands[0] if between >= min(whole, 32) else None
 
 
 @rule(arith.TruncFOp)
