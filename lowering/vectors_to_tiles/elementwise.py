@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation
 
 from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.types import element_of, is_vector, shape_of
@@ -24,7 +25,7 @@ def elementwise_kinds() -> list[type[Operation]]:
     for module in (arith, math):
         kinds += [
             k for k in vars(module).values()
-            if isinstance(k, type) and issubclass(k, Operation) and getattr(k, "name", "")
+            if isinstance(k, type) and issubclass(k, IRDLOperation) and getattr(k, "name", "")
             and k not in (arith.ConstantOp, *CASTS)
             and len(k.get_irdl_definition().results) == 1
         ]  # fmt: skip
