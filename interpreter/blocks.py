@@ -177,8 +177,8 @@ class Block:
         observer = self.core.observer
         if observer is not None and all(far.shape):
             first = (0,) * len(far.shape)
-            ends = (accesses.Box(ref, first, ref.shape) for ref in (source, target))
-            observer.block(self.core, *ends, self.location)
+            read, written = (accesses.Box(ref, first, ref.shape) for ref in (source, target))
+            observer.block(self.core, read, written, self.location)
 
     def _ends(self, box: Box) -> tuple[Ref, Ref]:
         """The box in the array, and in the buffer."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from pallasite.dialects import vector
+from pallasite.dialects import scf, vector
 from pallasite.dialects.types import shape_of
 
 _BLENDS = ("arith.select", "arith.andi", "arith.ori", "tpu.bitcast_vreg", "tpu.bitcast")
@@ -76,6 +76,14 @@ def _lanes_read(loaded: SSAValue) -> tuple[int, int]:
             return 0, shape[-1]
         low, high = min(low, first), max(high, end)
     return min(low, high), high
+
+
+def is_repeated(op: Operation) -> bool:
+    """Whether `op` is done until a condition holds: a loop that asks until something has come."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, scf.WhileOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 def is_counted(view: SSAValue) -> bool:

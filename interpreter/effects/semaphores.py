@@ -11,6 +11,7 @@ from pallasite.dialects.locations import allocation_place, source_location
 from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
 from pallasite.dialects.types import AnyMemRef
 from pallasite.interpreter import values
+from pallasite.interpreter.effects.observed import is_repeated
 from pallasite.interpreter.effects.subcores import subcore_of
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.semaphores import Pause, Wait
@@ -42,11 +43,14 @@ def barrier(op: tpu.SemBarrierOp, facts: Facts) -> Callable[[Core], Ref]:
 def read(op: tpu.SemReadOp, facts: Facts) -> Callable[[Core, Ref], Steps]:
     """The present count. Whoever polls one must let the others go on."""
     at = source_location(op)
+    watched = op.results[0].first_use is not None and not is_repeated(op)
 
     def fn(core: Core, ref: Ref) -> Steps:
         semaphore = core.semaphore(ref, at)
         core.machine.engine.hurry(semaphore, semaphore.value + 1)
         yield Pause()
+        if watched and core.observer is not None:
+            core.observer.count(core, semaphore, at)
         return values.wrap(semaphore.value, 32)
 
     return fn

@@ -7,15 +7,15 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, cast
 
 import numpy as np
-from xdsl.ir import Operation
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.dialects import scf, tpu
+from pallasite.dialects import tpu
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import VECTOR_SUBCORE
 from pallasite.dialects.tpu.dma import is_gather
 from pallasite.dialects.tpu.movement import constant_value
 from pallasite.interpreter import values
+from pallasite.interpreter.effects.observed import is_repeated
 from pallasite.interpreter.machine import indirect
 from pallasite.interpreter.machine.accesses import Box
 from pallasite.interpreter.machine.core import Core
@@ -63,7 +63,7 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
     """
     at = source_location(op)
     rank = len(op.indices)
-    loads = constant_value(op.value) == 0 and not _is_repeated(op)
+    loads = constant_value(op.value) == 0 and not is_repeated(op)
 
     def fn(core: Core, ref: Ref, *operands: int) -> Steps:
         index, (value, number) = operands[:rank], operands[rank:]
@@ -79,14 +79,6 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
         return old
 
     return fn
-
-
-def _is_repeated(op: Operation) -> bool:
-    """Whether `op` is done until a condition holds."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, scf.WhileOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 @effect(tpu.EnqueueIndirectDmaOp)

@@ -71,6 +71,20 @@ class _Taken:
     """How much more may come first before the wait could have ended without it; then below 0."""
 
 
+@dataclass(frozen=True)
+class Count:
+    """A question for the count of a semaphore."""
+
+    core: int
+    time: int
+    """Of that core's clock."""
+    location: SourceLocation | None
+
+    def before(self, credit: Credit) -> bool:
+        """Whether `credit` can only come after it."""
+        return bool(credit.clock[self.core] >= self.time)
+
+
 @dataclass(eq=False)
 class Credits:
     """All that comes to a semaphore."""
@@ -88,6 +102,8 @@ class Credits:
     waiter: int = -1
     location: SourceLocation | None = None
     """Of the last wait."""
+    counts: list[Count] = field(default_factory=list[Count])
+    """The last questions for it."""
     _open: list[Credit] = field(default_factory=list[Credit])
     """What no wait has certainly taken."""
     _taken: list[_Taken] = field(default_factory=list[_Taken])
@@ -161,6 +177,12 @@ class Credits:
         if credit.uses is not None:
             return self.taken - others
         return self.taken - (others - credit.amount) - 1
+
+    def count(self, question: Count, clock: Clock) -> Credit | None:
+        """Something that may have come before a question by whoever has `clock`, or may not."""
+        self.counts = [*self.counts[1 - KEPT :], question]
+        unknown = (c for c in self._open if c.uses is not None or clock[c.issuer] < c.time)
+        return next(unknown, None)
 
     def in_part(self) -> list[Credit]:
         """Transfers that have landed, of which a wait has taken a part or another's part."""

@@ -62,6 +62,9 @@ class Observer:
     ) -> None:
         """A core's wait has succeeded."""
 
+    def count(self, core: Core, semaphore: Semaphore, at: SourceLocation | None) -> None:
+        """A core is about to be told the count of a semaphore, once."""
+
     def released(self, core: Core, buffer: Buffer) -> None:
         """The scope of a buffer ends."""
 
@@ -90,7 +93,7 @@ class Observer:
 
 HOOKS = (
     "read", "write", "add", "block", "dma_start", "dma_read", "dma_done", "signal", "wait",
-    "released", "finish",
+    "count", "released", "finish",
 )  # fmt: skip
 
 

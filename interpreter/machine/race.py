@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pallasite.diagnostics import SourceLocation
+from pallasite.diagnostics import Note, SourceLocation
 from pallasite.interpreter.machine.accesses import Access
-from pallasite.interpreter.machine.credits import Clock, Credit, Credits, Doubts
+from pallasite.interpreter.machine.credits import Clock, Count, Credit, Credits, Doubts
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.memory import Buffer
 from pallasite.interpreter.machine.observers import Observer
-from pallasite.interpreter.machine.race_notes import OVERLAPPING, race_notes
+from pallasite.interpreter.machine.race_notes import COUNTED, OVERLAPPING, race_notes
 from pallasite.interpreter.machine.regions import span_text, whole_region
 from pallasite.interpreter.machine.semaphores import Semaphore
 from pallasite.interpreter.machine.uses import History, Use
@@ -189,10 +189,10 @@ class RaceCheck(Observer):
         at, semaphore, sent = transfer.location, transfer.source_semaphore, None
         if semaphore is not None:
             sent = Credit(transfer.source_amount, number, clock, at, halves[:1])
-            self._of(semaphore).issue(sent)
+            self._issue(semaphore, sent)
         ordered = transfer.remote and self._ordered
         received = Credit(transfer.target_amount, number, clock, at, halves, ordered)
-        self._of(transfer.target_semaphore).issue(received)
+        self._issue(transfer.target_semaphore, received)
         self._issued[transfer] = sent, received
 
     def _half(
@@ -256,9 +256,8 @@ class RaceCheck(Observer):
         self, number: int, semaphore: Semaphore, amount: int, at: SourceLocation | None
     ) -> None:
         credit = Credit(amount, number, self._clocks[number].copy(), at)
-        credits = self._of(semaphore)
-        credits.issue(credit)
-        credits.land(credit)
+        self._issue(semaphore, credit)
+        self._of(semaphore).land(credit)
         self._clocks[number, number] += 1
 
     def wait(
@@ -296,6 +295,36 @@ class RaceCheck(Observer):
                     history.settle(use)
             if credit.uses:
                 credit.uses = []
+
+    def count(self, core: Core, semaphore: Semaphore, at: SourceLocation | None) -> None:
+        self._do(RaceCheck._count, self._cores[core], semaphore, at)
+
+    def _count(self, number: int, semaphore: Semaphore, at: SourceLocation | None) -> None:
+        clock = self._clocks[number]
+        question = Count(number, int(clock[number]), at)
+        credit = self._of(semaphore).count(question, clock)
+        if credit is not None:
+            self._count_races(semaphore, question, credit)
+
+    def _issue(self, semaphore: Semaphore, credit: Credit) -> None:
+        """`credit` is on its way to `semaphore`."""
+        credits = self._of(semaphore)
+        credits.issue(credit)
+        for question in credits.counts:
+            if not question.before(credit):
+                self._count_races(semaphore, question, credit)
+
+    def _count_races(self, semaphore: Semaphore, question: Count, credit: Credit) -> None:
+        cores = self.machine.cores
+        what = "a signal" if credit.uses is None else "a DMA"
+        self.report(
+            _CODE,
+            f"{cores[question.core]} reads the count of {semaphore}, which races with {what} by "
+            f"{cores[credit.issuer]}: it may have been counted, or not",
+            question.location,
+            [Note(f"{what} by {cores[credit.issuer]}", credit.location), *COUNTED],
+            str(credit.location),
+        )
 
     # Ends.
 

@@ -41,6 +41,13 @@ OVERLAPPING = (
     Note("copy to another buffer, or load the source and store it"),
 )
 """Of a copy to a place that it also reads."""
+COUNTED = (
+    Note(
+        "missing: pl.semaphore_wait(sem, n), or copy.wait(), before; or ask until it has come, in "
+        "a jax.lax.while_loop"
+    ),
+)
+"""Of a count that is asked for once."""
 
 
 def race_notes(
