@@ -25,7 +25,9 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import func, tpu, vector
 from pallasite.dialects.subcores import lowered_functions
+from pallasite.dialects.types import shape_of
 from pallasite.dialects.walking import of_kind, operations
+from pallasite.lowering.absorb_moves.lane_rolls import roll_tiles_in_memory
 from pallasite.lowering.absorb_moves.ranks import load_in_full_rank, store_in_full_rank
 from pallasite.lowering.absorb_moves.reshapes import reshape_memory, roll_as_column
 from pallasite.lowering.absorb_moves.rolls import Deepened, roll_in_memory
@@ -85,6 +87,9 @@ def _move_in_memory(function: func.FuncOp) -> None:
         if isinstance(found, tpu.VectorStoreOp):
             split_store(found)
         elif isinstance(found, tpu.DynamicRotateOp):
-            roll_in_memory(found, deepened)
+            if found.dimension.value.data == len(shape_of(found.value.type)) - 1:
+                roll_tiles_in_memory(found, deepened)
+            else:
+                roll_in_memory(found, deepened)
         else:
             reshape_memory(found)

@@ -67,7 +67,7 @@ def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
     whole = kind.get_shape()[-2] == rows and constant_of(load.indices[-2]) == 0
     if not whole or bit_width(kind.element_type) != 32 or len(load.indices) != rank:
         return
-    if not SUBLANES < rows <= SUBLANES * _MOST_BLOCKS or not _memory_is_kept(load, op, deepened):
+    if not SUBLANES < rows <= SUBLANES * _MOST_BLOCKS or not memory_is_kept(load, op, deepened):
         return
     memory = _deeper(load.base, SUBLANES, deepened)
     if memory is None:
@@ -89,7 +89,7 @@ def roll_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
     op.erase()
 
 
-def _memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bool:
+def memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bool:
     """Whether nothing between the two, in one block, may write what was loaded."""
     buffer = buffer_of(load.base)
     between = load.next_op

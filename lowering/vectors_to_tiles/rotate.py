@@ -154,7 +154,9 @@ def _rotate(held: Tiled, dim: int, amount: SSAValue, c: Converter) -> SSAValue:
 def _rotate_whole(held: Tiled, dim: int, unit: int, amount: SSAValue, c: Converter) -> SSAValue:
     """By `amount` in [0, extent with padding): inside registers by its remainder, then whole
     registers."""
-    count = -(-held.shape[dim] // unit)
+    count, most = -(-held.shape[dim] // unit), range_of(amount).high
+    if most is not None and most < unit:
+        return _inside(held, dim, unit, amount, c)
     if count == 2 and unit > 1:
         return _between_two(held, dim, unit, amount, c)
     value = held.grid

@@ -1,0 +1,95 @@
+"""A roll of loaded columns by an amount known at run time: loads of other tiles, and a small roll.
+
+    %x = vector.load %a[%z, %z] : vector<16x512xf32>
+    %y = tpu.dynamic_rotate %x by %n dim 1
+becomes, if the columns begin at the tile `%c = (512 - %n / 128 * 128) mod 512`
+    %p = vector.load %a[%z, %c] : vector<16x128xf32>
+    %q = vector.load %a[%z, (%c + 128) mod 512] : vector<16x128xf32>
+    ...
+    %w = tpu.concatenate %p, %q, ... in 1
+    %y = tpu.dynamic_rotate %w by (%n mod 128) dim 1
+
+Registers would take one select for every power of two of tiles.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, VectorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.types import bit_width, shape_of
+from pallasite.layouts.registers import LANES
+from pallasite.lowering.absorb_moves.memory import buffer_of, part_of
+from pallasite.lowering.absorb_moves.rolls import Deepened, memory_is_kept
+from pallasite.passes.divisibility import constant_of
+from pallasite.passes.insertion import insert_before
+
+_MOST_TILES = 16
+"""Tiles of columns that get a load of their own; the size of the result must stay bounded."""
+
+
+def roll_tiles_in_memory(op: tpu.DynamicRotateOp, deepened: Deepened) -> None:
+    """Replaces `op` by loads and a roll by less than a tile, if it rolls loaded words of two, four,
+    eight or sixteen tiles of columns."""
+    load, shape = op.value.owner, shape_of(op.value.type)
+    rank, columns = len(shape), shape[-1]
+    if not isinstance(load, vector.LoadOp) or op.stride is not None or rank < 2:
+        return
+    tiles = columns // LANES
+    if op.dimension.value.data != rank - 1 or constant_of(op.amount) is not None:
+        return
+    if columns % LANES or not 1 < tiles <= _MOST_TILES or tiles & (tiles - 1):
+        return
+    kind = cast(MemRefType[Attribute], load.base.type)
+    whole = kind.get_shape()[-1] == columns and constant_of(load.indices[-1]) == 0
+    if not whole or bit_width(kind.element_type) != 32 or len(load.indices) != rank:
+        return
+    if buffer_of(load.base) is None or not op.value.has_one_use():
+        return
+    if not memory_is_kept(load, op, deepened):
+        return
+    within = _masked(op.amount, LANES - 1, op)
+    parts = [_load(load, start, op) for start in _starts(op, columns)]
+    joined = insert_before(
+        tpu.ConcatenateOp.create(
+            operands=parts,
+            result_types=[op.result.type],
+            properties={"dimension": IntegerAttr(rank - 1, i32)},
+        ),
+        op,
+    )
+    op.operands[0], op.operands[1] = joined, within
+
+
+def _starts(op: tpu.DynamicRotateOp, columns: int) -> list[SSAValue]:
+    """The columns, whole tiles, at which the tiles of the result begin in memory before they are
+    rolled by less than a tile."""
+    whole = insert_before(arith.SubiOp(op.amount, _masked(op.amount, LANES - 1, op)), op)
+    starts: list[SSAValue] = []
+    for place in range(0, columns, LANES):
+        behind = insert_before(arith.SubiOp(_number(place, op), whole), op)
+        tile = insert_before(arith.ShRUIOp(_masked(behind, columns - 1, op), _number(7, op)), op)
+        column = insert_before(arith.MuliOp(tile, _number(LANES, op)), op)
+        starts.append(insert_before(arith.IndexCastOp(column, IndexType()), op))
+    return starts
+
+
+def _masked(value: SSAValue, bits: int, place: Operation) -> SSAValue:
+    return insert_before(arith.AndIOp(value, _number(bits, place)), place)
+
+
+def _number(value: int, place: Operation) -> SSAValue:
+    return insert_before(arith.ConstantOp(IntegerAttr(value, i32)), place)
+
+
+def _load(like: vector.LoadOp, column: SSAValue, place: Operation) -> SSAValue:
+    """A tile of the columns that `like` loads, from `column` on."""
+    old = like.result.type
+    kind = VectorType(old.element_type, [*old.get_shape()[:-1], LANES])
+    indices = [*like.indices[:-1], column]
+    loaded = vector.LoadOp(like.base, indices, kind)
+    loaded.attributes.update(part_of(like, indices))
+    return insert_before(loaded, place)
