@@ -194,7 +194,7 @@ def _dynamic_indices(
     for dim, index in enumerate(indices):
         divisor = _divisor(memref, dim, loaded, large_halves)
         if len(shape) - dim == 2 and divisor > 1:
-            divisor = _rows_of_another_width(base_of(op), target) or divisor
+            divisor = _rows_of_recast(base_of(op), target) or divisor
         if len(shape) - dim == 2 and divisor > SUBLANES and isinstance(base_of(op), BlockArgument):
             # XLA may have laid out what the kernel gets in smaller tiles.
             divisor = min(divisor, rows_of_tiles(base_of(op), target))
@@ -214,12 +214,12 @@ def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
         op, "unproven-alignment",
         f"cannot prove that the index in dimension {dim} is a multiple of {divisor}",
         *(["write 0: the dimension has a single element"] if single else []),
-        f"write pl.multiple_of(index, {divisor}) if it is one, or {_instead(op, dim)}",
+        f"write pl.multiple_of(index, {divisor}) if it is one, or {_at_any_place(op, dim)}",
         *([_SINGLE] if not stores(op) and max(accessed_shape(op)) == 1 else []),
     )  # fmt: skip
 
 
-def _instead(op: Operation, dim: int) -> str:
+def _at_any_place(op: Operation, dim: int) -> str:
     """What reads or writes a place that begins no tile."""
     if not stores(op):
         return "load an aligned block and rotate it: pltpu.roll(ref[...], -index % size, axis)"
@@ -279,20 +279,19 @@ def _divisor(memref: AnyMemRef, dim: int, loaded: Sequence[int], large_halves: b
     return tile_rows(shape[dim], bits, large_halves=large_halves)
 
 
-def _rows_of_another_width(array: SSAValue, target: Target) -> int | None:
-    """Rows of a tile of `array`, if it is a view of an array whose elements are wider or narrower:
-    its tiles are those of that array.
+def _rows_of_recast(array: SSAValue, target: Target) -> int | None:
+    """Rows of a tile of `array`, if it is an array seen in another shape, or as wider or narrower
+    elements: its tiles are those of that array.
 
     Asked of libtpu 0.0.51 about all pairs of 32, 16, 8 and 4 bits in 128 and 256 columns. Single
     rows of words in one column of tiles are tiles of their own.
     """
-    source = array
+    source, recast = array, False
     while isinstance(owner := source.owner, VIEWS):
         source = owner.operands[0]
+        recast |= isinstance(owner, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp)
     kind, view = cast(AnyMemRef, source.type), cast(AnyMemRef, array.type)
-    if bit_width(kind) == bit_width(view) or tiling_of(view) is not None:
-        return None
-    if len(kind.get_shape()) < 2:
+    if not recast or tiling_of(view) is not None or len(kind.get_shape()) < 2:
         return None
     single = bit_width(kind) == 32 and kind.get_shape()[-1] <= LANES
     rows = 1 if single else rows_of_tiles(source, target)
