@@ -248,10 +248,10 @@ _GATHERED_PIECES = (
 def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Target) -> None:
     """Rotations, gathers and numbers have rows and lanes to tell apart."""
     kind = cast(AnyVector, op.results[0].type)
-    shape = kind.get_shape()
-    if len(shape) < 2:
+    if len(kind.get_shape()) < 2:
         # JAX gathers along rows where there are several.
-        gathered = _GATHERED_PIECES if shape[0] > LANES else _GATHERED_ROW.format(n=shape[0])
+        count = max(kind.get_shape(), default=1)
+        gathered = _GATHERED_PIECES if count > LANES else _GATHERED_ROW.format(n=count)
         is_gather = isinstance(op, tpu.DynamicGatherOp)
         raise refusal(
             op, "one-dimension", f"{op.name} of a one-dimensional {kind} is not supported",
