@@ -2,8 +2,9 @@
 
 An output begins undefined, in its blocks as in HBM, unless it is an input's array
 (spec/pallas_semantics.md 1.7). What no operation writes, or no step comes to, is what the memory
-held before the call: the kernel's text says so, without a run. What only a run shows is told by the
-check `init` (`interpreter/odd_results.py`).
+held before the call: the kernel's text says so, without a run. Rows of a block that nobody writes
+are not told of: kernels that return one number often write no more of a tile. These, and what only
+a run shows, are told by the check `init` (`interpreter/odd_results.py`).
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.diagnostics import UNWRITTEN, Diagnostic, Note
-from pallasite.dialects import memref, tpu, vector
+from pallasite.dialects import tpu
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import DYNAMIC, Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import Call
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import memory_space, shape_of
+from pallasite.dialects.types import memory_space
 from pallasite.dialects.walking import operations
-from pallasite.passes.accesses import ACCESSES, accessed_shape, base_of, stores
-from pallasite.passes.divisibility import constant_of
+from pallasite.passes.accesses import ACCESSES, base_of, stores
 
-Range = tuple[int, int]
-"""The first element of a dimension, and the one behind the last."""
 _READS = (
     "memref.dim", "memref.load", "tpu.vector_load_idx", "tpu.wait_dma", "tpu.wait_dma2",
     "tpu.wait_indirect_dma", "vector.transfer_read",
@@ -85,13 +83,6 @@ def _left_out(
             "give the grid a step for each block, the output a smaller shape, or start from an "
             "input by input_output_aliases",
         )
-    for dim, gap in _gaps(writes, arguments[0], array):
-        block = "the block of " if window.windowed else ""
-        return (
-            f"elements {gap[0]} to {gap[1] - 1} of dimension {dim} of {block}{what} are written "
-            "nowhere in the kernel",
-            "write all of it, or start from an input by input_output_aliases",
-        )
     return None
 
 
@@ -134,44 +125,3 @@ def _blocks(window: Window, array: Sequence[int]) -> int:
     if len(bounds) != len(array):
         return 1
     return prod(-(-size // bound) for size, bound in zip(array, bounds, strict=True))
-
-
-def _gaps(
-    writes: Sequence[Operation], ref: SSAValue, array: Sequence[int]
-) -> Iterator[tuple[int, Range]]:
-    """Dimensions of `ref`, which `writes` write, and the first elements that none of them does."""
-    shape = shape_of(ref.type)
-    boxes = [_box(op, ref) for op in writes]
-    known = [box for box in boxes if box is not None]
-    if len(known) < len(boxes) or len(array) != len(shape):
-        return
-    for dim, size in enumerate(shape):
-        if array[dim] % size:
-            continue  # The last block need not be written to its end.
-        end = 0
-        for first, behind in sorted({box[dim] for box in known}):
-            if first > end:
-                break
-            end = max(end, behind)
-        behind = min((box[dim][0] for box in known if box[dim][0] > end), default=size)
-        if end < size:
-            yield dim, (end, behind)
-
-
-def _box(op: Operation, ref: SSAValue) -> Sequence[Range] | None:
-    """Where a store writes `ref` at most, per dimension: all of it where only a run tells; None
-    for whatever else writes it."""
-    shape = shape_of(ref.type)
-    if isinstance(op, tpu.VectorStoreOp | vector.StoreOp):
-        sizes, indices = accessed_shape(op), op.indices
-    elif isinstance(op, memref.StoreOp):
-        sizes, indices = (1,) * len(shape), op.indices
-    else:
-        return None
-    if op.operands[1] is not ref:
-        return None
-    starts = [constant_of(index) for index in indices]
-    return [
-        (0, whole) if start is None else (start, start + size)
-        for start, size, whole in zip(starts, sizes, shape, strict=True)
-    ]

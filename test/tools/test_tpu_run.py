@@ -205,9 +205,7 @@ def test_what_nobody_writes_of_an_output(
     assert (code, warning["severity"], warning["code"]) == (0, "warning", "unwritten-output")
     found = f"1024 of 2048 elements of output 0 (%o) were never written, the first at [{first}, 0]"
     assert f"{text}:1:1: warning: {found}" in err
-    err = run(text, "--form", form)[2]
-    found = f"elements {first} to {first + 7} of dimension 0 of output 0 (%o) are written nowhere"
-    assert f"{text}:1:1: warning: {found}" in err
+    assert "unwritten" not in run(text, "--form", form)[2]
 
 
 @pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
