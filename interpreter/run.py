@@ -185,7 +185,7 @@ def execute(
     if repeats is not None and recorder is not None and recorder.plain:
         script = Script.of(recorder, len(checked[0]), plan.results)
         limits = replace(limits, steps=limits.steps - program.budget.left)
-        repeats.keep(Replay(script, limits, outcome.memory, outcome.transfers))
+        repeats.keep(Replay(script, limits, outcome.memory, outcome.transfers), recorder.effects)
     if not subcores and not machine.observers:
         left = [core.allocations.retire() for core in machine.cores]
         if prepared.repeats.replay is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -63,6 +63,11 @@ class Recorder:
         """The numbers of arrays that exist, by identity."""
         self._accesses: dict[Access, None] = {}
         self._count = 0
+
+    @property
+    def effects(self) -> Set[Any]:
+        """Those of the program."""
+        return self._program.effects
 
     def give_up(self) -> None:
         """This run does what a script cannot say."""
@@ -175,10 +180,13 @@ class Recorder:
         names = self._program.globals
         before = {name: fn for name, fn in names.items() if re.match(r"[fs]\d", name)}
         names.update({name: partial(self.call, fn) for name, fn in before.items()})
+        count = len(names)
         try:
             yield
         finally:
             names.update(before)
+            if len(names) > count:
+                self.give_up()  # A function was written meanwhile, of which nobody was told.
 
     def call(self, fn: Callable[..., Any], *arguments: Any, **rest: Any) -> Any:
         """What `fn` gives of some values, told."""

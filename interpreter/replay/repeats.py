@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,9 +81,11 @@ class Repeats:
         self.hopeless = True  # Unless it ends well.
         return Recorder(program) if _is_repeatable(program, kernel, plan) else None
 
-    def keep(self, replay: Replay) -> None:
-        """Has `replay` run in place of the kernel."""
-        self.replay, self.hopeless = replay, False
+    def keep(self, replay: Replay, effects: Set[Any]) -> None:
+        """Has `replay` run in place of the kernel, a program with `effects` now that it has run: it
+        is written as it runs for the first time."""
+        if effects <= REPEATABLE:
+            self.replay, self.hopeless = replay, False
 
     def run(
         self, arrays: Sequence[Array], limits: Limits, spare: Spare | None

@@ -13,8 +13,9 @@ import pytest
 
 from pallasite import api
 from pallasite.diagnostics import ExecutionError
+from pallasite.dialects import tpu
 from pallasite.interpreter.machine.spare import Spare
-from pallasite.interpreter.replay import recorder
+from pallasite.interpreter.replay import recorder, repeats
 from pallasite.interpreter.replay.repeats import BEFORE
 from pallasite.interpreter.replay.script import Script
 from pallasite.interpreter.run import Outcome, Prepared, execute, prepare
@@ -113,6 +114,15 @@ def test_what_depends_on_operands_is_not_recorded() -> None:
     for x in (np.abs(array()), -np.abs(array())):
         expected = x * 2 if x[0, 0] > 0 else x
         np.testing.assert_array_equal(run(prepared, x).outputs[0][0], expected)
+
+
+def test_effects_are_those_of_the_written_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program is written as it runs for the first time: until then it has none."""
+    monkeypatch.setattr(repeats, "BEFORE", 0)
+    monkeypatch.setattr(repeats, "REPEATABLE", repeats.REPEATABLE - {tpu.StoreOp})
+    prepared = kernel(twice())
+    run(prepared, array())
+    assert prepared.repeats.hopeless and not is_replayed(prepared)
 
 
 def test_long_runs_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
