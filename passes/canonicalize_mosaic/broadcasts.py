@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import copysign
 from typing import cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i1, i32
@@ -74,13 +75,20 @@ def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
     result = op.results[0]
     if isinstance(op, vector.ShapeCastOp | tpu.ReshapeOp) and op.operands[0].type == result.type:
         return op.operands[0]
-    constants = {_constant(v) for v in op.operands if is_vector(v)}
-    value = constants.pop() if len(constants) == 1 else None
+    value = _only_constant(op)
     if value is not None:
         return r.emit(arith.ConstantOp(splat(cast(VectorType[Attribute], result.type), value)))
     if element_of(result) != i1 or _only_unit_dims(op):
         return None
     return _through_i32(op, r)
+
+
+def _only_constant(op: Operation) -> int | float | None:
+    """What every element of every vector that `op` takes is, if that is one number: 0.0 and -0.0
+    are two."""
+    found = [_constant(v) for v in op.operands if is_vector(v)]
+    first, *others = [None if v is None else (copysign(1, v), v) for v in found]
+    return found[0] if all(v == first for v in others) else None
 
 
 def _only_unit_dims(op: Operation) -> bool:

@@ -178,3 +178,17 @@ def test_maxima_of_packed_registers(dims: tuple[int, ...]) -> None:
         %k = vector.multi_reduction <maximumf>, %x, %acc {list(dims)} : {kinds[0]} to {result}
         %r = vector.shape_cast %k : {result} to {kinds[1]}"""
     check(body, [value], expected, "v6e")
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("first, last", [("0.0", "-0.0"), ("-0.0", "0.0"), ("2.5", "2.5")])
+def test_constants_beside_each_other(first: str, last: str, element: str) -> None:
+    """0.0 and -0.0 are equal, but have other bits."""
+    expected = np.repeat(np.array([[first], [last]], np.float32), 16, 0).repeat(128, 1)
+    bits = expected.astype(TYPES[element]).view({"f32": np.int32, "bf16": np.int16}[element])
+    kind, result = f"vector<16x128x{element}>", f"vector<32x128x{element}>"
+    body = f"""%p = arith.constant dense<{first}> : {kind}
+    %q = arith.constant dense<{last}> : {kind}
+    %c = tpu.concatenate %p, %q in 0 : {kind}, {kind} -> {result}
+    %r = tpu.bitcast %c : {result} -> vector<{text(bits)}>"""
+    check(body, [numbers((8, 128), "f32")], bits)
