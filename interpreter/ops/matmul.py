@@ -49,7 +49,7 @@ def product(
     left: Attribute, right: Attribute, acc: Attribute, precision: ContractPrecisionAttr | None
 ) -> Function:
     """`fn(lhs, rhs, acc) -> acc + lhs @ rhs` for matrices of the given types."""
-    if is_float(left) or is_float(right):
+    if is_float(left) or is_float(right) or is_float(acc):
         split = _split(left, right, precision)
         finish = rounder(acc)
         return lambda lhs, rhs, acc: finish(_float_product(split(lhs, rhs), acc))
@@ -69,21 +69,23 @@ def _split(left: Attribute, right: Attribute, precision: ContractPrecisionAttr |
     """The passes of a product: pairs of float32 matrices whose products add up.
 
     By default f32 operands are rounded to bf16; `fp32` keeps them; `bf16x3` splits each into a
-    high and a low part and leaves out the product of the low parts.
+    high and a low part and leaves out the product of the low parts. Integers beside floats become
+    f32 first (spec/vreg_lowering.md 4.3, step 6), which bf16 holds as they are up to 8 bits.
     """
     mode = ContractPrecision.BF16 if precision is None else precision.data
     round_bf16 = rounder(bf16)
-    wide = [is_float(t) and width(t) == 32 for t in (left, right)]
+    wide = [width(t) == 32 if is_float(t) else width(t) > 8 for t in (left, right)]
 
     def single(lhs: Array, rhs: Array) -> Passes:
         pair = [
-            round_bf16(x) if is_wide and mode is ContractPrecision.BF16 else _as_float(x)
-            for x, is_wide in zip((lhs, rhs), wide, strict=True)
+            round_bf16(x) if is_wide and mode is ContractPrecision.BF16 else x
+            for x, is_wide in zip((_as_float(lhs), _as_float(rhs)), wide, strict=True)
         ]
         return ((pair[0], pair[1]),)
 
     def three(lhs: Array, rhs: Array) -> Passes:
-        high_l, high_r = round_bf16(_as_float(lhs)), round_bf16(_as_float(rhs))
+        lhs, rhs = _as_float(lhs), _as_float(rhs)
+        high_l, high_r = round_bf16(lhs), round_bf16(rhs)
         low_l, low_r = round_bf16(lhs - high_l), round_bf16(rhs - high_r)
         return ((low_l, high_r), (high_l, low_r), (high_l, high_r))
 

@@ -169,11 +169,10 @@ def _legal_types(op: tpu.MatmulOp, r: Legalizer) -> SSAValue | None:
     if pair in r.target.matmul_pairs:
         return None
     if is_float(element_of(op.acc)):
-        wide = (
-            f32
-            if "f32" in pair or bit_width(element_of(lhs)) != bit_width(element_of(rhs))
-            else bf16
-        )
+        widths = {bit_width(element_of(v)) for v in (lhs, rhs)}
+        # In several passes, what bf16 does not hold of a half word is multiplied, too.
+        split = op.precision is not None and "i16" in pair
+        wide = f32 if "f32" in pair or len(widths) > 1 or split else bf16
         operands = [_as_float(v, wide, r) for v in (lhs, rhs)]
         return make_matmul([*operands, op.acc], numbers, op, r)
     if is_float(element_of(lhs)) or is_float(element_of(rhs)):

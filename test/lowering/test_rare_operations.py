@@ -47,6 +47,14 @@ def numbers(shape: tuple[int, ...], element: str, size: int = 8) -> Any:
     return np.random.default_rng(0).integers(-size, size, shape).astype(TYPES[element])
 
 
+def product(kinds: list[str], precision: str = "", *, transposed: bool = False) -> str:
+    """`%x` by `%y`, added to zeros."""
+    zero = "0" if "xi" in kinds[2] else "0.0"
+    return f"""%none = arith.constant dense<{zero}> : {kinds[2]}
+        %r = tpu.matmul %x, %y, %none {{transpose_lhs = false, transpose_rhs =
+            {str(transposed).lower()}{precision}}} : {", ".join(kinds)} -> {kinds[2]}"""
+
+
 @pytest.mark.parametrize("dim, times", [(0, 3), (1, 2)])
 @pytest.mark.parametrize(
     "shape, element", [((16, 128), "f32"), ((9, 60), "f32"), ((16, 128), "bf16")]
@@ -90,11 +98,33 @@ def test_products_without_dimension_numbers(depth: int, element: str, transposed
     expected = left.astype(sums) @ right.astype(sums)
     right = np.ascontiguousarray(right.T) if transposed else right
     kinds = [f"vector<{text(a)}>" for a in (left, right, expected)]
-    zero = "0" if element == "i8" else "0.0"
-    body = f"""%none = arith.constant dense<{zero}> : {kinds[2]}
-        %r = tpu.matmul %x, %y, %none {{transpose_lhs = false, transpose_rhs =
-            {str(transposed).lower()}}} : {", ".join(kinds)} -> {kinds[2]}"""
-    check(body, [left, right], expected)
+    check(product(kinds, transposed=transposed), [left, right], expected)
+
+
+@pytest.mark.parametrize("precision", ["", "bf16x3", "fp32"])
+@pytest.mark.parametrize("other", ["bf16", "f32"])
+@pytest.mark.parametrize("element", ["i16", "i32"])
+def test_products_of_long_integers_and_floats(element: str, other: str, precision: str) -> None:
+    """Integers are multiplied as f32: rounded to bf16, if no other precision is wanted."""
+    left, right = numbers((32, 128), element, 1000), numbers((128, 128), other)
+    factor = left if precision else left.astype(TYPES["bf16"])
+    expected = factor.astype(np.float32) @ right.astype(np.float32)
+    wanted = f", precision = #tpu.contract_precision<{precision}>" if precision else ""
+    kinds = [f"vector<{text(a)}>" for a in (left, right, expected)]
+    check(product(kinds, wanted), [left, right], expected)
+
+
+@pytest.mark.parametrize("target", ["v5e", "v7x"])
+def test_long_sums_of_bytes_as_floats(target: str) -> None:
+    """Beyond 2**24, they are rounded where every form rounds them."""
+    left, right = (96 + numbers(shape, "i8", 31) for shape in ((32, 2304), (2304, 128)))
+    expected = np.zeros((32, 128), np.float32)
+    for k in range(0, 2304, 128):
+        parts = left[:, k : k + 128], right[k : k + 128]
+        expected += np.matmul(*(part.astype(np.float32) for part in parts))
+    assert expected.max() > 1 << 24
+    kinds = [f"vector<{text(a)}>" for a in (left, right, expected)]
+    check(product(kinds), [left, right], expected, target)
 
 
 @pytest.mark.parametrize("half", [0, 1])
