@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 from pallasite.dialects import arith, math, vector
 from pallasite.dialects.types import element_type
 from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.convert import smallest_normal
 from pallasite.interpreter.ops.kinds import (
     from_unsigned,
     is_vector,
@@ -189,8 +190,7 @@ def negf(op: arith.NegfOp, facts: Facts) -> Function:
 
 @meaning(arith.FlushDenormalsOp)
 def flush_denormals(op: Operation, facts: Facts) -> Function:
-    smallest = np.float32(2.0**-126)
-    zero = np.float32(0)
+    smallest, zero = smallest_normal(op.results[0].type), np.float32(0)
     return lambda x: np.copysign(np.where(np.abs(x) < smallest, zero, x), x).astype(np.float32)
 
 

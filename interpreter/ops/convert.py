@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute
 
@@ -70,6 +71,11 @@ def largest_finite(type: Attribute) -> np.float32:
     unsigned = unsigned_dtype(bits)
     every = values_of(type)(np.arange(1 << (bits - 1), dtype=unsigned))
     return np.float32(every[np.isfinite(every)].max())
+
+
+def smallest_normal(type: Attribute) -> np.float32:
+    """The smallest number of a float type, above zero, that is not denormal."""
+    return np.float32(finfo(storage_float(type) or np.float32).smallest_normal)
 
 
 _SAFE = 1 << 30

@@ -20,11 +20,12 @@ from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
-from pallasite.dialects import tpu, vector
+from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.products import check_product
 from pallasite.dialects.tpu.keywords import ContractPrecision, ContractPrecisionAttr
 from pallasite.dialects.types import AnyVector, shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.arithmetic import BINARY
 from pallasite.interpreter.ops.kinds import is_vector, unsupported
 from pallasite.interpreter.ops.shape import as_scalar
 from pallasite.interpreter.process import about_to_multiply
@@ -287,11 +288,13 @@ def outer_product(op: vector.OuterProductOp, facts: Facts) -> Function:
     if op.kind.data is not CombiningKindFlag.ADD:
         raise unsupported(op, f"kind {op.kind}")
     result = op.result.type
-    finish: Function = rounder(result) if is_float(result) else (lambda x: x)
-    wide = len(shape_of(op.rhs.type)) == 1
+    of_floats = is_float(result)
+    multiply = BINARY[arith.MulfOp if of_floats else arith.MuliOp](result)
+    add = BINARY[arith.AddfOp if of_floats else arith.AddiOp](result)
+    wide, dtype = len(shape_of(op.rhs.type)) == 1, carrier(result)
 
     def function(lhs: Array, rhs: Any, *acc: Array) -> Array:
-        pairs = finish(lhs[:, None] * rhs if wide else lhs * rhs)
-        return finish(acc[0] + pairs) if acc else pairs
+        pairs = multiply(lhs[:, None] if wide else lhs, np.asarray(rhs, dtype))
+        return add(acc[0], pairs) if acc else pairs
 
     return function

@@ -30,7 +30,7 @@ from pallasite.dialects.types import (
     split_grid,
 )
 from pallasite.interpreter.meanings import Facts, Function, meaning
-from pallasite.interpreter.ops.kinds import is_vector, unsupported
+from pallasite.interpreter.ops.kinds import is_vector, unsupported, wrapped
 from pallasite.interpreter.ops.shape import as_scalar, stretch
 from pallasite.interpreter.values import (
     Array,
@@ -146,17 +146,9 @@ def reduce_axis(x: Array, axis: int, fold: Fold, block: int | None) -> Array:
     return reduce_lanes(x, axis, fold) if block == LANES else fold_dimension(x, axis, fold)
 
 
-def reduction(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
-    """Reduces `dims` of vectors of `type`, which are kept with extent 1."""
-    reduce = _unrounded(type, dims, fold)
-    if not fold.ordered:
-        return reduce
-    finish = rounder(type)
-    return lambda x: finish(reduce(x))
-
-
 def _unrounded(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
-    """`reduction`, but sums of narrow floats are those of their carriers."""
+    """Reduces `dims` of vectors of `type`, which are kept with extent 1; sums of narrow floats are
+    those of their carriers."""
     rank = len(type.get_shape())
     blocks = {rank - 1: LANES, rank - 2: SUBLANES}
     ordered = sorted(dims)
@@ -173,7 +165,8 @@ def _unrounded(type: AnyVector, dims: Sequence[int], fold: Fold) -> Function:
         unsigned = unsigned_dtype(width(type))
         return lambda x: fold.ufunc.reduce(x.view(unsigned), axis=axes, keepdims=True).view(dtype)
     if fold.ufunc in (np.add, np.multiply):
-        return lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True, dtype=dtype)
+        # Modulo the width of the carrier, of which less is left of narrower elements.
+        return wrapped(type, lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True, dtype=dtype))
     return lambda x: fold.ufunc.reduce(x, axis=axes, keepdims=True)
 
 
@@ -184,7 +177,7 @@ def _combiner(fold: Fold, type: Attribute) -> Function:
     if fold.unsigned:
         unsigned, dtype = unsigned_dtype(width(type)), carrier(type)
         return lambda total, acc: fold.ufunc(total.view(unsigned), acc.view(unsigned)).view(dtype)
-    return fold.ufunc
+    return wrapped(type, fold.ufunc) if fold.ufunc in (np.add, np.multiply) else fold.ufunc
 
 
 @meaning(vector.MultiReductionOp)
@@ -253,7 +246,7 @@ def reduced(op: tpu.AllReduceOp) -> Function:
         raise unsupported(op, f"kind {kind} of {element_type(source)}")
     fold, dim = fold_of(op, name, source), op.dim.value.data
     if not fold.ordered:
-        return reduction(source, (dim,), fold)
+        return _unrounded(source, (dim,), fold)
     lane_dim = len(source.get_shape()) - register_rank(source) + 1
     finish = rounder(source)
     reduce = reduce_lanes if dim == lane_dim else fold_dimension

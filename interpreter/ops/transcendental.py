@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import math, tpu
 from pallasite.interpreter.meanings import Facts, Function, meaning
+from pallasite.interpreter.ops.convert import smallest_normal
 from pallasite.interpreter.ops.kinds import (
     from_unsigned,
     is_vector,
@@ -224,7 +225,7 @@ def clampf(op: math.ClampFOp, facts: Facts) -> Function:
 
 @meaning(math.IsNormalOp)
 def is_normal(op: math.IsNormalOp, facts: Facts) -> Function:
-    smallest = np.float32(2.0**-126)
+    smallest = smallest_normal(op.operand.type)
     test: Function = lambda x: np.isfinite(x) & (np.abs(x) >= smallest)  # noqa: E731
     return test if is_vector(op.operand.type) else lambda x: bool(test(x))
 

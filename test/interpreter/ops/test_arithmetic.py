@@ -172,3 +172,36 @@ def test_addui_extended_carries(meaning):
     text = '%s, %c = "arith.addui_extended"(%a, %b) : (i32, i32) -> (i32, i1)'
     assert meaning(text, a="i32", b="i32")(-1, 1) == (0, True)
     assert meaning(text, a="i32", b="i32")(1, 1) == (2, False)
+
+
+@pytest.mark.parametrize("bits", [4, 8, 32])
+def test_subui_extended_borrows(meaning, bits):
+    v = f"vector<4xi{bits}>"
+    a, b = np.array([0, -1, 1, 5], DTYPES[bits]), np.array([1, 0, -1, 5], DTYPES[bits])
+    text = "%r, %s = arith.subui_extended %a, %b : "
+    difference, borrow = meaning(f"{text}{v}, vector<4xi1>", a=v, b=v)(a, b)
+    assert difference.dtype == DTYPES[bits] and difference.tolist() == [-1, -1, 2, 0]
+    assert borrow.tolist() == [True, False, True, False]
+    scalar = meaning(f"{text}i{bits}, i1", a=f"i{bits}", b=f"i{bits}")
+    assert [scalar(*p) for p in zip(a.tolist(), b.tolist(), strict=True)] == [
+        (-1, True), (-1, False), (2, True), (0, False)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("element", "exponent"), [("f32", -126), ("bf16", -126), ("f16", -14)])
+def test_denormals_are_those_of_the_type(meaning, element, exponent):
+    v = f"vector<5x{element}>"
+    smallest = 2.0**exponent
+    x = np.array([smallest, -smallest / 2, -0.0, np.nan, -np.inf], np.float32)
+    flushed = meaning(f"%r = arith.flush_denormals %a : {v}", a=v)(x)
+    np.testing.assert_array_equal(flushed, np.array([smallest, 0, 0, np.nan, -np.inf], np.float32))
+    assert np.signbit(flushed[:3]).tolist() == [False, True, True]
+    normal = meaning(f"%r = math.isnormal %a : {v}", a=v)(x)
+    assert normal.tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["math.fma", "vector.fma"])
+def test_fma_rounds_the_sum_alone(meaning, name):
+    v = "vector<2xf32>"
+    x = np.array([1 + 2.0**-12, 3], np.float32)
+    fused = meaning(f"%r = {name} %a, %b, %c : {v}", a=v, b=v, c=v)
+    assert fused(x, x, -np.ones(2, np.float32)).tolist() == [2.0**-11 + 2.0**-24, 8]

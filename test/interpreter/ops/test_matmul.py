@@ -236,3 +236,40 @@ def test_sums_have_the_bits_of_their_groups(meaning, rows, depth, columns, start
         result = matmul(meaning, a, b, acc, NUMBERS["plain"][0], precision="fp32")
         assert result.tobytes() == expected.tobytes()
         assert (acc == start).all()
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(1, np.bool_), (4, np.int8), (8, np.int8)])
+def test_outer_products_wrap(meaning, bits, dtype):
+    low, high = (0, 1) if bits == 1 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    x = np.array([low, 1, high], dtype)
+    acc = np.ones((3, 3), dtype)
+    wide = np.multiply.outer(x.astype(int), x.astype(int))
+
+    def wrapped(values):
+        return ((values - low) % (1 << bits) + low).astype(dtype).tolist()
+
+    v, o = f"vector<3xi{bits}>", f"vector<3x3xi{bits}>"
+    text = "%r = vector.outerproduct %a, %b"
+    assert meaning(f"{text} : {v}, {v}", a=v, b=v)(x, x).tolist() == wrapped(wide)
+    added = meaning(f"{text}, %c : {v}, {v}", a=v, b=v, c=o)(x, x, acc)
+    assert added.dtype == dtype and added.tolist() == wrapped(wide + 1)
+    scaled = meaning(f"{text} : {v}, i{bits}", a=v, b=f"i{bits}")(x, x[2].item())
+    assert scaled.tolist() == wrapped(wide[2])
+
+
+def test_outer_products_of_narrow_floats_round(meaning):
+    v = "vector<2xbf16>"
+    x = np.array([1 + 2.0**-7, 3], np.float32)
+    outer = meaning(f"%r = vector.outerproduct %a, %b : {v}, {v}", a=v, b=v)(x, x)
+    assert outer.tolist() == [[1 + 2.0**-6, 3.03125], [3.03125, 9]]
+
+
+def test_contraction_to_a_scalar(meaning):
+    maps = "affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>"
+    loops = f'indexing_maps = [{maps}], iterator_types = ["reduction"]'
+    for element, dtype in (("f32", np.float32), ("i32", np.int32)):
+        v, x = f"vector<4x{element}>", np.array([1, 2, 3, 4], dtype)
+        text = f"%r = vector.contract {{{loops}, kind = #vector.kind<add>}} %a, %b, %c"
+        total = meaning(f"{text} : {v}, {v} into {element}", a=v, b=v, c=element)
+        one = np.float32(1) if element == "f32" else 1
+        assert total(x, x, one) == 31 and type(total(x, x, one)) is type(one)

@@ -166,3 +166,45 @@ def test_vector_reduction(meaning):
         x
     )
     assert result == 10 and type(result) is np.float32
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(2, np.int8), (4, np.int8), (8, np.int8)])
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_sums_and_products_of_narrow_integers_wrap(meaning, kind, bits, dtype):
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    x = np.array([[low, high]] * 3 + [[high, high]], dtype)
+    start = np.array([1, high], dtype)
+
+    def wrapped(values):
+        return (np.asarray(values) - low) % (1 << bits) + low
+
+    of = np.add if kind == "add" else np.multiply
+    steps = of.accumulate(np.concatenate([start[None], x]).astype(np.int64), 0)
+    s, v = f"vector<4x2xi{bits}>", f"vector<2xi{bits}>"
+    text = f"%r = vector.multi_reduction <{kind}>, %a, %b [0] : {s} to {v}"
+    assert meaning(text, a=s, b=v)(x, start).tolist() == wrapped(steps[-1]).tolist()
+    text = f"%r = vector.reduction <{kind}>, %a : {v} into i{bits}"
+    assert meaning(text, a=v)(x[0]) == wrapped(of(low, high))
+    for inclusive, rows in (("true", steps[1:]), ("false", steps[:-1])):
+        attributes = f"{{inclusive = {inclusive}, reduction_dim = 0 : i64}}"
+        text = f"%r, %s = vector.scan <{kind}>, %a, %b {attributes} : {s}, {v}"
+        running, last = meaning(text, a=s, b=v)(x, start)
+        assert running.tolist() == wrapped(rows).tolist()
+        assert last.tolist() == wrapped(steps[-1]).tolist()
+
+
+def test_scans_of_floats_round_at_every_step(meaning):
+    x = np.array([[1], [2.0**-8], [2.0**-8]], np.float32)
+    s, v = "vector<3x1xbf16>", "vector<1xbf16>"
+    attributes = "{inclusive = true, reduction_dim = 0 : i64}"
+    scan = meaning(f"%r, %s = vector.scan <add>, %a, %b {attributes} : {s}, {v}", a=s, b=v)
+    running, last = scan(x, np.zeros(1, np.float32))
+    assert running.tolist() == [[1], [1], [1]] and last.tolist() == [1]
+
+
+def test_scans_of_unsigned_extrema(meaning):
+    attributes = "{inclusive = true, reduction_dim = 0 : i64}"
+    s, v = "vector<3x1xi8>", "vector<1xi8>"
+    scan = meaning(f"%r, %s = vector.scan <maxui>, %a, %b {attributes} : {s}, {v}", a=s, b=v)
+    running, _ = scan(np.array([[5], [-1], [7]], np.int8), np.array([6], np.int8))
+    assert running.tolist() == [[6], [-1], [-1]]
