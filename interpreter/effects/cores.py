@@ -69,7 +69,7 @@ def prng_random_bits(op: tpu.PrngRandomBitsOp, facts: Facts) -> Callable[[Core],
     """The next words, register by register in row-major order of the value's tiles."""
     type = op.result.type
     element, shape = type.element_type, type.get_shape()
-    packing = max(1, 32 // max(8, bit_width(type)))
+    packing = max(1, 32 // bit_width(type))
     registers = packing > 1 and register_rank(type) == 3 and shape[-3:-1] == (SUBLANES, LANES)
 
     def fn(core: Core) -> Array:

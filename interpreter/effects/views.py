@@ -123,7 +123,14 @@ def memref_bitcast(op: tpu.MemrefBitcastOp, facts: Facts) -> Callable[[Ref], Ref
             return recast.bitcast(ref, shape, element, at)
         # Dynamic sizes follow the source's; only the second minor one changes with the width.
         sizes = list(ref.shape)
-        sizes[-2] = sizes[-2] * ref.codec.bits // new
+        sizes[-2], rest = divmod(sizes[-2] * ref.codec.bits, new)
+        if rest:
+            raise ExecutionError(
+                "no-such-view",
+                f"{ref.shape[-2]} rows of {ref.element} are no whole number of rows of {element}",
+                at,
+                [Note(f"take a multiple of {new // ref.codec.bits} rows")],
+            )
         return recast.bitcast(ref, sizes, element, at)
 
     return fn

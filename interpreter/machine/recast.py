@@ -149,6 +149,7 @@ def reinterpret(
     if origin % bits:
         raise no_view(ref, "reinterpret", shape, at)
     first = origin // bits + offset
-    if first < 0 or (first + tiling.elements(shape)) * bits > ref.buffer.size * 8:
+    fits = (first + tiling.elements(shape)) * bits <= ref.buffer.size * 8
+    if first < 0 or min(shape, default=0) < 0 or not fits:
         raise no_view(ref, "reinterpret", shape, at)
     return Ref(ref.buffer, element, tuple(shape), digits_of(tiling), None, first, blocks_of(tiling))
