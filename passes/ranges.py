@@ -165,6 +165,9 @@ class Ranges:
         if step is None or step < 1:
             return Range()
         first, end = self._of(loop.lb, depth), self._of(loop.ub, depth)
+        if loop.unsigned_cmp is not None and not (_positive(first) and _positive(end)):
+            # Its numbers go on from the greatest to the least, whose sign is not looked at.
+            return Range()
         if first.low is None or end.high is None:
             return Range(first.low)
         last = end.high - 1
