@@ -38,7 +38,6 @@ from xdsl.dialects.arith import (
     NegfOp,
     OrIOp,
     RemSIOp,
-    RemUIOp,
     ShLIOp,
     SignlessIntegerBinaryOperation,
     SignlessIntegerBinaryOperationWithOverflow,
@@ -96,6 +95,14 @@ class RemFOp(FloatingPointLikeBinaryOperation):
     """The remainder of the truncated quotient; it has the sign of the dividend."""
 
     name = "arith.remf"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class RemUIOp(SignlessIntegerBinaryOperation):
+    """The remainder of unsigned integers; upstream's does not say that it only computes."""
+
+    name = "arith.remui"
     traits = traits_def(Pure())
 
 
@@ -188,6 +195,7 @@ Arith = derive(
         CmpfOp,
         SelectOp,
         RemFOp,
+        RemUIOp,
         SubUIExtendedOp,
         FlushDenormalsOp,
         DivUIOp,

@@ -1,8 +1,8 @@
 """Index maps: an affine map where it is one, else a region.
 
 A map is affine if it is built from grid indices and constants with +, -, * by a constant, and `//`
-and `%` by a positive constant. JAX's truncating division is a floor only of what is not negative;
-the ranges of the grid's axes tell.
+and `%` by a positive constant. JAX's truncating division is a floor only of what is not negative,
+and arithmetic wraps around where a value does not fit its type; the ranges of the grid's axes tell.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _evaluate(jaxpr: Any, arguments: Sequence[Term | None]) -> list[Term | None]
         results = _apply(equation, inputs)
         if results is None:
             return None
-        values.update(zip(equation.outvars, results, strict=True))
+        for variable, term in zip(equation.outvars, results, strict=True):
+            values[variable] = term if term is None or _fits(term, variable.aval.dtype) else None
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -93,6 +94,16 @@ def _apply(equation: Any, inputs: list[Term | None]) -> list[Term | None] | None
         return None
     left, right = inputs
     return None if left is None or right is None else [operation(left, right)]
+
+
+def _fits(term: Term, dtype: Any) -> bool:
+    """Whether no value of `term` wraps around in `dtype`; grid indices of any size fit int32."""
+    if not jnp.issubdtype(dtype, jnp.integer):
+        return False
+    limits = jnp.iinfo(dtype)
+    if term.low is None or term.high is None:
+        return bool(limits.bits >= 32 and limits.min < 0)
+    return limits.min <= term.low and term.high <= limits.max
 
 
 def _constant(value: int) -> Term:

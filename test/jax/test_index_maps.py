@@ -1,4 +1,4 @@
-"""Index maps that ask for blocks outside of their arrays: the note has the line of the map."""
+"""Index maps: numbers that wrap around, and the line of a map that asks for blocks outside."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.jax import simulate  # noqa: E402
 
 from .mistakes import X, call, scaled  # noqa: E402
+from .support import equal, ramp  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -45,3 +48,43 @@ def test_a_block_outside_has_the_line_of_its_map(program: Callable[[Any], Any], 
     line = behind.__code__.co_firstlineno
     note = rf"{Path(__file__).name}:{line}:\d+: note: the index map of the operand asks for this"
     assert re.search(note, str(caught.value))
+
+
+WRAPPED: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
+    "remainder of a negative number": (
+        lambda i: ((i - 1).astype(jnp.uint32) % jnp.uint32(3)).astype(jnp.int32),
+        [0, 0, 1, 2, 0, 1],
+    ),
+    "quotient of a negative number": (
+        lambda i: ((i - 2).astype(jnp.uint32) // jnp.uint32(1 << 30)).astype(jnp.int32),
+        [3, 3, 0, 0, 0, 0],
+    ),
+    "remainder that truncates": (
+        lambda i: lax.rem((i - 1).astype(jnp.uint32), jnp.uint32(3)).astype(jnp.int32),
+        [0, 0, 1, 2, 0, 1],
+    ),
+    "signed byte": (
+        lambda i: ((i + 126).astype(jnp.int8).astype(jnp.int32) + 128) // 64,
+        [3, 3, 0, 0, 0, 0],
+    ),
+    "byte": (lambda i: (i * 64).astype(jnp.uint8).astype(jnp.int32) // 64, [0, 1, 2, 3, 0, 1]),
+    "product of words": (lambda i: (i * (1 << 30)) // (1 << 30) + 2, [2, 3, 0, 1, 2, 3]),
+    "unsigned without wrapping": (
+        lambda i: ((i + 1).astype(jnp.uint32) // jnp.uint32(2)).astype(jnp.int32),
+        [0, 1, 1, 2, 2, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["pallas", "dma", "vreg"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_numbers_of_a_map_wrap_around(name: str, form: Any) -> None:
+    """A map is affine only where no value of it leaves its type."""
+    number, wanted = WRAPPED[name]
+    x = ramp(48, 128)
+    specs = [pl.BlockSpec((8, 128), lambda i: (number(i), 0))]
+    to = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    doubled = pl.pallas_call(scaled, out_shape=x, grid=(6,), in_specs=specs, out_specs=to)
+    with simulate(form=form):
+        found = doubled(x)
+    equal(found, 2 * x.reshape(6, 8, 128)[jnp.asarray(wanted)].reshape(48, 128))
