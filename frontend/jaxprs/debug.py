@@ -18,6 +18,7 @@ from pallasite.frontend.jaxprs.internals import (
     checkify,
     debug_checks_enabled,
     debugging,
+    state_types,
     tpu_primitives,
 )
 from pallasite.frontend.jaxprs.rules import Result, rule
@@ -39,6 +40,13 @@ def _print(e: Equation) -> Result:
     if keywords:
         raise e.unsupported("a print of keyword arguments", "give them in order")
     text, fields = e.params["fmt"], e.params["has_placeholders"]
+    if static := dict(e.params["static_args"]):
+        raise e.unsupported(
+            f"a print of {', '.join(map(repr, static.values()))}, no number",
+            "write it into the text",
+        )
+    if any(isinstance(aval, state_types.AbstractRef) for aval in e.inputs):
+        raise e.unsupported("a print of a ref", "print what it holds: ref[...], or ref[0] in SMEM")
     values = [e.tracer.value(v) for v in arguments]
     if len(values) == 1 and shape_of(values[0].type):
         return _print_vector(e, text, fields)

@@ -71,7 +71,8 @@ def _check_access(e: Equation, ref: SSAValue, entries: Sequence[Entry], aval: An
         raise e.unsupported(
             f"a subcore has scalars in SMEM and vectors in VMEM, got shape {aval.shape} in "
             f"{space.upper()}",
-            "load a vector and take an element out: ref[pl.ds(start, lanes)][0]"
+            "load a vector and take an element out: ref[pl.ds(start, lanes)][0]; store one with "
+            "plsc.store_scatter under a mask of one lane"
             if space == "vmem"
             else "load element by element, or keep the array in VMEM",
             code="vector-in-smem" if space == "smem" else "scalar-in-vmem",
@@ -205,7 +206,10 @@ def _optional(e: Equation, value: Any) -> list[SSAValue]:
 
 def _check_vmem(e: Equation, ref: SSAValue, what: str) -> None:
     if (space := memory_space(ref.type)) != "vmem":
-        raise e.unsupported(f"only VMEM is {what}, the ref is in {str(space).upper()}", _COPY)
+        advice = (
+            "keep the ref in VMEM, or take its elements one by one" if space == "smem" else _COPY
+        )
+        raise e.unsupported(f"only VMEM is {what}, the ref is in {str(space).upper()}", advice)
 
 
 @subcore_rule(subcore_primitives.fetch_and_add_p)

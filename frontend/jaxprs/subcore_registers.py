@@ -222,7 +222,10 @@ def _iota(e: Equation) -> Result:
             f"a subcore counts the {lanes()} lanes of a register, got shape {shape}",
             f"add a start to jax.lax.iota(jnp.int32, {lanes()}) in a loop",
         )
-    return e.emit(_counted(types.value_type(shape, types.element_type(e.output.dtype))))
+    dtype = e.output.dtype
+    if not types.is_integer(dtype):
+        return e.expand(lambda: lax.iota("int32", lanes()).astype(dtype))
+    return e.emit(_counted(types.value_type(shape, types.element_type(dtype))))
 
 
 def _counted(type: Attribute) -> IotaOp:

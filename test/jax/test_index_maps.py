@@ -82,9 +82,8 @@ def test_numbers_of_a_map_wrap_around(name: str, form: Any) -> None:
     """A map is affine only where no value of it leaves its type."""
     number, wanted = WRAPPED[name]
     x = ramp(48, 128)
-    specs = [pl.BlockSpec((8, 128), lambda i: (number(i), 0))]
-    to = pl.BlockSpec((8, 128), lambda i: (i, 0))
-    doubled = pl.pallas_call(scaled, out_shape=x, grid=(6,), in_specs=specs, out_specs=to)
+    options: dict[str, Any] = {**blocks(lambda i: (number(i), 0)), "grid": (6,)}
+    doubled = pl.pallas_call(scaled, out_shape=[x], **options)
     with simulate(form=form):
-        found = doubled(x)
+        (found,) = doubled(x)
     equal(found, 2 * x.reshape(6, 8, 128)[jnp.asarray(wanted)].reshape(48, 128))

@@ -18,7 +18,9 @@ from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from jax.experimental.pallas import tpu_sc as plsc  # noqa: E402
 
-from .sparse_kernels import LANES, check, one_subcore, results, typed  # noqa: E402
+from pallasite.jax import simulate  # noqa: E402
+
+from .sparse_kernels import LANES, TARGET, check, one_subcore, results, typed  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -229,6 +231,20 @@ def test_compressed_and_expanded() -> None:
     scratch = [pltpu.VMEM((LANES,), f32)] * 2
     call = one_subcore(body, [typed(LANES)] * 2, scratch, compiler_params=FLAT)
     check(call, x, want=(packed, even))
+
+
+def test_lanes_are_counted_in_floats() -> None:
+    """JAX's lowering asks the vector unit for them, which counts in integers."""
+
+    def body(x: Any, o: Any, row: Any) -> None:
+        pltpu.sync_copy(x, row)
+        row[...] = row[...] + jax.lax.iota(f32, LANES)
+        pltpu.sync_copy(row, o)
+
+    x = numbers(LANES)
+    call = one_subcore(body, typed(LANES), [pltpu.VMEM((LANES,), f32)], compiler_params=FLAT)
+    with simulate(target=TARGET, form="pallas"):
+        np.testing.assert_array_equal(jax.jit(call)(x), x + np.arange(LANES, dtype=np.float32))
 
 
 @pytest.mark.feature("Y12")

@@ -103,6 +103,8 @@ _ON_SUBCORES = (
     (r"'vector\.shape_cast'|'tpu\.dynamic_gather'", "lanes are reversed and gathered in one "
      "register of words; of others, load them in the order that is wanted"),
     (r"Unsupported cast", "go by way of float32 or int32"),
+    (r"debug_print\(\) does not support", "print one value at a time, without placeholders: "
+     "pl.debug_print('x', x)"),
     (r"", "other arithmetic than sums, products, quotients, exponentials and bits is for a "
      "pallas_call on a TensorCore"),
 )  # fmt: skip
