@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
-from pallasite.dialects import arith, math
+from pallasite.dialects import arith, math, vector
 from pallasite.dialects.locations import refusal
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
@@ -24,8 +24,13 @@ ABSENT_SCALARS = (
 _ABSENT_VECTORS = (
     arith.CeilDivSIOp, arith.CeilDivUIOp, arith.ConvertFOp, arith.FloorDivSIOp,
     arith.FlushDenormalsOp, arith.MaxnumfOp, arith.MinnumfOp, math.ClampFOp, math.ErfcOp,
-    math.FmaOp, math.IPowIOp, math.Log10Op,
+    math.FmaOp, math.IPowIOp, math.Log10Op, math.SincosOp, vector.FMAOp,
 )  # fmt: skip
+_UNKNOWN_VECTORS = (
+    vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp, vector.InterleaveOp,
+    vector.ShuffleOp, vector.StepOp,
+)  # fmt: skip
+"""What has no layout there, libtpu 0.0.52 says."""
 _INSTEAD: dict[type[Operation], str] = {
     arith.CeilDivSIOp: "write -jnp.floor_divide(-x, y)",
     arith.CeilDivUIOp: "write (x + y - 1) // y",
@@ -39,6 +44,11 @@ _INSTEAD: dict[type[Operation], str] = {
     math.IPowIOp: "multiply in a loop",
     math.IsNaNOp: "write x != x",
     math.Log10Op: "write jnp.log(x) / jnp.log(10.0)",
+    math.SincosOp: "write jnp.sin(x) and jnp.cos(x)",
+    vector.ConstantMaskOp: "compare positions of jax.lax.broadcasted_iota",
+    vector.CreateMaskOp: "compare positions of jax.lax.broadcasted_iota",
+    vector.FMAOp: "write x * y + z",
+    vector.StepOp: "write jax.lax.broadcasted_iota(jnp.int32, shape, dimension)",
     math.PowFOp: "write jnp.exp(y * jnp.log(x)), or take the power of a vector",
 }
 
@@ -65,14 +75,21 @@ def _vector(op: Operation, target: Target) -> None:
 
 def _complaint(op: Operation) -> str:
     """The compiler's own message, by which programs and searches know it."""
+    if isinstance(op, _UNKNOWN_VECTORS):
+        return (
+            f"the TPU compiler says: Unsupported operation: {op.name} in infer-vector-layout pass"
+        )
     return f"the TPU compiler says: failed to legalize operation '{op.name}'"
 
 
 ABSENT_RULES: RuleTable = {
     kind: tuple(
         rule
-        for kinds, rule in ((ABSENT_SCALARS, _scalar), (_ABSENT_VECTORS, _vector))
+        for kinds, rule in (
+            (ABSENT_SCALARS, _scalar),
+            ((*_ABSENT_VECTORS, *_UNKNOWN_VECTORS), _vector),
+        )
         if kind in kinds
     )
-    for kind in dict.fromkeys((*ABSENT_SCALARS, *_ABSENT_VECTORS))
+    for kind in dict.fromkeys((*ABSENT_SCALARS, *_ABSENT_VECTORS, *_UNKNOWN_VECTORS))
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pallasite.diagnostics import Unsupported
+
 from ..checking import beyond, check, kernel, load, memref
 
 ONE = ["math.erfc", "math.log10"]
@@ -31,3 +33,26 @@ def test_operations_that_it_has(op: str) -> None:
 def test_three_operands() -> None:
     beyond(vectors("math.fma", "%x, %x, %x", "f32"), "vector-operation")
     beyond(vectors("math.clampf", "%x to [%x, %x]", "f32"), "vector-operation")
+    beyond(vectors("vector.fma", "%x, %x, %x", "f32"), "vector-operation")
+
+
+@pytest.mark.parametrize(
+    ("op", "told"),
+    [
+        ("%s, %c = math.sincos %x : vector<8x128xf32>", "failed to legalize"),
+        ("%r = vector.step : vector<128xindex>", "jax.lax.broadcasted_iota"),
+        ("%r = vector.constant_mask [3, 5] : vector<8x128xi1>", "jax.lax.broadcasted_iota"),
+        ("%n = arith.constant 3 : index\n%r = vector.create_mask %n, %n : vector<8x128xi1>",
+         "jax.lax.broadcasted_iota"),
+        ("%r, %s = vector.deinterleave %x : vector<8x128xf32> -> vector<8x64xf32>", "outside"),
+        ("%r = vector.interleave %x, %x : vector<8x128xf32> -> vector<8x256xf32>", "outside"),
+        ("%r = vector.shuffle %x, %x [0, 9, 3] : vector<8x128xf32>, vector<8x128xf32>", "outside"),
+    ],
+    ids=lambda text: text.split(" : ")[0],
+)  # fmt: skip
+def test_operations_that_have_no_layout(op: str, told: str) -> None:
+    shape = "8x128xf32"
+    text = kernel(f"%a: {memref(shape)}", load("x", "a", shape) + op)
+    beyond(text, "vector-operation")
+    with pytest.raises(Unsupported, match=told):
+        check(text)
