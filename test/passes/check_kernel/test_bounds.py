@@ -32,7 +32,7 @@ def stored(index: str, mask: str = "") -> str:
     {load("%c0")}
     %at = arith.constant {index} : index
     %five = arith.constant dense<5> : vector<8x50xi32>
-    %row = tpu.iota {dimensions = array<i32: 0>} : vector<8x50xi32>
+    %row = tpu.iota {{dimensions = array<i32: 0>}} : vector<8x50xi32>
     %m = arith.cmpi slt, %row, %five : vector<8x50xi32>
     tpu.vector_store %o[%at, %c0], %x {mask} {{strides = array<i32>}} :
       {memref(SHAPE)}, vector<8x50xf32>, {"vector<8x50xi1>" if mask else ""}"""
