@@ -95,7 +95,7 @@ def _integer(table: AttributeTable, cursor: Cursor) -> Attribute:
         raise cursor.error(f"expected an integer type, got {kind}")
     width = kind.width.data
     value = _bits(cursor, width) & ((1 << width) - 1)
-    if kind.signedness.data != SIGNEDNESS[2] and value >> (width - 1):
+    if kind.signedness.data != SIGNEDNESS[2] and value << 1 >> width:
         value -= 1 << width
     return IntegerAttr(value, kind)
 

@@ -33,7 +33,8 @@ EVERY_ENCODING = """
   %0 = "x.constants"() {
     array = [1 : i32, "text", unit, @symbol, @outer::@inner], dictionary = {a = f32, b = 1 : i1},
     small = -3 : i4, byte = -128 : i8, unsigned = 255 : ui8, signed = -1 : si32, big = -1 : i64,
-    index = -7 : index, wide = 1208925819614629174706177 : i100, truth = true, falsehood = false,
+    index = -7 : index, nothing = 0 : i0, wide = 1208925819614629174706177 : i100, truth = true,
+    falsehood = false,
     half = 1.5 : bf16, tiny = 0.5 : f8E4M3FN, infinity = 0xFF800000 : f32, double = 0.1 : f64,
     dense_array = array<i32: 1, -2>, booleans = array<i1: true, false>, empty = array<i64>,
     floats = array<f32: 1.0, 2.0>, splat = dense<2.0> : vector<8x128xf32>,
