@@ -168,7 +168,7 @@ class _Loop:
     ) -> list[Value]:
         """What is carried after `steps` positions from `start`, `unroll` of them in each turn."""
         if not isinstance(steps, Known):
-            return self._unknown(start, steps, initial, unroll)
+            return self._unknown(start, steps, initial)
         length = int(steps.value)
         unroll = unroll or max(length, 1)
         if length == unroll and isinstance(start, Known):
@@ -193,23 +193,13 @@ class _Loop:
             carried = self._once(at, carried)
         return carried
 
-    def _unknown(
-        self, start: Value, steps: Value, initial: Sequence[Value], unroll: int
-    ) -> list[Value]:
-        """Turns of `unroll` positions, and a second loop over the rest of them."""
+    def _unknown(self, start: Value, steps: Value, initial: Sequence[Value]) -> list[Value]:
+        """A turn for each position; JAX unrolls no loop whose length the trace does not know."""
         e = self.e
-        if unroll == 0:
-            raise e.unsupported("a loop of unknown length cannot be unrolled", "unroll=1")
-        low, count = e.tracer.value(start), e.tracer.value(steps)
-        end = count
+        low, end = e.tracer.value(start), e.tracer.value(steps)
         if not (isinstance(start, Known) and int(start.value) == 0):
-            end = e.emit(arith.AddiOp(low, count))
-        if unroll == 1:
-            return self._turns(low, end, 1, initial)
-        size = e.tracer.scalar(unroll, i32)
-        whole = e.emit(arith.MuliOp(e.emit(arith.DivSIOp(count, size)), size))
-        middle = e.emit(arith.AddiOp(low, whole))
-        return self._turns(middle, end, 1, self._turns(low, middle, unroll, initial))
+            end = e.emit(arith.AddiOp(low, end))
+        return self._turns(low, end, 1, initial)
 
     def _once(self, index: Value, carried: Sequence[Value]) -> list[Value]:
         position = [index] if self.has_index else []

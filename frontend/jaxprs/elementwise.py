@@ -95,8 +95,6 @@ def _binary(e: Equation) -> Result:
 
 @rule(*_LOGIC)
 def _logic(e: Equation) -> Result:
-    if is_float(e.output.dtype):
-        raise _wrong_type(e, e.output.dtype)
     return e.emit(_LOGIC[e.equation.primitive](e.spread(0), e.spread(1)))
 
 
