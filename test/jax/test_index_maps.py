@@ -19,7 +19,7 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .mistakes import X, call, scaled  # noqa: E402
-from .support import equal, ramp  # noqa: E402
+from .support import equal, ramp, told  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -87,3 +87,10 @@ def test_numbers_of_a_map_wrap_around(name: str, form: Any) -> None:
     with simulate(form=form):
         (found,) = doubled(x)
     equal(found, 2 * x.reshape(6, 8, 128)[jnp.asarray(wanted)].reshape(48, 128))
+
+
+def test_a_number_of_another_type_is_told_what_to_write() -> None:
+    with simulate(), pytest.raises(ValueError, match="must return integer scalars") as caught:
+        kernel(lambda i: (i.astype(jnp.uint8), 0))
+    text = told(caught.value)
+    assert "an integer: an int32" in text and "(...).astype(jnp.int32) of other integers" in text

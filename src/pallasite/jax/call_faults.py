@@ -100,8 +100,11 @@ FAULTS_OF_CALLS = (
     Fault(
         ValueError,
         "must return integer scalars",
-        "an index map returns the number of a block in each dimension, an integer",
-        ("write i // 2 instead of i / 2", "make a table that it reads int32: x.astype(jnp.int32)"),
+        "an index map returns the number of a block in each dimension, an integer: an int32",
+        (
+            "write i // 2 instead of i / 2, and (...).astype(jnp.int32) of other integers",
+            "make a table that it reads int32: x.astype(jnp.int32)",
+        ),
     ),
     Fault(
         ValueError,
