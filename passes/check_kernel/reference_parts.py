@@ -49,7 +49,8 @@ def tiles_of_part(view: SSAValue, target: Target) -> Tiling | None:
         return Tiling(((*tiling.first[:-2], rows, LANES),), tiling.strides)
     if not is_contiguous(tiling, old):
         return None
-    if bit_width(kind) == 32:
+    rows_stay = tiling.first == (1, LANES) and old[-1] == shape[-1]
+    if bit_width(kind) == 32 and not rows_stay:
         return refolded(tiling, old, shape)
     return Tiling(tiling.tiles, contiguous_strides(shape, tiling.first))
 

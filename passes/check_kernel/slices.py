@@ -69,6 +69,7 @@ def slice_rule(op: tpu.MemrefSliceOp, target: Target) -> None:
             fits = _whole_tiles(start, size, held, tile, min(tile, SUBLANES), ends=False)
         else:
             fits = _rows_fit(start, size, held, tile, step, per_word)
+            fits = fits and not _ends_in_small_tile(op, start, size, tile)
         if not fits:
             raise _refused(op, dim, tile, "lanes" if lanes else "rows")
 
@@ -181,6 +182,21 @@ def _rows_fit(start: SSAValue, size: int, held: int, tile: int, step: int, per_w
     return (first is not None and _within(start, size, tile)) or _in_halves(
         start, size, tile, per_word
     )
+
+
+def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile: int) -> bool:
+    """Whether a part of what was seen as narrower elements begins with a tile and ends, after eight
+    rows or more of them, in one that is neither of eight rows nor as large as a register, as bytes
+    have of half words. The compiler makes no smaller tiles of these, but where a part lies apart
+    from the first row of a tile, or has fewer rows."""
+    view: SSAValue = op.mem_ref
+    while isinstance(view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp | tpu.MemrefReshapeOp):
+        view = view.owner.operands[0]
+    if not isinstance(view.owner, tpu.MemrefBitcastOp):
+        return False
+    small = SUBLANES < tile < SUBLANES * packing(bit_width(op.mem_ref.type))
+    begins = remainder(start, tile) == 0
+    return small and begins and size % SUBLANES == 0 and size % tile != 0
 
 
 def _in_halves(start: SSAValue, size: int, tile: int, per_word: int) -> bool:

@@ -118,6 +118,24 @@ def test_buffers_of_our_own_are_reshaped_where_they_lie() -> None:
         beyond(reshape(old, new), "view-layout")
 
 
+@pytest.mark.parametrize("between", ["8x1x64xf32", "8x64xf32"])
+@pytest.mark.parametrize("last, good", [("2x2x2x64xf32", True), ("4x128xf32", False)])
+def test_rows_that_are_reshaped_twice(between: str, last: str, good: bool) -> None:
+    """Rows of fewer than 128 columns are padded in every shape that they are seen in."""
+    shapes = ["2x4x64xf32", between, last]
+    first, other, seen = map(memref, shapes)
+    text = kernel(
+        "",
+        f"""%x = memref.alloca() : {first}
+        %v = tpu.memref_reshape %x : {first} -> {other}
+        %w = tpu.memref_reshape %v : {other} -> {seen}""",
+    )
+    if good:
+        check(text)
+    else:
+        beyond(text, "view-layout")
+
+
 def test_what_is_printed() -> None:
     def printed(space: str) -> str:
         kind = memref("8x128xf32", space)

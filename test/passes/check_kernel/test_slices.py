@@ -254,6 +254,11 @@ def test_slices_of_values_skip_nothing() -> None:
         ("16x256xi32", "64x256xi8", (28, 8), True),
         ("16x256xi32", "64x256xi8", (24, 12), False),
         ("16x128xi32", "64x128xi8", (30, 8), False),
+        ("32x128xi16", "64x128xi8", (16, 8), False),
+        ("32x128xi16", "64x128xi8", (0, 24), False),
+        ("32x128xi16", "64x128xi8", (0, 16), True),
+        ("32x128xi16", "64x128xi8", (8, 8), True),
+        ("12x256xi16", "24x256xi8", (16, 8), False),
     ],
 )
 def test_arrays_seen_as_another_type_keep_their_tiles(
