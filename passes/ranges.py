@@ -166,7 +166,7 @@ class Ranges:
             return Range()
         first, end = self._of(loop.lb, depth), self._of(loop.ub, depth)
         if loop.unsigned_cmp is not None and not (_positive(first) and _positive(end)):
-            # Its numbers go on from the greatest to the least, whose sign is not looked at.
+            # It counts beyond the greatest signed number.
             return Range()
         if first.low is None or end.high is None:
             return Range(first.low)

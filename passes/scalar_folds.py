@@ -25,6 +25,8 @@ FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }
+_OF_BITS = {arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp}
+"""What is the same of bits as of the numbers 0 and 1: as a signed number, a set bit is -1."""
 COMPARISONS: dict[int, Callable[[int, int], bool]] = {
     0: lambda a, b: a == b,
     1: lambda a, b: a != b,
@@ -54,9 +56,10 @@ def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
     if isinstance(op, arith.DivSIOp | arith.RemSIOp) and numbers[1] == 0:
         return None
     fold = FOLDS.get(type(op))
+    if fold is not None and op.results[0].type == i1:
+        return fold(*numbers) & 1 if type(op) in _OF_BITS else None
     if fold is not None:
-        result = fold(*numbers)
-        return result & 1 if op.results[0].type == i1 else wrap(result)
+        return wrap(fold(*numbers))
     if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
         compare = COMPARISONS.get(op.predicate.value.data)
         return None if compare is None else int(compare(*numbers))

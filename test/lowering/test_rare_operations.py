@@ -222,3 +222,20 @@ def test_constants_beside_each_other(first: str, last: str, element: str) -> Non
     %c = tpu.concatenate %p, %q in 0 : {kind}, {kind} -> {result}
     %r = tpu.bitcast %c : {result} -> vector<{text(bits)}>"""
     check(body, [numbers((8, 128), "f32")], bits)
+
+
+def test_unsigned_loops_beyond_the_greatest_signed_number() -> None:
+    expected = np.full((8, 128), 2, np.int32)
+    kind = f"vector<{text(expected)}>"
+    body = f"""%first = arith.constant 2147483646 : i32
+    %end = arith.constant -2147483646 : i32
+    %one = arith.constant 1 : i32
+    %zeros = arith.constant dense<0> : {kind}
+    %r = scf.for unsigned %i = %first to %end step %one iter_args(%s = %zeros) -> ({kind}) : i32 {{
+      %n = vector.broadcast %i : i32 to {kind}
+      %below = arith.cmpi slt, %n, %zeros : {kind}
+      %e = arith.extui %below : vector<8x128xi1> to {kind}
+      %t = arith.addi %s, %e : {kind}
+      scf.yield %t : {kind}
+    }}"""
+    check(body, [expected], expected)

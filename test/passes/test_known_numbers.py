@@ -41,6 +41,15 @@ def test_folds_wrap_and_round_as_runs_do(kind: Any) -> None:
             assert fold_numbers(op, (a, b)) == run(op, a, b), (a, b)
 
 
+@pytest.mark.parametrize("kind", FOLDS)
+def test_folds_of_bits_are_those_of_runs(kind: Any) -> None:
+    """A set bit is the signed number -1: the lesser of two is the set one."""
+    op = kind(*Block(arg_types=[i1, i1]).args)
+    for a, b in product((0, 1), repeat=2):
+        if b or kind not in (arith.DivSIOp, arith.RemSIOp):
+            assert fold_numbers(op, (a, b)) in (None, run(op, a, b) & 1), (a, b)
+
+
 @pytest.mark.parametrize("predicate", COMPARISONS)
 def test_comparisons_are_those_of_runs(predicate: int) -> None:
     block = Block(arg_types=[i32, i32])
