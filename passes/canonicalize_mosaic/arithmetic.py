@@ -36,7 +36,7 @@ NOT_ARITHMETIC: tuple[type[Operation], ...] = (
 )  # fmt: skip
 UNSIGNED = (
     arith.DivUIOp, arith.RemUIOp, arith.MaxUIOp, arith.MinUIOp, arith.ShRUIOp, arith.CeilDivUIOp,
-    math.CtPopOp,
+    math.CtPopOp, math.CountLeadingZerosOp,
 )  # fmt: skip
 
 MODULAR: dict[type[Operation], int] = {

@@ -372,3 +372,15 @@ func.func @words_govern_bytes(%a: vector<32x128xi32>, %b: vector<32x128xi32>, %c
   %3 = arith.select %0, %2, %1 : vector<32x128xi1>, vector<32x128xi8>
   func.return %3 : vector<32x128xi8>
 }
+
+// The zeros in front of a half word are counted in a word that begins with as many more of them,
+// also where its sign is set.
+// CHECK-LABEL: func.func @zeros_in_front(
+// CHECK-NEXT:  %[[WIDE:.*]] = arith.extui %a : vector<16x128xi16> to vector<16x128xi32>
+// CHECK-NEXT:  %[[COUNT:.*]] = math.ctlz %[[WIDE]] : vector<16x128xi32>
+// CHECK-NEXT:  %[[MORE:.*]] = arith.constant dense<16> : vector<16x128xi32>
+// CHECK-NEXT:  arith.subi %[[COUNT]], %[[MORE]] : vector<16x128xi32>
+func.func @zeros_in_front(%a: vector<16x128xi16>) -> vector<16x128xi16> {
+  %0 = math.ctlz %a : vector<16x128xi16>
+  func.return %0 : vector<16x128xi16>
+}
