@@ -218,7 +218,8 @@ class SharedMemory(Memory):
         self._times[core, place] += 1
         key = (place, self._times[core, place])
         buffer = self._shared.get(key)
-        if buffer is None:
+        # Those that come when all who had it are gone find nothing of theirs.
+        if buffer is None or buffer.freed:
             buffer = Buffer(self, address, span, name, location, zero)
             if self.tracked:
                 buffer.track()
