@@ -46,6 +46,15 @@ def _reach(transfer: Transfer) -> Ref:
     return transfer.reach or transfer.target
 
 
+def _is_shared(buffer: Buffer) -> bool:
+    return buffer.memory.kind == "vmem_shared"
+
+
+def _key(buffer: Buffer) -> object:
+    """What has one history: a buffer, or a place of memory that subcores share."""
+    return (buffer.memory, buffer.address) if _is_shared(buffer) else buffer
+
+
 class RaceCheck(Observer):
     """Finds data races."""
 
@@ -58,7 +67,7 @@ class RaceCheck(Observer):
         count = len(self._cores)
         self._ordered = not self.machine.engine.unordered
         self._clocks = np.eye(count, dtype=np.int64)
-        self._histories: dict[Buffer, History] = {}
+        self._histories: dict[object, History] = {}
         self._credits: dict[Semaphore, Credits] = {}
         self._issued: dict[Transfer, tuple[Credit | None, Credit]] = {}
         self._early: dict[Transfer, Clock] = {}
@@ -78,9 +87,10 @@ class RaceCheck(Observer):
         step(self, *given)
 
     def _history(self, buffer: Buffer) -> History:
-        history = self._histories.get(buffer)
+        key = _key(buffer)
+        history = self._histories.get(key)
         if history is None:
-            history = self._histories[buffer] = History()
+            history = self._histories[key] = History()
         return history
 
     # Accesses.
@@ -110,7 +120,7 @@ class RaceCheck(Observer):
     ) -> None:
         buffer = access.ref.buffer
         several = len(self._cores) > 1
-        history = self._histories.get(buffer)
+        history = self._histories.get(_key(buffer))
         # A core cannot race with itself, only with transfers in flight and other cores.
         if not several and (history is None or not history.flying):
             return
@@ -332,7 +342,9 @@ class RaceCheck(Observer):
         self._do(RaceCheck._release, buffer)
 
     def _release(self, buffer: Buffer) -> None:
-        self._histories.pop(buffer, None)
+        # Of memory that subcores share, others may be in this scope, or use the place for the next.
+        if not _is_shared(buffer):
+            self._histories.pop(buffer, None)
 
     def finish(self) -> None:
         events, doubtful = self._events, dict[Semaphore, Doubts]()

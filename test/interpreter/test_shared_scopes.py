@@ -14,7 +14,10 @@ X = np.arange(512, dtype=np.int32).reshape(32, 16)
 CHECKS = ("race", "init", "sync")
 
 
-def kernel(taken: str, barrier: str) -> str:
+BARRIER = "tpu.barrier barrier_id(%z)"
+
+
+def kernel(taken: str, barrier: str, last: str | None = None) -> str:
     """Three times, every subcore puts its row into a table and takes the row `taken` from it."""
     return f"""
     !dma = memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>
@@ -55,7 +58,7 @@ def kernel(taken: str, barrier: str) -> str:
             tpu.enqueue_dma source(%get : !line) target(%mine : !row)
               target_semaphore(%there : !dma)
             tpu.wait_dma2 semaphore(%there : !dma) src(%get : !line) dst(%mine : !row)
-            {barrier}
+            {barrier if last is None else last}
           }}
         }}
         %to = pallas.at %o[%number, :] : memref<32x16xi32, #tpu.memory_space<hbm>>
@@ -73,7 +76,7 @@ def outcome(text: str, **options: Any) -> Any:
 @pytest.mark.parametrize("driver", ["compiled", "reference"])
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
 def test_a_scope_is_the_same_memory_for_all(form: str, driver: Any, checks: Any) -> None:
-    text = kernel("%next", "tpu.barrier barrier_id(%z)")
+    text = kernel("%next", BARRIER)
     found = outcome(text, form=form, driver=driver, checks=checks)
     want = np.roll(X.reshape(2, 16, 16), -3, 1).reshape(32, 16)
     np.testing.assert_array_equal(np.reshape(found.outputs[0], (32, 16)), want)
@@ -88,3 +91,11 @@ def test_who_meets_nobody_in_a_scope_may_come_late(driver: Any, seed: int) -> No
         found = outcome(text, form="pallas", driver=driver, seed=seed, checks=checks)
         np.testing.assert_array_equal(np.reshape(found.outputs[0], (32, 16)), X)
         assert not found.findings
+
+
+@pytest.mark.parametrize("driver", ["compiled", "reference"])
+def test_the_next_scope_has_the_same_place(driver: Any) -> None:
+    """Without a barrier at its end, a neighbour may still read what the next scope writes to."""
+    text = kernel("%next", BARRIER, "")
+    found = outcome(text, form="pallas", driver=driver, checks=CHECKS).findings
+    assert found and {finding.code for finding in found} == {"data-race"}
