@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects.locations import source_location
-from pallasite.dialects.types import element_type
 from pallasite.interpreter.values import rounder, storage_float, unsigned_dtype, width, wrap
 
 Function = Callable[..., Any]
@@ -98,8 +97,3 @@ def to_signed(type: Attribute) -> Function:
 def unsupported(op: Operation, what: str) -> Unsupported:
     """`what` of `op` has no meaning at run time."""
     return Unsupported("no-meaning", f"{op.name}: {what} cannot be executed", source_location(op))
-
-
-def element(op: Operation) -> Attribute:
-    """The element type of the first result of `op`."""
-    return element_type(op.results[0].type)

@@ -98,3 +98,35 @@ def test_constants(meaning):
 def test_identities(meaning):
     assert meaning("%r = tpu.assume_multiple %a, 8 : i32", a="i32")(16) == 16
     assert meaning(f"%r = tpu.assume_layout %a : {V} -> {V}", a=V)(X) is X
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype", "kind"),
+    [("i4", np.int8, int), ("i1", np.bool_, bool), ("bf16", np.float32, np.float32)],
+)
+def test_elements_are_taken_apart_and_put_together(meaning, element, dtype, kind):
+    v = f"vector<4x{element}>"
+    a, b = (np.array(x, dtype) for x in ([1, 0, 1, 0], [0, 0, 1, 1]))
+    text = f"%r = vector.interleave %a, %b : {v} -> vector<8x{element}>"
+    both = meaning(text, a=v, b=v)(a, b)
+    assert both.dtype == dtype and both.tolist() == np.stack([a, b], 1).reshape(-1).tolist()
+    text = f"%r, %s = vector.deinterleave %a : vector<8x{element}> -> {v}"
+    for part, whole in zip(meaning(text, a=f"vector<8x{element}>")(both), (a, b), strict=True):
+        np.testing.assert_array_equal(part, whole)
+    scalars = meaning(f"%r:4 = vector.to_elements %a : {v}", a=v)(a)
+    assert [type(x) for x in scalars] == [kind] * 4
+    text = f"%r = vector.from_elements %a, %b : vector<2x1x{element}>"
+    made = meaning(text, a=element, b=element)(*scalars[:2])
+    assert made.dtype == dtype and made.tolist() == [[a[0]], [a[1]]]
+    chosen = meaning(f"%r = vector.shuffle %a, %b [6, 0, 3] : {v}, {v}", a=v, b=v)(a, b)
+    np.testing.assert_array_equal(chosen, [b[2], a[0], a[3]])
+
+
+def test_masks_of_boxes_and_steps(meaning):
+    made = meaning("%r = vector.create_mask %a, %b : vector<3x4xi1>", a="index", b="index")
+    for sizes in ((2, 3), (0, 4), (-1, 2), (5, 9)):
+        rows, columns = (np.arange(n) < size for n, size in zip((3, 4), sizes, strict=True))
+        np.testing.assert_array_equal(made(*sizes), rows[:, None] & columns)
+    constant = meaning("%r = vector.constant_mask [2, 1] : vector<3x4xi1>")()
+    assert constant.sum() == 2 and constant[:2, 0].all()
+    assert meaning("%r = vector.step : vector<5xindex>")().tolist() == [0, 1, 2, 3, 4]

@@ -138,3 +138,39 @@ def test_reciprocal_and_logistic(meaning):
     np.testing.assert_array_equal(approximate, 1 / x.astype(ml_dtypes.bfloat16).astype(np.float32))
     result = meaning(f"%r = tpu.logistic %a : {v} -> {v}", a=v)(x)
     np.testing.assert_allclose(result, 1 / (1 + np.exp(-x.astype(np.float64))), rtol=5e-7)
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(4, np.int8), (8, np.int8), (32, np.int32)])
+def test_integer_powers_wrap(meaning, bits, dtype):
+    low, half = -(1 << (bits - 1)), 1 << (bits - 1)
+    pairs = [(3, 3), (low, 2), (-1, 5), (7, 0), (-1, -1), (-1, -2), (1, -3), (2, -1), (0, -1)]
+    inverses = {(-1, -1): -1, (-1, -2): 1, (1, -3): 1, (2, -1): 0, (0, -1): -1}
+    want = [inverses.get((a, b), (a ** max(b, 0) + half) % (2 * half) - half) for a, b in pairs]
+    v = f"vector<{len(pairs)}xi{bits}>"
+    a, b = (np.array(x, dtype) for x in zip(*pairs, strict=True))
+    result = meaning(f"%r = math.ipowi %a, %b : {v}", a=v, b=v)(a, b)
+    assert result.dtype == dtype and result.tolist() == want
+    scalar = meaning(f"%r = math.ipowi %a, %b : i{bits}", a=f"i{bits}", b=f"i{bits}")
+    assert [scalar(*pair) for pair in pairs] == want
+
+
+def test_what_kind_of_number_it_is(meaning):
+    v = "vector<5xf32>"
+    x = np.array([1, np.nan, np.inf, -np.inf, 1e-40], np.float32)
+    for name, want in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
+        np.testing.assert_array_equal(meaning(f"%r = math.{name} %a : {v}", a=v)(x), want(x))
+        one = meaning(f"%r = math.{name} %a : f32", a="f32")
+        assert [one(n) for n in x] == want(x).tolist() and type(one(x[0])) is bool
+
+
+def test_clamps_powers_and_sines(meaning):
+    v = "vector<3xbf16>"
+    x, low, high = (np.array(n, np.float32) for n in ([5, -5, np.nan], [-1] * 3, [2] * 3))
+    clamp = meaning(f"%r = math.clampf %a to [%b, %c] : {v}", a=v, b=v, c=v)
+    np.testing.assert_array_equal(clamp(x, low, high), np.array([2, -1, np.nan], np.float32))
+    i = "vector<3xi32>"
+    power = meaning(f"%r = math.fpowi %a, %b : {v}, {i}", a=v, b=i)
+    want = np.array([25, -0.2001953125, 1], np.float32)
+    np.testing.assert_array_equal(power(x, np.array([2, -1, 0], np.int32)), want)
+    sin, cos = meaning("%r, %s = math.sincos %a : bf16", a="bf16")(np.float32(1))
+    assert (sin, cos) == (0.83984375, 0.5390625)
