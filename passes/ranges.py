@@ -108,10 +108,9 @@ class Ranges:
         return known
 
     def _computed(self, value: SSAValue, depth: int) -> Range:
-        element = element_of(value)
-        if element not in (i1, i32) and not isinstance(element, IndexType):
+        if not is_judged(value):
             return Range()
-        whole = _BITS if element == i1 else Range()
+        whole = _BITS if element_of(value) == i1 else Range()
         number = _number(value)
         if number is not None:
             return Range(number, number)
@@ -189,8 +188,14 @@ def _number(value: SSAValue) -> int | None:
     return int(number) & 1 if element_of(value) == i1 else int(number)
 
 
+def is_judged(value: SSAValue) -> bool:
+    """Whether anything may be known of `value`: narrow integers wrap earlier than words."""
+    element = element_of(value)
+    return element in (i1, i32) or isinstance(element, IndexType)
+
+
 def range_of_operation(op: Operation, operands: Sequence[Range]) -> Range:
-    """Where the result of `op` lies if its operands lie in `operands`."""
+    """Where the result of `op`, which `is_judged`, lies if its operands lie in `operands`."""
     kind = type(op)
     if kind is arith.CmpiOp:
         return _compared(cast(arith.CmpiOp, op), *operands)

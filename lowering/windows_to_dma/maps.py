@@ -19,7 +19,7 @@ from pallasite.dialects import arith, cf, memref
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
-from pallasite.passes.ranges import Range, range_of_operation
+from pallasite.passes.ranges import Range, is_judged, range_of_operation
 from pallasite.passes.scalar_folds import fold_numbers
 
 _Known = dict[SSAValue, Scalar]
@@ -125,4 +125,6 @@ def ranges(function: FuncOp, bounds: Sequence[int | None]) -> tuple[Range, ...]:
 
 def _range_of(op: Operation, operands: Sequence[Range]) -> Range:
     value = known(op.results[0])
+    if not is_judged(op.results[0]):
+        return Range()
     return Range(value, value) if value is not None else range_of_operation(op, operands)
