@@ -28,7 +28,7 @@ from pallasite.interpreter.compiled.packs import (
 )
 from pallasite.interpreter.compiled.reuse import ReuseWriter
 from pallasite.interpreter.effects.register_packs import load_pack, store_pack
-from pallasite.interpreter.ops.movement import rolled, unrolled
+from pallasite.interpreter.ops.register_groups import rolled, unrolled
 
 if TYPE_CHECKING:
     from pallasite.interpreter.compiled.compiled import Program

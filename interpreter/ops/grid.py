@@ -15,8 +15,8 @@ from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.arithmetic import reducer
 from pallasite.interpreter.ops.kinds import unsupported
 from pallasite.interpreter.ops.matmul import product
-from pallasite.interpreter.ops.movement import to_matrix, to_tiles
 from pallasite.interpreter.ops.reduce import folds_itself
+from pallasite.interpreter.ops.register_groups import to_matrix, to_tiles
 from pallasite.interpreter.ops.shape import stretch
 from pallasite.interpreter.values import Array, poison
 

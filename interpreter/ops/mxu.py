@@ -18,7 +18,7 @@ from pallasite.dialects.types import element_type, grid_shape, register_rank, sh
 from pallasite.interpreter.machine.mxu import MatrixUnit
 from pallasite.interpreter.meanings import Facts, Function, effect
 from pallasite.interpreter.ops.matmul import product
-from pallasite.interpreter.ops.movement import to_matrix, to_tiles
+from pallasite.interpreter.ops.register_groups import to_matrix, to_tiles
 from pallasite.interpreter.values import Array, carrier, is_float
 from pallasite.layouts.registers import LANES, SUBLANES
 
