@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
-from pallasite.dialects.types import bit_width, element_of
+from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel.driver import (
     Folder,
     integer,
@@ -18,8 +18,15 @@ from pallasite.passes.fold_kernel.driver import (
     rule,
     width_of,
 )
+from pallasite.passes.ranges import range_of
 
 _EXTENSIONS = (arith.ExtSIOp, arith.ExtUIOp)
+_KEEPS_WORDS = (
+    arith.MinSIOp, arith.MaxSIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp,
+    arith.RemSIOp, arith.ShRSIOp, tpu.AssumeMultipleOp,
+)  # fmt: skip
+"""Operations that give no longer numbers than their operands are."""
+_DEEPEST = 8
 
 
 @rule(arith.TruncIOp)
@@ -53,8 +60,23 @@ def fold_cast_back(op: Operation, f: Folder) -> SSAValue | None:
     owner = op.operands[0].owner
     if not isinstance(owner, type(op)) or owner.operands[0].type != op.results[0].type:
         return None
-    between, whole = (bit_width(element_of(v)) for v in (op.operands[0], op.results[0]))
-    return owner.operands[0] if between >= min(whole, 32) else None
+    first = owner.operands[0]
+    between, whole = (width_of(element_of(v)) for v in (op.operands[0], op.results[0]))
+    if isinstance(op, arith.BitcastOp):
+        return first
+    if between >= whole or (between == 32 and _fits_words(first, _DEEPEST)):
+        return first
+    return None
+
+
+def _fits_words(index: SSAValue, depth: int) -> bool:
+    """Whether `index` is a number of 32 bits: sums and products of such may not be."""
+    owner = index.owner
+    if isinstance(owner, arith.IndexCastOp) or range_of(index).fits_words():
+        return True
+    if not isinstance(owner, _KEEPS_WORDS) or not depth:
+        return False
+    return all(_fits_words(v, depth - 1) for v in owner.operands if v.type == index.type)
 
 
 @rule(arith.TruncFOp)
