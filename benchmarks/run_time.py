@@ -365,13 +365,13 @@ registers (`vreg`), called with NumPy's arrays. In a program of JAX's, under
 `pallasite.jax.simulate()`, form `tiles` runs, and JAX adds what it takes
 to call back into Python. XLA uses all cores, ours one. All answers agree within {largest:.1g}.
 
-## How many times faster ours is, without the first run
+## How many times faster ours is, after the first runs
 
 {ratios("InterpretParams()")}
 
 {ratios("interpret=True")}
 
-## Milliseconds, without the first run
+## Milliseconds, after the first runs
 
 {milliseconds(1)}
 
