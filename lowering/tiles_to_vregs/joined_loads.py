@@ -15,6 +15,7 @@ memory. So rolls of rows load what comes last and what comes first once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, i1
@@ -27,25 +28,31 @@ from pallasite.dialects.types import integers_in, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.creation import index_attribute, made
 from pallasite.lowering.tiles_to_vregs.grids import known_integer
-from pallasite.lowering.tiles_to_vregs.ordered_loads import distance, times_of_loads
+from pallasite.lowering.tiles_to_vregs.ordered_loads import Position, Time, times_of_loads
 
 Flags = tuple[int, ...]
 
 
 def join_loads(function: func.FuncOp) -> None:
     """Joins loads of the unrolled `function` where one register holds the rows of two."""
-    groups: dict[object, list[tpu.LoadOp]] = {}
-    for load, (block, epoch, _) in times_of_loads(function).items():
-        if not all(_flags(load)) and BOX not in load.attributes and _only_stored(load):
-            key = (block, epoch, load.base, load.result.type, load.sublane_stride)
-            groups.setdefault(key, []).append(load)
+    times = times_of_loads(function)
+    groups: dict[object, dict[int, tpu.LoadOp]] = {}
+    for load, (block, epoch, _) in times.items():
+        if all(_flags(load)) or BOX in load.attributes or not _only_stored(load):
+            continue
+        position = Position.of(load)
+        if position is not None:
+            key = (block, epoch, load.base, load.result.type, load.sublane_stride, position.unknown)
+            groups.setdefault(key, {})[position.elements] = load
     for loads in groups.values():
         # In pairs: a register has as few neighbours as ends.
-        while loads:
-            load = loads.pop()
-            for other in loads:
-                if _join(load, other, function) or _join(other, load, function):
-                    loads.remove(other)
+        for place in sorted(loads):
+            first = loads.pop(place, None)
+            step = 0 if first is None else LANES * first.sublane_stride.value.data
+            for down in range(1, SUBLANES) if step > 0 else ():
+                second = loads.get(place + down * step)
+                if first and second and _join(first, second, down, times, function):
+                    del loads[place + down * step]
                     break
 
 
@@ -62,16 +69,14 @@ def _only_stored(load: tpu.LoadOp) -> bool:
     )
 
 
-def _join(first: tpu.LoadOp, second: tpu.LoadOp, function: func.FuncOp) -> bool:
-    """Loads the rows of `second`, which follow those of `first`, with these; False if a register
-    does not hold both."""
-    rows = distance(first, second)
-    stride = first.sublane_stride.value.data
-    if rows is None or rows <= 0 or stride <= 0 or rows % stride:
-        return False
-    down = rows // stride
+def _join(
+    first: tpu.LoadOp, second: tpu.LoadOp, down: int, times: Mapping[tpu.LoadOp, Time],
+    function: func.FuncOp,
+) -> bool:  # fmt: skip
+    """Loads the rows of `second`, which begin `down` sublanes further down, with those of `first`;
+    False if a register does not hold both."""
     here, there = _flags(first), _flags(second)
-    if down >= SUBLANES or any(there[SUBLANES - down :]):
+    if any(there[SUBLANES - down :]):
         return False
     stores = [cast(tpu.StoreOp, use.operation) for use in second.result.uses]
     places = [_earlier(store, down) for store in stores]
@@ -84,7 +89,7 @@ def _join(first: tpu.LoadOp, second: tpu.LoadOp, function: func.FuncOp) -> bool:
         first.attributes, first.location,
     )  # fmt: skip
     # Nothing is stored between the two.
-    latest = second if _comes_first(first, second) else first
+    latest = max(first, second, key=lambda load: times[load][2])
     Rewriter.insert_op(joined, InsertPoint.before(latest))
     first.result.replace_all_uses_with(joined.results[0])
     for store, place in zip(stores, places, strict=True):
@@ -115,13 +120,6 @@ def _earlier(store: tpu.StoreOp, down: int) -> int | None:
 
 def _moved(flags: Flags, down: int) -> Flags:
     return (*[0] * down, *flags[: SUBLANES - down])
-
-
-def _comes_first(one: tpu.LoadOp, other: tpu.LoadOp) -> bool:
-    op = one.next_op
-    while op is not None and op is not other:
-        op = op.next_op
-    return op is other
 
 
 def _index(value: int, function: func.FuncOp) -> SSAValue:

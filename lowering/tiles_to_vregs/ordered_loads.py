@@ -33,6 +33,9 @@ from pallasite.passes.effects import is_pure
 
 Row = tuple[tpu.LoadOp, int]
 """A sublane of a loaded register."""
+Time = tuple[Block, int, int]
+"""Of a load: its block, how many operations in front of it there may write memory, and its number
+there."""
 Rows = tuple[Row | None, ...]
 """What the sublanes of a register hold, None for what no memory was loaded to."""
 
@@ -123,7 +126,7 @@ class _Place:
         return load.results[0]
 
 
-def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, tuple[Block, int, int]]) -> _Place | None:
+def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, Time]) -> _Place | None:
     """Where `rows` can be loaded from at once."""
     loads = list(dict.fromkeys(row[0] for row in rows if row is not None))
     if not loads or len({epochs[load][:2] for load in loads}) > 1:
@@ -147,22 +150,38 @@ def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, tuple[Block, int, int]]) -> _
     return _Place(first, max(loads, key=lambda load: epochs[load][2]), offsets)
 
 
+@dataclass(frozen=True)
+class Position:
+    """Where a load of rows of single tiles begins."""
+
+    unknown: tuple[SSAValue | None, ...]
+    """Its indices that are not known, one of each dimension."""
+    elements: int
+    """The place of the first element of those that are."""
+
+    @staticmethod
+    def of(load: tpu.LoadOp) -> Position | None:
+        """None if there are tiles of several rows, which rows may leave."""
+        tiling = tiling_of(load.base.type)
+        if tiling is None or tiling.first != (1, LANES):
+            return None
+        known = [known_integer(index) for index in load.indices]
+        unknown = [a if n is None else None for a, n in zip(load.indices, known, strict=True)]
+        places = [tiling.dim_offset(dim, n) for dim, n in enumerate(known) if n is not None]
+        return Position(tuple(unknown), sum(places))
+
+
 def distance(one: tpu.LoadOp, other: tpu.LoadOp) -> int | None:
     """How many rows of words `other` begins behind `one`; None if that is not known, or there are
     tiles in between, which rows may leave."""
-    tiling = tiling_of(one.base.type)
     if other is one:
         return 0
-    if other.base is not one.base or tiling is None or tiling.first != (1, LANES):
+    here, there = Position.of(one), Position.of(other)
+    if other.base is not one.base or here is None or there is None:
         return None
-    distance = 0
-    for dim, (a, b) in enumerate(zip(one.indices, other.indices, strict=True)):
-        if a is not b:
-            here, there = known_integer(a), known_integer(b)
-            if here is None or there is None:
-                return None
-            distance += tiling.dim_offset(dim, there) - tiling.dim_offset(dim, here)
-    return None if distance % LANES else distance // LANES
+    if here.unknown != there.unknown or (there.elements - here.elements) % LANES:
+        return None
+    return (there.elements - here.elements) // LANES
 
 
 def _loaded(op: tpu.LoadOp) -> Rows | None:
@@ -174,10 +193,9 @@ def _loaded(op: tpu.LoadOp) -> Rows | None:
     return tuple([(op, n) if flag else None for n, flag in enumerate(_integers(op.sublane_mask))])
 
 
-def times_of_loads(function: func.FuncOp) -> dict[tpu.LoadOp, tuple[Block, int, int]]:
-    """The block of each load, how many operations in front of it there may write memory, and its
-    number there."""
-    found: dict[tpu.LoadOp, tuple[Block, int, int]] = {}
+def times_of_loads(function: func.FuncOp) -> dict[tpu.LoadOp, Time]:
+    """When each load happens."""
+    found: dict[tpu.LoadOp, Time] = {}
     blocks = [b for op in operations(function) for region in op.regions for b in region.blocks]
     for block in blocks:
         epoch = 0
