@@ -25,19 +25,25 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from pallasite.dialects import arith, func, tpu
 from pallasite.dialects.registers import BOX
 from pallasite.dialects.types import integers_in, tiling_of
+from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.creation import index_attribute, made
 from pallasite.lowering.tiles_to_vregs.grids import known_integer
 from pallasite.lowering.tiles_to_vregs.ordered_loads import Position, Time, times_of_loads
 
 Flags = tuple[int, ...]
+_EVERY = DenseArrayBase.from_list(i1, [True] * SUBLANES)
 
 
 def join_loads(function: func.FuncOp) -> None:
     """Joins loads of the unrolled `function` where one register holds the rows of two."""
+    parts = [load for load in of_kind(function, tpu.LoadOp) if load.sublane_mask != _EVERY]
+    if len(parts) < 2:
+        return
     times = times_of_loads(function)
     groups: dict[object, dict[int, tpu.LoadOp]] = {}
-    for load, (block, epoch, _) in times.items():
+    for load in parts:
+        block, epoch, _ = times[load]
         if all(_flags(load)) or BOX in load.attributes or not _only_stored(load):
             continue
         position = Position.of(load)
