@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
 PARTLY_WRITTEN = (
     "ignore:.*written nowhere in the kernel", "ignore:.*the steps of the grid come to"
 )  # fmt: skip
-"""Kernels of tests are short: many write a part of their outputs only, and are warned of it."""
+"""Kernels of tests are short: some write an output nowhere, or not all of its blocks, and are
+warned of it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
