@@ -48,6 +48,7 @@ class _Stretch:
     """Operations of a block between which memory is only loaded and stored, and when."""
 
     stores: list[tpu.VectorStoreOp] = field(default_factory=list[tpu.VectorStoreOp])
+    loads: set[Operation] = field(default_factory=set[Operation])
     read: set[SSAValue] = field(default_factory=set[SSAValue])
     written: dict[SSAValue, set[object]] = field(default_factory=dict[SSAValue, set[object]])
 
@@ -69,6 +70,7 @@ def _stretches(block: Block) -> Iterator[_Stretch]:
     stretch = _Stretch()
     for op in operations_of(block):
         if type(op) in _LOADS:
+            stretch.loads.add(op)
             buffer = buffer_of(op.operands[0])
             # A load of what a whole buffer held before is dead if nobody uses it.
             if buffer is not None and any(result.first_use is not None for result in op.results):
@@ -226,7 +228,7 @@ def _loaded(
     buffer, rank = buffer_of(first.base), len(first.indices)
     if buffer is None or buffer in stretch.written or rank < 2:
         return None
-    if bit_width(wanted.element_type) != 32:
+    if bit_width(wanted.element_type) != 32 or not stretch.loads.issuperset(loads):
         return None
     places = [[_place(i) for n, i in enumerate(op.indices) if n != rank - 2] for op in loads]
     known = [constant_of(op.indices[-2]) for op in loads]

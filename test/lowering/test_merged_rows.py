@@ -128,6 +128,27 @@ def test_rows_of_one_matrix_of_several(order: list[int]) -> None:
     assert text.count("tpu.store") == 1
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["behind", "within"])
+def test_rows_loaded_before_a_loop_that_changes_them_stay(nested: bool) -> None:
+    """They were loaded in front of the loop: behind it, and in it, memory holds something else."""
+    stores = """tpu.vector_store %b[%z, %z], %y {strides = array<i32>} : B, vector<1x128xf32>,
+        tpu.vector_store %b[%one, %z], %x {strides = array<i32>} : B, vector<1x128xf32>,"""
+    body = f"""%one = arith.constant 1 : index
+        %x = vector.load %a[%z, %z] : A, vector<1x128xf32>
+        %y = vector.load %a[%one, %z] : A, vector<1x128xf32>
+        {LOOP.replace("%one = arith.constant 1 : index", "")}
+          %v = vector.load %a[%i, %z] : A, vector<1x128xf32>
+          %w = arith.negf %v : vector<1x128xf32>
+          tpu.vector_store %a[%i, %z], %w {{strides = array<i32>}} : A, vector<1x128xf32>,
+          tpu.delay %s
+          {stores if nested else ""}
+        }}
+        {"" if nested else stores}"""
+    value = numbers(2, 128)
+    actual, _ = answer(["2x128xf32"] * 2, body, value)
+    assert np.array_equal(actual, value[[1, 0]])
+
+
 def test_stores_of_two_rows_that_overlap_stay() -> None:
     body = """%one = arith.constant 1 : index
         %k = arith.constant dense<3.0> : vector<2x128xf32>
