@@ -33,6 +33,7 @@ NOT_ARITHMETIC: tuple[type[Operation], ...] = (
     arith.ConstantOp, arith.SelectOp, arith.BitcastOp, arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp,
     arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
     arith.IndexCastOp, arith.IndexCastUIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp,
+    arith.AddUIExtendedOp, arith.SubUIExtendedOp, arith.MulSIExtendedOp, arith.MulUIExtendedOp,
 )  # fmt: skip
 UNSIGNED = (
     arith.DivUIOp, arith.RemUIOp, arith.MaxUIOp, arith.MinUIOp, arith.ShRUIOp, arith.CeilDivUIOp,

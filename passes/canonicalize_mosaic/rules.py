@@ -11,10 +11,12 @@ from pallasite.passes.canonicalize_mosaic import (
     reductions,
     selects,
     transposes,
+    two_results,
 )
 
 FAMILIES = (
     folding, matmul, arithmetic, broadcasts, conversions, reductions, selects, transposes,
+    two_results,
 )  # fmt: skip
 
 

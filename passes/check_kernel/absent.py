@@ -15,7 +15,8 @@ from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
 
 ABSENT_SCALARS = (
-    arith.CeilDivSIOp, arith.FloorDivSIOp, arith.MaxnumfOp, arith.MinnumfOp, math.AcosOp,
+    arith.CeilDivSIOp, arith.FloorDivSIOp, arith.MaxnumfOp, arith.MinnumfOp,
+    arith.MulSIExtendedOp, arith.MulUIExtendedOp, arith.SubUIExtendedOp, math.AcosOp,
     math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.CbrtOp, math.ClampFOp,
     math.CopySignOp, math.CoshOp, math.CountTrailingZerosOp, math.CtPopOp, math.ErfcOp,
     math.ExpM1Op, math.FPowIOp, math.FmaOp, math.IPowIOp, math.IsFiniteOp, math.IsInfOp,
@@ -23,8 +24,8 @@ ABSENT_SCALARS = (
 )  # fmt: skip
 _ABSENT_VECTORS = (
     arith.CeilDivSIOp, arith.CeilDivUIOp, arith.ConvertFOp, arith.FloorDivSIOp,
-    arith.FlushDenormalsOp, arith.MaxnumfOp, arith.MinnumfOp, math.ClampFOp, math.ErfcOp,
-    math.FmaOp, math.IPowIOp, math.Log10Op, math.SincosOp, vector.FMAOp,
+    arith.FlushDenormalsOp, arith.MaxnumfOp, arith.MinnumfOp, arith.SubUIExtendedOp, math.ClampFOp,
+    math.ErfcOp, math.FmaOp, math.IPowIOp, math.Log10Op, math.SincosOp, vector.FMAOp,
 )  # fmt: skip
 _UNKNOWN_VECTORS = (
     vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp, vector.InterleaveOp,
@@ -37,6 +38,7 @@ _INSTEAD: dict[type[Operation], str] = {
     arith.FloorDivSIOp: "write jnp.floor_divide(x, y), which selects between quotients",
     arith.MaxnumfOp: "write jnp.maximum(x, y)",
     arith.MinnumfOp: "write jnp.minimum(x, y)",
+    arith.SubUIExtendedOp: "write x - y, and x < y for the borrow",
     math.ClampFOp: "write jnp.clip(x, low, high)",
     math.ErfcOp: "write 1 - jax.lax.erf(x)",
     math.FmaOp: "write x * y + z",

@@ -34,7 +34,8 @@ _INTEGER_WIDTHS: dict[type[Operation], frozenset[int]] = {
     **dict.fromkeys(
         (
             arith.DivSIOp, arith.RemSIOp, arith.MinSIOp, arith.MinUIOp, arith.MaxSIOp,
-            arith.MaxUIOp, math.CtPopOp, math.CountLeadingZerosOp,
+            arith.MaxUIOp, arith.AddUIExtendedOp, arith.SubUIExtendedOp, arith.MulSIExtendedOp,
+            arith.MulUIExtendedOp, math.CtPopOp, math.CountLeadingZerosOp,
         ),
         _WORDS,
     ),
@@ -73,6 +74,8 @@ def _integers(op: Operation, target: Target) -> None:
     widths = _INTEGER_WIDTHS[op.__class__]
     if isinstance(op, arith.DivUIOp | arith.RemUIOp) and target.byte_division:
         widths |= {8}
+    if isinstance(op, arith.AddUIExtendedOp) and arith.AddiOp.name in target.i16_ops:
+        widths |= {16}
     if not isinstance(type, VectorType) or bit_width(type) in widths:
         return
     element = cast(AnyVector, type).element_type

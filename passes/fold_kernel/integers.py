@@ -66,6 +66,15 @@ _UNSIGNED_DIVISIONS: dict[type[Operation], Callable[[int, int], int]] = {
 }
 
 
+_FIRST_RESULTS: dict[type[Operation], type[arith.AddiOp | arith.SubiOp | arith.MuliOp]] = {
+    arith.AddUIExtendedOp: arith.AddiOp,
+    arith.SubUIExtendedOp: arith.SubiOp,
+    arith.MulSIExtendedOp: arith.MuliOp,
+    arith.MulUIExtendedOp: arith.MuliOp,
+}
+"""What computes the first of two results."""
+
+
 def _ones(width: int) -> int:
     """All bits set: -1, or true."""
     return 1 if width == 1 else -1
@@ -207,6 +216,15 @@ def fold_with_complement(op: Operation, f: Folder) -> SSAValue | None:
                 result = 0 if isinstance(op, arith.AndIOp) else _ones(width)
                 return f.constant(op.results[0].type, result)
     return None
+
+
+@rule(*_FIRST_RESULTS)
+def fold_first_result(op: Operation, f: Folder) -> SSAValue | None:
+    """A sum whose carry nobody looks at is a sum, and so on."""
+    if op.results[1].uses:
+        return None
+    left, right = op.operands
+    return f.emit(_FIRST_RESULTS[type(op)](left, right))
 
 
 @rule(*_CONSTANTS, *_UNSIGNED, *_DIVISIONS, *_UNSIGNED_DIVISIONS)
