@@ -70,7 +70,7 @@ _V5E = Target(
     cut_sublanes=frozenset(range(1, 8)),
     unconverted=frozenset({"f4E2M1FN"}),
     sublane_gather=True, strided_rotate_bits=frozenset({16, 32}),
-    stochastic_round=True, routed_by_powers_of_two=True,
+    stochastic_round=True,
     transpose_bits=frozenset({16, 32}),
     clock_hz=1500e6, hbm_bytes_per_second=820e9,
     bf16_ops_per_second=197e12, int8_ops=394e12,
@@ -82,7 +82,7 @@ _V5P = replace(
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
-    routed_by_powers_of_two=False, sparse=_SPARSE_V5P,
+    sparse=_SPARSE_V5P,
 )  # fmt: skip
 _V6E = Target(
     name="v6e", topology="v6e:2x2",

@@ -128,9 +128,6 @@ class Target:
     strided_rotate_bits: frozenset[int] = frozenset()
     """Element widths of which the cross-lane unit rotates each row by another amount."""
     stochastic_round: bool = False
-    routed_by_powers_of_two: bool = False
-    """What one chip sends reaches others only if their numbers, around the ring of all of them,
-    are a power of two apart (JAX's guide to distributed kernels, *Routing*)."""
     dma_signals_regular: bool = False
     """A transfer may signal a regular semaphore, by one, instead of counting its bytes."""
     interleaved_pack_bits: int = 16

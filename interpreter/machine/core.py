@@ -245,7 +245,6 @@ class Core:
         """The core that a device id and a core id name, as seen from this one."""
         machine = self.machine
         home = self.device if device is None else machine.device(device, at)
-        machine.route(self.device, home, at)
         index = self.index if core is None else core
         if not 0 <= index < len(home.cores):
             raise no_such_core(index, home.index, len(home.cores), at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pallasite.diagnostics import Diagnostic, ExecutionError, Note, SourceLocation
+from pallasite.diagnostics import ExecutionError, Note, SourceLocation
 from pallasite.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -50,19 +50,6 @@ def no_such_device(index: int, count: int, at: SourceLocation | None) -> Executi
                 "as lax.rem keeps the sign"
             )
         ],
-    )
-
-
-def unrouted(
-    here: int, there: int, count: int, target: str, at: SourceLocation | None
-) -> Diagnostic:
-    """The warning of what device `here` of `count` sends to `there`, which is too far off."""
-    return Diagnostic(
-        "routing",
-        f"device {here} of {count} sends to device {there}; on {target}, a device reaches only "
-        "those whose number is a power of two from its own",
-        at,
-        [Note("send it to a neighbour, which passes it on, as kernels around a ring do")],
     )
 
 

@@ -10,11 +10,11 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pallasite.diagnostics import Diagnostic, SourceLocation, warn
+from pallasite.diagnostics import Diagnostic, SourceLocation
 from pallasite.interpreter.machine import scheduler
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.dma import Engine, Policy
-from pallasite.interpreter.machine.faults import no_such_device, unrouted
+from pallasite.interpreter.machine.faults import no_such_device
 from pallasite.interpreter.machine.memory import HostMemory, Memory
 from pallasite.interpreter.machine.observers import Observer, Observers
 from pallasite.interpreter.machine.renewal import Allocations
@@ -72,7 +72,6 @@ class Machine:
         self.reads_outside = False
         """Set by who runs a kernel: whether its loads of vectors may reach out of their buffers."""
         self.overruns = False
-        self._warned_of_routes = False
         """Whether it made blocks that overrun their array: what lies there is no finding."""
         self.target = target
         self.seed = seed
@@ -124,16 +123,6 @@ class Machine:
         if not 0 <= index < len(self.devices):
             raise no_such_device(index, len(self.devices), at)
         return self.devices[index]
-
-    def route(self, here: Device, there: Device, at: SourceLocation | None) -> None:
-        """Warns, once, of a way from one device to another that chips of the target do not have."""
-        if not self.target.routed_by_powers_of_two or self._warned_of_routes:
-            return
-        count, step = len(self.devices), abs(there.index - here.index)
-        # A step of 0 has no single bit, either, and stays where it is.
-        if step and 1 not in (step.bit_count(), (count - step).bit_count()):
-            self._warned_of_routes = True
-            warn(unrouted(here.index, there.index, count, self.target.name, at))
 
     def run(self, programs: Sequence[tuple[Core, scheduler.Program]]) -> list[Any]:
         """Runs the programs of several cores to their ends; returns what they returned."""

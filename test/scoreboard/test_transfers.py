@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +149,9 @@ def test_the_source_is_written_before_the_wait() -> None:
     assert "race" in refusal(program, ramp(8, 128), checks=("race",))
 
 
-def on_ring(body: Any, out: Any, devices: int = DEVICES, **options: Any) -> Any:
+def on_ring(body: Any, out: Any, **options: Any) -> Any:
     """The kernel on a ring of devices, rows of the arrays split among them."""
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("x",))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:DEVICES]), ("x",))
     program = call(body, out, **options)
     return jax.shard_map(program, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
 
@@ -172,30 +171,6 @@ def test_a_remote_copy_counts_on_both_sides(seed: int) -> None:
     )  # fmt: skip
     x = ramp(DEVICES * 8, 128)
     equal(run(program, x, seed=seed), jnp.roll(x, 8, axis=0))
-
-
-@feature("X23")
-@pytest.mark.parametrize("devices", [4, 8])
-def test_routes_of_a_small_chip(devices: int) -> None:
-    """A step of 3 is one back on a ring of 4, and no power of two on a ring of 8."""
-
-    def body(x: Any, o: Any, send: Any, receive: Any) -> None:
-        there = jax.lax.rem(jax.lax.axis_index("x") + 3, devices)
-        pltpu.async_remote_copy(x, o, send, receive, (there,)).wait()
-
-    program = on_ring(
-        body, S(8, 128), devices, in_specs=[ANY], out_specs=ANY, scratch_shapes=[DMA, DMA],
-    )  # fmt: skip
-    x = ramp(devices * 8, 128)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for target in ("v5e", "v6e"):
-            equal(run(program, x, target=target), jnp.roll(x, 24, axis=0))
-    texts = [str(warning.message) for warning in told]
-    assert len(texts) == (devices == 8), texts
-    for text in texts:
-        assert f"device 0 of {devices} sends to device 3; on v5e" in text
-        assert "[routing]" in text and "test_transfers.py" in text
 
 
 @feature("X10")
