@@ -7,14 +7,20 @@ copy goes, if everything that touches its end in VMEM can be said of the other e
 
 from __future__ import annotations
 
+from bisect import bisect, bisect_left, insort
 from collections.abc import Sequence
 
+import numpy as np
+
 from pallasite.interpreter.replay.lines import COPY, Box, Line, View
+
+_MOST_WORK = 1 << 12
+"""Places that NumPy tries to find a byte that two boxes share; then they may share one."""
 
 
 def forwarded(lines: Sequence[Line]) -> list[Line]:
     """`lines` without copies that only move elements to where they are read, or from where they
-    are written. Boxes that are copied to a result are apart from each other."""
+    are written."""
     moved = _Lines(lines)
     for number, line in enumerate(lines):
         if line.text == COPY:
@@ -62,7 +68,7 @@ class _Lines:
         self.lines[number] = None
         for place, later in moved.items():
             self.lines[place] = later
-            self._places[source.memory].append(place)
+            insort(self._places[source.memory], place)
 
     def write_back(self, number: int) -> None:
         """Has what is written where line `number` copies from written where that copies to."""
@@ -92,13 +98,20 @@ class _Lines:
         if made.read is not None and _meet(made.read, source):
             return
         found = composed(made.write, source, target)
-        if found is not None:
+        if found is not None and not self._touched(maker, number, target):
             self.lines[number] = None
             self.lines[maker] = made._replace(write=found)
-            self._places.setdefault(target.memory, []).append(maker)
+            insort(self._places[target.memory], maker)
 
     def _after(self, number: int, box: Box) -> list[int]:
-        return [place for place in self._places[box.memory] if place > number]
+        places = self._places[box.memory]
+        return places[bisect(places, number) :]
+
+    def _touched(self, first: int, last: int, box: Box) -> bool:
+        """Whether a line between the two reads or writes bytes of `box`."""
+        places = self._places[box.memory]
+        between = [self.lines[n] for n in places[bisect(places, first) : bisect_left(places, last)]]
+        return any(line and any(_share(view, box) for view in line.views) for line in between)
 
     def _writes(self, number: int, memory: str) -> bool:
         line = self.lines[number]
@@ -113,6 +126,15 @@ def _meet(view: View, box: Box) -> bool:
         return True
     (a, b), (c, d) = view.span, box.span
     return a < d and c < b
+
+
+def _share(view: View, box: Box) -> bool:
+    """The same, but of columns that alternate with those of `box` in memory not."""
+    if not isinstance(view, Box) or not _meet(view, box):
+        return _meet(view, box)
+    room = np.empty(max(view.span[1], box.span[1]), np.uint8)  # Nobody touches it.
+    one, other = (np.ndarray(b.shape, b.dtype, room, b.first, b.strides) for b in (view, box))
+    return np.may_share_memory(one, other, max_work=_MOST_WORK)
 
 
 def _covers(line: Line, box: Box) -> bool:
