@@ -102,6 +102,19 @@ class Tokens:
             position += 1
         return position
 
+    def end_around(self, index: int) -> int:
+        """The position that ends the bracket around token `index`: where it closes, or the end."""
+        closed = 0
+        for position in range(index - 1, -1, -1):
+            kind = self.kind(position)
+            if kind in self._closing.values():
+                closed += 1
+            elif kind in self._closing:
+                if not closed:
+                    return self.after(position) - 1
+                closed -= 1
+        return len(self)
+
     def items(self, index: int) -> list[tuple[int, int]]:
         """Start and end of each comma-separated item in the bracket that opens at `index`."""
         end = self.after(index) - 1

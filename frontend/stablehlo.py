@@ -114,30 +114,43 @@ _CONSTANTS = ("stablehlo.constant", "mhlo.constant")
 
 
 def _boolean_results(tokens: Tokens, index: int, count: int) -> list[int]:
-    """The results that the program compares with zero at once: arrays of bool are i32 in a call."""
+    """The results that the program does nothing with but compare them with zero: arrays of bool
+    are i32 in a call."""
     start = index - 1
     while start > 0 and tokens.word(start) in ("=", ":", str(count)):
         start -= 1
     name = tokens.word(start)
     results = [name] if count == 1 else [f"{name}#{k}" for k in range(count)]
-    compared: set[str] = set()
-    for position in tokens.find(_COMPARISONS):
-        words = [tokens.word(position + k) for k in range(1, 6)]
-        if words[:2] == ["NE", ","] and words[3] == "," and _is_zero(tokens, words[4]):
-            compared.add(words[2])
-    return [k for k, result in enumerate(results) if result in compared]
+    # Other functions and regions have values of the same name.
+    uses = [use for use in tokens.find(results) if index < use < tokens.end_around(index)]
+    used = [tokens.word(use) for use in uses]
+    compared = {tokens.word(use) for use in uses if _is_compared(tokens, use)}
+    return [k for k, name in enumerate(results) if name in compared and used.count(name) == 1]
 
 
-def _is_zero(tokens: Tokens, name: str) -> bool:
-    """Whether the value called `name` is the integer zero, broadcast or not."""
-    for start in tokens.find((name,)):
-        if tokens.word(start + 1) != "=":
+def _is_compared(tokens: Tokens, use: int) -> bool:
+    """Whether the value used at `use` is compared with zero there."""
+    words = [tokens.word(use + k) for k in range(-3, 3)]
+    return (
+        words[0] in _COMPARISONS
+        and words[1:3] == ["NE", ","]
+        and words[4] == ","
+        and _is_zero(tokens, use + 2)
+    )
+
+
+def _is_zero(tokens: Tokens, use: int) -> bool:
+    """Whether the value used at `use` is the integer zero, broadcast or not."""
+    # The last value of that name before is the one: names are of regions, and stand before uses.
+    for start in reversed(tokens.find((tokens.word(use),))):
+        if start >= use or tokens.word(start + 1) != "=":
             continue
-        operation = tokens.word(start + 2)
-        if operation in _BROADCASTS:
-            return _is_zero(tokens, tokens.word(start + 3))
-        if operation in _CONSTANTS:
-            return [tokens.word(start + k) for k in range(3, 7)] == ["dense", "<", "0", ">"]
+        if tokens.word(start + 2) in _BROADCASTS:
+            return start + 3 < use and _is_zero(tokens, start + 3)
+        wanted = ["dense", "<", "0", ">"]
+        return tokens.word(start + 2) in _CONSTANTS and wanted == [
+            tokens.word(start + k) for k in range(3, 7)
+        ]
     return False
 
 

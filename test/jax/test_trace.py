@@ -94,3 +94,16 @@ def test_a_function_without_kernels() -> None:
 def test_simulate_is_called_before_it_decorates() -> None:
     with pytest.raises(UsageError, match=r"@simulate\(\)"):
         pallasite.jax.simulate(twice)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("name", ["", "1st", "flash-attention", 'f"\\é\n'])
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_a_kernel_may_have_any_name(name: str, form: str) -> None:
+    shape = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+
+    def double(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    module = trace(pl.pallas_call(double, out_shape=shape, name=name), shape, form=form)
+    (out,) = pallasite.run(pallasite.parse(str(module)), [np.ones((8, 128), np.float32)])
+    assert out[0, 0] == 2

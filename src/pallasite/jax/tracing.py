@@ -107,7 +107,7 @@ def _stub(kernel: KernelOp) -> str:
         body.append("%zero = arith.constant 0 : i32")
         body.append(f"tpu.sem_signal %semaphore, %zero device_id %zero : {_SEMAPHORE}")
     return f"""module {{
-      func.func @{kernel.sym_name.data}(%semaphore: {_SEMAPHORE}) attributes {{
+      func.func @"{kernel.sym_name.data}"(%semaphore: {_SEMAPHORE}) attributes {{
         dimension_semantics = [{semantics}], tpu.core_type = #tpu.core_type<{kernel.core}>,
         iteration_bounds = array<i64{": " if bounds else ""}{bounds}>
       }} {{
