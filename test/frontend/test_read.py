@@ -161,6 +161,43 @@ def test_aliases_may_be_named() -> None:
     assert call is not None and call.aliases == ((0, 0),)
 
 
+ZERO = """%c = stablehlo.constant dense<0> : tensor<i32>
+    %z = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<i32>) -> tensor<8xi32>
+    """
+UNEQUAL = (
+    "%b = stablehlo.compare NE, %1, %z, SIGNED : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi1>"
+)
+OTHER = "func.func private @other(%1: tensor<8xi32>) -> tensor<8xi1>"
+
+
+@pytest.mark.parametrize(
+    "after, elsewhere, expected",
+    [
+        (ZERO + UNEQUAL, "", [0]),
+        (ZERO + UNEQUAL.replace("NE", "EQ"), "", None),
+        (ZERO.replace("dense<0>", "dense<1>") + UNEQUAL, "", None),
+        # What else uses the result wants its numbers.
+        (f"{ZERO}{UNEQUAL}\n    %n = stablehlo.negate %1 : tensor<8xi32>", "", None),
+        # Other functions have values of their own, whatever their names.
+        ("", f"{OTHER} {{ {ZERO}{UNEQUAL} return %b : tensor<8xi1> }}", None),
+        (ZERO + UNEQUAL, f"{OTHER} {{ {ZERO.replace('<0>', '<1>')}{UNEQUAL} return %b }}", [0]),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_results_that_are_booleans(
+    after: str, elsewhere: str, expected: list[int] | None, first: bool
+) -> None:
+    text = _call(_config(KERNEL), "(tensor<8xf32>) -> tensor<8xi32>")
+    end = "return %1 : tensor<8xf32>"
+    assert text.count(end) == 1
+    text = text.replace(
+        end, after + ("\n    return %b : tensor<8xi1>" if after else f"\n    {end}")
+    )
+    start = text.index("func.func") if first else text.rindex("}")
+    call = call_of(read(f"{text[:start]}{elsewhere}\n  {text[start:]}"))
+    assert call is not None and call.settings.get("boolean_results") == expected
+
+
 def test_side_effect_and_name_are_settings() -> None:
     more = (
         ', has_side_effect = true, kernel_name = "attention", mhlo.frontend_attributes = '
