@@ -126,7 +126,7 @@ _V7X = Target(
     bf16_ops_per_second=1155e12, ici_bytes_per_second=90e9,
     bf16_trunc=True, spreads_packed_lanes=True, widens_mixed_bytes=True,
     large_half_tiles=frozenset({"scratch", "scoped"}), large_buffer_halves=True,
-    unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16"}),
+    unmultiplied=frozenset({"f8E4M3B11FNUZ", "i16", "i2"}),
     sparse=_SPARSE_V7X,
 )  # fmt: skip
 

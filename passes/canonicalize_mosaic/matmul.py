@@ -34,6 +34,8 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     rule,
 )
 
+_EXACT = 1 << 24
+"""Up to which float32 holds all integers."""
 PLAIN = ([1], [0], [0], [1], [0, 0, 1, 1], [], [])
 TRANSPOSED_RHS = ([1], [1], [0], [0], [0, 0, 1, 0], [], [])
 
@@ -193,26 +195,44 @@ def _as_float(value: SSAValue, wide: Attribute, r: Legalizer) -> SSAValue:
 def _integer_through_float(
     op: tpu.MatmulOp, numbers: Sequence[Sequence[int]], r: Legalizer
 ) -> SSAValue:
-    """Integers of 8 bits and less as bf16, accumulated in f32 and converted back."""
+    """Integers of 8 bits and less as bf16, accumulated in f32 and converted back.
+
+    Each sum in f32 is of so few products that it is exact; their sums wrap, as i32.
+    """
     widths = [bit_width(element_of(v)) for v in (op.lhs, op.rhs)]
-    width = max(widths)
-    depth = shape_of(op.lhs.type)[numbers[0][0]]
-    if width > 8 or depth << sum(widths) - 2 > 1 << 24:
+    if max(widths) > 8:
         raise r.unsupported(
-            op, "matmul-types", f"a {width}-bit integer product contracting {depth} elements is "
-            f"not exact on {r.target.name}", "its matrix unit sums in float32, exact below 2**24",
-            "contract fewer elements at a time and add the partial sums as int32",
+            op, "matmul-types", f"a product of {element_of(op.lhs)} and {element_of(op.rhs)} is "
+            f"not exact on {r.target.name}", "its matrix unit multiplies bfloat16",
+            "cast the operands to int8, or split them into parts of 8 bits",
         )  # fmt: skip
-    operands = [_as_float(v, bf16, r) for v in (op.lhs, op.rhs)]
+    (lhs_k,), (rhs_k,) = numbers[:2]
+    depth, most = shape_of(op.lhs.type)[lhs_k], _EXACT >> sum(widths) - 2
+    lhs, rhs = (_as_float(v, bf16, r) for v in (op.lhs, op.rhs))
     kind = cast(VectorType[Attribute], like(op.acc, f32))
     zero = r.emit(arith.ConstantOp(splat(kind, 0.0)))
-    product = make_matmul([*operands, zero], numbers, op, r)
-    made = tpu.FptosiOp.create(
-        operands=[product],
-        result_types=[like(product, i32)],
-        properties={"rounding_mode": TOWARDS_ZERO},
-    )
-    return r.emit(arith.AddiOp(r.emit(made), op.acc))
+    total = op.acc
+    for start in range(0, depth, most):
+        size = min(most, depth - start)
+        parts = [_part(lhs, lhs_k, start, size, r), _part(rhs, rhs_k, start, size, r)]
+        product = make_matmul([*parts, zero], numbers, op, r)
+        made = tpu.FptosiOp.create(
+            operands=[product],
+            result_types=[like(product, i32)],
+            properties={"rounding_mode": TOWARDS_ZERO},
+        )
+        total = r.emit(arith.AddiOp(r.emit(made), total))
+    return total
+
+
+def _part(matrix: SSAValue, dim: int, start: int, size: int, r: Legalizer) -> SSAValue:
+    """`size` rows or columns of a matrix."""
+    shape = shape_of(matrix.type)
+    if shape[dim] == size:
+        return matrix
+    offsets, sizes = [0, 0], list(shape)
+    offsets[dim], sizes[dim] = start, size
+    return r.emit(vector.ExtractStridedSliceOp(matrix, offsets, sizes))
 
 
 @rule(vector.ContractOp)

@@ -32,7 +32,7 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
         return
     integers = [isinstance(element, IntegerType) for element in (left, right)]
     if all(integers):
-        narrow_enough = max(bit_width(left), bit_width(right)) <= 8
+        narrow_enough = all(2 < bit_width(element) <= 8 for element in (left, right))
         alike = left == right and target.widens_matmuls
         widened = narrow_enough and (alike or target.widens_mixed_bytes)
     else:
@@ -55,8 +55,18 @@ def _factors(op: tpu.MatmulOp, target: Target) -> None:
             )
         raise refusal(
             op, "matmul-type", f"{target.name} has no matmul of {left} by {right}",
-            instead,
+            instead, *_rounded(left, right, target),
         )  # fmt: skip
+
+
+def _rounded(left: Attribute, right: Attribute, target: Target) -> list[str]:
+    """Of words by bytes, libtpu 0.0.51 makes as much code as of float32 by bfloat16: it does not
+    split words into what bfloat16 holds, so the product is exact up to 8 bits only."""
+    narrow, wide = sorted(bit_width(e) for e in (left, right))
+    words = isinstance(left, IntegerType) and isinstance(right, IntegerType) and wide == 32
+    if not words or narrow not in (4, 8) or not target.widens_mixed_bytes:
+        return []
+    return ["the TPU compiler takes it, and rounds int32 to bfloat16"]
 
 
 def _sums(op: tpu.MatmulOp, target: Target) -> None:

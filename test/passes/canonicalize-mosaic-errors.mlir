@@ -25,7 +25,7 @@ func.func @float16(%a: vector<16x128xf16>) -> vector<16x128xf16> {
 
 // -----
 
-// CHECK: error: a 16-bit integer product contracting 128 elements is not exact on v5e [matmul-types]
+// CHECK: error: a product of i16 and i16 is not exact on v5e [matmul-types]
 func.func @product_type(%a: vector<16x128xi16>, %b: vector<128x128xi16>, %c: vector<16x128xi32>) -> vector<16x128xi32> {
   %0 = tpu.matmul %a, %b, %c {dimension_numbers = #tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>, transpose_lhs_hint = false} : vector<16x128xi16>, vector<128x128xi16>, vector<16x128xi32> -> vector<16x128xi32>
   func.return %0 : vector<16x128xi32>

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.passes.reference_tiles import tile_rows
 from pallasite.targets import get_target
 
@@ -139,6 +139,13 @@ def test_matmul_types_by_generation() -> None:
     refused(matmul("f8E4M3B11FNUZ"), "matmul-type", "v7x")
     check(matmul("i8", "i32", right="i4"), "v7x")
     check(matmul("bf16", right="f4E2M1FN"), "v7x")
+    for target in ("v5e", "v6e", "v7x"):
+        refused(matmul("i2", "i32"), "matmul-type", target)
+    check(matmul("bf16", right="i2"), "v6e")
+    refused(matmul("bf16", right="i2"), "matmul-type", "v7x")
+    with pytest.raises(Unsupported) as caught:
+        check(matmul("i8", "i32", right="i32"), "v7x")
+    assert "rounds int32" in str(caught.value.notes)
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e"])
