@@ -198,9 +198,11 @@ def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
         return _first(_arriving(op, index))
     if isinstance(op, (*_BITWISE, *_SUMS)) or op.name in target.bf16_ops:
         return _first(op.operands)
-    wide = all(bit_width(v.type) == 32 for v in (*op.operands, op.results[index]))
-    if wide and op.dialect_name() in ("arith", "math") and not isinstance(op, arith.SelectOp):
-        return _first(op.operands)
+    vectors = [v for v in (*op.operands, op.results[index]) if isinstance(v.type, VectorType)]
+    wide = all(bit_width(v.type) in (1, 32) for v in vectors)
+    if wide and op.dialect_name() in ("arith", "math"):
+        # A selection lies as its mask, and a mask as what was compared.
+        return _first(v for v in op.operands if isinstance(v.type, VectorType))
     return None
 
 

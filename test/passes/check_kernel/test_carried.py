@@ -103,7 +103,14 @@ def meeting(first: str, last: str, branch: bool = False) -> str:
       : {kind} to vector<128xf32>
     %rolled = tpu.concatenate %a, %b in 0 : vector<128xf32>, vector<128xf32> -> {kind}
     %sum = arith.addf %v, %row : {kind}
-    %mus = arith.addf %row, %v : {kind}"""
+    %mus = arith.addf %row, %v : {kind}
+    %in_memory = arith.cmpf olt, %l, %k : {kind}
+    %in_row = arith.cmpf olt, %row, %k : {kind}
+    %in_both = arith.andi %in_memory, %in_row : vector<256xi1>
+    %by_memory = arith.select %in_memory, %sum, %v : vector<256xi1>, {kind}
+    %by_row = arith.select %in_row, %sum, %v : vector<256xi1>, {kind}
+    %by_both = arith.select %in_both, %sum, %v : vector<256xi1>, {kind}
+    %by_scalar = arith.select %true, %sum, %v : {kind}"""
     loop = f"""%r = scf.for %i = %c0 to %c9 step %c1 iter_args(%v = %{first}) -> ({kind}) {{
       {turn}
       scf.yield %{last} : {kind}
@@ -126,7 +133,8 @@ def meeting(first: str, last: str, branch: bool = False) -> str:
         ("loaded", "row"), ("loaded", "third"), ("loaded", "mus"), ("flat", "row"),
         ("row", "flat"), ("row", "loaded"), ("row", "rolled"), ("third", "rolled"),
         ("loaded_rows", "rolled"), ("loaded_rows", "flat"), ("row_first", "rolled"),
-        ("column", "row"), ("row", "column"), ("l", "column"),
+        ("column", "row"), ("row", "column"), ("l", "column"), ("loaded", "by_row"),
+        ("row", "by_memory"), ("row", "by_both"),
     ],
 )  # fmt: skip
 def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str) -> None:
@@ -138,7 +146,9 @@ def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str)
     [
         ("loaded", "rolled"), ("loaded", "flat"), ("loaded", "sum"), ("row", "third"),
         ("row", "sum"), ("row", "mus"), ("row", "l"), ("column", "l"), ("k", "row"),
-        ("k", "rolled"), ("loaded", "k"), ("loaded_rows", "row"),
+        ("k", "rolled"), ("loaded", "k"), ("loaded_rows", "row"), ("row", "by_row"),
+        ("loaded", "by_memory"), ("loaded", "by_both"), ("loaded", "by_scalar"),
+        ("row", "by_scalar"),
     ],
 )  # fmt: skip
 def test_flat_vectors_of_one_place_meet_in_a_loop(first: str, last: str) -> None:
