@@ -136,6 +136,14 @@ def check_form(module: ModuleOp, form: str) -> str:
     return present
 
 
+def furthest_form(module: ModuleOp, passes: Sequence[ModulePass], form: str) -> str:
+    """`form`, or the last form that `module` is in or whole lowerings among `passes` lead to, where
+    that is beyond it."""
+    goals = [step.goal for step in passes if isinstance(step, LoweringPass)]
+    reached = [name for name in (form, form_of(module), *goals) if name in FORMS]
+    return max(reached, key=FORMS.index)
+
+
 @dataclass(frozen=True)
 class LowerToDmaPass(LoweringPass):
     """Lowers to explicit DMAs."""

@@ -1,6 +1,6 @@
 """`tpu-run`: lowers a kernel to a form and executes it on the modelled TPU.
 
-    tpu-run FILE [--inputs in.npz] [--outputs out.npz] [--form tiles] [--target v5e] [--seed N]
+    tpu-run FILE [--inputs in.npz] [--outputs out.npz] [--form F] [--target v5e] [--seed N]
             [-p PIPELINE] [--devices N] [--check NAMES] [--verify-each] [--format text|json]
 
 Exit status: 0 ok, 1 rejected or failed, 2 wrong usage, 3 a sanitizer finding.
@@ -66,8 +66,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--inputs", metavar="NPZ", help="operands arr_0, arr_1, ... (default: random)")
     p.add_argument("--outputs", metavar="NPZ", help="where to write the results")
     p.add_argument(
-        "--form", choices=FORMS, default="tiles", help="form to execute (default: tiles)"
-    )
+        "--form", choices=FORMS,
+        help="form to execute (default: tiles, or where FILE or the passes named are beyond it, "
+        "theirs)",
+    )  # fmt: skip
     p.add_argument(
         "--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x (default: %(default)s)"
     )
@@ -111,6 +113,7 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
 
 
+_DEFAULT_FORM = "tiles"
 _RANDOM = "operands are random numbers, tables of indices as well: --inputs NPZ gives others"
 
 
@@ -120,6 +123,7 @@ class Session:
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.name = input_name(options.file)
+        self.form: str = options.form or _DEFAULT_FORM
         self.seconds = {"parse": 0.0, "lower": 0.0, "run": 0.0}
         self.ops: dict[str, int] = {}
         self.memory = {"vmem_peak_bytes": 0, "smem_peak_bytes": 0}
@@ -158,7 +162,7 @@ class Session:
     def _execute(self) -> Outcome:
         from pallasite import api, arguments
         from pallasite.dialects.kernel_call import call_of
-        from pallasite.lowering.pipelines import check_form
+        from pallasite.lowering.pipelines import check_form, furthest_form
         from pallasite.tools.pass_options import chosen_passes
 
         o = self.options
@@ -172,14 +176,16 @@ class Session:
         began = time.perf_counter()
         module = self._read()
         self.seconds["parse"] = time.perf_counter() - began
-        self.ops[check_form(module, o.form)] = count_ops(module)
+        if o.form is None:
+            self.form = furthest_form(module, self.passes, _DEFAULT_FORM)
+        self.ops[check_form(module, self.form)] = count_ops(module)
         if call_of(module) is None:
             module = api.with_call(module, self._inputs(module)[0])
         if o.verify_each:
             return self._finish(self._verify_each(module, self._inputs(module)))
         began = time.perf_counter()
         lowered = api.lower_telling(
-            lambda advice: warn_before_run(advice, o.check), module, o.form, o.target,
+            lambda advice: warn_before_run(advice, o.check), module, self.form, o.target,
             passes=self.passes, after_pass=self._count,
             allow_beyond_reference=o.allow_beyond_reference,
         )  # fmt: skip
@@ -231,7 +237,7 @@ class Session:
 
         began = time.perf_counter()
         last = verify_each(
-            module, self.options.form, self.options.target, simulate, passes=self.passes,
+            module, self.form, self.options.target, simulate, passes=self.passes,
             after_pass=self._count, allow_beyond_reference=self.options.allow_beyond_reference,
         )  # fmt: skip
         self.seconds["lower"] = time.perf_counter() - began
@@ -255,7 +261,7 @@ class Session:
         if o.format == "json":
             summary: dict[str, Any] = {
                 "status": status,
-                "form": o.form,
+                "form": self.form,
                 "target": o.target,
                 "seconds": {k: round(v, 6) for k, v in self.seconds.items()},
                 "ops": self.ops,
@@ -272,7 +278,7 @@ class Session:
         if status == "ok":
             took = ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
             vmem = self.memory["vmem_peak_bytes"]
-            print(f"ok: {o.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
+            print(f"ok: {self.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
             if self.profile is not None:
                 print(profile_text(self.profile))
 

@@ -123,6 +123,19 @@ def test_like_describes_a_bare_kernel(run: Any) -> None:
     assert code == 0
 
 
+def test_without_a_form_what_is_beyond_tiles_runs_as_it_is(run: Any) -> None:
+    registers = str(DATA / "io_alias.vreg.mlir")
+    for words, form in (
+        ((registers, "--like", ALIAS), "vreg"),
+        ((str(DATA / "io_alias.mosaic.mlir"), "--like", ALIAS), "tiles"),
+        ((ALIAS, "-p", "lower-to-vregs"), "vreg"),
+    ):
+        code, out, _ = run(*words, "--format", "json")
+        assert (code, json.loads(out)["form"]) == (0, form)
+    code, _, err = run(registers, "--like", ALIAS, "--form", "tiles")
+    assert code == 2 and "form-passed" in err
+
+
 def test_call_picks_one(run: Any) -> None:
     program = str(DATA / "two_calls.stablehlo.mlir")
     assert run(program, "--call", "1", "--form", "mosaic")[0] == 0
