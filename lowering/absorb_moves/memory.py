@@ -32,7 +32,7 @@ _MOST_SLICES = 32
 
 ELEMENTWISE = tuple(elementwise_kinds())
 
-_VIEWS = (
+VIEWS = (
     tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefReshapeOp, tpu.MemrefBitcastOp,
     tpu.ReinterpretCastOp, memref_dialect.CastOp,
 )  # fmt: skip
@@ -65,7 +65,7 @@ def buffer_of(memref: SSAValue) -> SSAValue | None:
 
     Different allocations never overlap.
     """
-    while isinstance(memref.owner, _VIEWS):
+    while isinstance(memref.owner, VIEWS):
         memref = memref.owner.operands[0]
     return memref if isinstance(memref.owner, memref_dialect.AllocaOp) else None
 

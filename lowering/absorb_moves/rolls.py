@@ -35,7 +35,7 @@ from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
 from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_of
 from pallasite.layouts.registers import SUBLANES
-from pallasite.lowering.absorb_moves.memory import buffer_of
+from pallasite.lowering.absorb_moves.memory import VIEWS, buffer_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.insertion import alike, insert_before
 
@@ -140,9 +140,27 @@ def _deeper_buffer(buffer: SSAValue, added: int, deepened: Deepened) -> SSAValue
         return None
     if math.prod(kind.get_shape()) // kind.get_shape()[-2] * added * 4 > _MOST_BYTES:
         return None
+    if _joins_matrices(buffer):
+        return None
     larger = _with_more_rows(buffer, added)
     deepened.buffers[larger] = added
     return larger
+
+
+def _joins_matrices(ref: SSAValue) -> bool:
+    """Whether a view of `ref` has rows of several matrices below each other, with no room for more
+    between them."""
+    for use in ref.uses:
+        op = use.operation
+        if not isinstance(op, VIEWS):
+            continue
+        if isinstance(op, tpu.MemrefReshapeOp):
+            *lead, _, _ = shape_of(ref.type)
+            if math.prod(lead) > 1 and shape_of(op.results[0].type)[:-2] != tuple(lead):
+                return True
+        if _joins_matrices(op.results[0]):
+            return True
+    return False
 
 
 def _with_more_rows(buffer: SSAValue, added: int) -> SSAValue:

@@ -143,3 +143,18 @@ def test_part_of_a_buffer(first: int) -> None:
         expected = value.copy()
         expected[first : first + 16] = np.roll(value[first : first + 16], amount, 0)
         assert np.array_equal(actual, expected), amount
+
+
+def test_matrices_whose_rows_a_view_joins_get_no_room_between_them() -> None:
+    space = "#tpu.memory_space<vmem>"
+    body = f"""%v = tpu.memref_reshape %a : A -> memref<32x128xi32, {space}>
+        %r = vector.load %v[%z, %z] : memref<32x128xi32, {space}>, vector<32x128xi32>
+        %m = arith.addi %r, %r : vector<32x128xi32>
+        tpu.vector_store %v[%z, %z], %m {{strides = array<i32>}} : memref<32x128xi32, {space}>,
+            vector<32x128xi32>,
+        {rolled((2, 16, 128))}"""
+    module = kernel(["2x16x128xi32"] * 2, body)
+    value = np.arange(2 * 16 * 128, dtype=np.int32).reshape(2, 16, 128)
+    value[0, 0, 0] = 5
+    (actual,) = pallasite.run(module, [value], form="vreg", target="v5e")
+    assert np.array_equal(actual, np.roll(2 * value, 10, -2))
