@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.arith import (
     FastMathFlagsAttr,
@@ -47,6 +47,7 @@ from pallasite.dialects.directives import (
     CmpfPredicate,
     CmpiPredicate,
 )
+from pallasite.dialects.predicates import holds
 
 
 class _Comparison(IRDLOperation, ABC):
@@ -55,6 +56,12 @@ class _Comparison(IRDLOperation, ABC):
     PREDICATES: ClassVar[tuple[str, ...]]
 
     traits = traits_def(Pure())
+
+    @property
+    def predicate_name(self) -> str:
+        """The predicate as MLIR writes it."""
+        number = cast("IntegerAttr[I64]", self.properties["predicate"])
+        return self.PREDICATES[number.value.data]
 
     def _check(self, predicate: IntegerAttr) -> None:
         if not 0 <= predicate.value.data < len(self.PREDICATES):
@@ -107,18 +114,10 @@ class CmpiOp(_Comparison, HasFolderInterface):
         rhs = ConstantLike.get_constant_value(self.rhs)
         if not isinstance(lhs, IntegerAttr) or not isinstance(rhs, IntegerAttr):
             return None
-        word = CMPI_PREDICATES[self.predicate.value.data]
-        left, right = (_as_integer(v, word.startswith("u")) for v in (lhs, rhs))
-        order = {"eq": left == right, "ne": left != right, "lt": left < right,
-                 "le": left <= right, "gt": left > right, "ge": left >= right}  # fmt: skip
-        return (BoolAttr.from_bool(order[word[-2:]]),)
-
-
-def _as_integer(attribute: IntegerAttr, unsigned: bool) -> int:
-    value, type = attribute.value.data, attribute.type
-    width = type.bitwidth if isinstance(type, IntegerType) else 64
-    value &= (1 << width) - 1
-    return value if unsigned or not value >> (width - 1) else value - (1 << width)
+        bits = lhs.type.bitwidth if isinstance(lhs.type, IntegerType) else 64
+        return (
+            BoolAttr.from_bool(holds(self.predicate_name, lhs.value.data, rhs.value.data, bits)),
+        )
 
 
 @irdl_op_definition

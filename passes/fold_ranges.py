@@ -30,7 +30,6 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import element_of
 from pallasite.passes.admission import Admits
 from pallasite.passes.fold_kernel import fold_kernel
-from pallasite.passes.fold_kernel.comparisons import predicate
 from pallasite.passes.fold_kernel.driver import Folder, Rules, integer
 from pallasite.passes.ranges import Range, Ranges
 from pallasite.targets import DEFAULT_TARGET
@@ -80,7 +79,7 @@ def decide_with_remainder(op: arith.AndIOp, f: RangeFolder) -> SSAValue | None:
 def _not_zero(mask: SSAValue) -> Sequence[SSAValue]:
     """Values that are not 0 where `mask` is set: `x` of `x % d != 0` or `x & y != 0`."""
     compared = mask.owner
-    if not isinstance(compared, arith.CmpiOp) or predicate(compared) != "ne":
+    if not isinstance(compared, arith.CmpiOp) or compared.predicate_name != "ne":
         return ()
     remainder = compared.lhs.owner
     if integer(compared.rhs) != 0:

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import IndexType, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
-from pallasite.dialects.directives import CMPI_PREDICATES
 from pallasite.dialects.types import bit_width, element_of, splat_value
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import FOLDS
@@ -269,7 +268,7 @@ def _divided(op: Operation, value: Range, by: Range) -> Range:
 
 def _compared(op: arith.CmpiOp, left: Range, right: Range) -> Range:
     """Whether every element compares so, none does, or that is not known."""
-    name = CMPI_PREDICATES[op.predicate.value.data]
+    name = op.predicate_name
     if element_of(op.lhs) == i1 and name not in ("eq", "ne"):
         # As a signed number, a set bit is -1.
         return _BITS

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.ir import Operation
 
 from pallasite.dialects import arith
+from pallasite.dialects.predicates import ORDERS
 from pallasite.dialects.types import bit_width
 
 _WRAP = 1 << 32
@@ -27,15 +28,6 @@ FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
 }
 _OF_BITS = {arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp}
 """What is the same of bits as of the numbers 0 and 1: as a signed number, a set bit is -1."""
-COMPARISONS: dict[int, Callable[[int, int], bool]] = {
-    0: lambda a, b: a == b,
-    1: lambda a, b: a != b,
-    2: lambda a, b: a < b,
-    3: lambda a, b: a <= b,
-    4: lambda a, b: a > b,
-    5: lambda a, b: a >= b,
-}
-"""Predicates of `arith.cmpi` that take numbers with their signs."""
 
 
 def wrap(value: int) -> int:
@@ -61,8 +53,8 @@ def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
     if fold is not None:
         return wrap(fold(*numbers))
     if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
-        compare = COMPARISONS.get(op.predicate.value.data)
-        return None if compare is None else int(compare(*numbers))
+        name = op.predicate_name
+        return None if name[0] == "u" else int(ORDERS[name[-2:]](*numbers))
     if isinstance(op, arith.IndexCastOp):
         return _cast(op, numbers[0])
     return numbers[0] if isinstance(op, arith.ExtUIOp) else None

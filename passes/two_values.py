@@ -6,7 +6,6 @@ JAX's `any` and `all` are maxima and minima of such vectors: 1.0 where the mask 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,23 +14,13 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.predicates import ORDERS
 from pallasite.dialects.types import bit_width, splat_value
 
 Number = int | float
 
 GREATEST = ("maximumf", "maxsi")
 LEAST = ("minimumf", "minsi")
-
-_FLOAT_PREDICATES: dict[int, Callable[[Any, Any], bool]] = {
-    1: operator.eq, 2: operator.gt, 3: operator.ge, 4: operator.lt, 5: operator.le, 6: operator.ne,
-    8: operator.eq, 9: operator.gt, 10: operator.ge, 11: operator.lt, 12: operator.le,
-    13: operator.ne,
-}  # fmt: skip
-"""`cmpf` on numbers, where ordered and unordered predicates agree."""
-_SIGNED_PREDICATES: dict[int, Callable[[Any, Any], bool]] = dict(
-    enumerate((operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
-)
-"""`cmpi` without the unsigned predicates."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +99,11 @@ def compared(mask: SSAValue) -> tuple[SSAValue, Callable[[Number], bool]] | None
     op = mask.owner
     if not mask.has_one_use() or not isinstance(op, arith.CmpfOp | arith.CmpiOp):
         return None
-    table = _FLOAT_PREDICATES if isinstance(op, arith.CmpfOp) else _SIGNED_PREDICATES
-    compare, bound = table.get(op.predicate.value.data), number(op.rhs)
-    if compare is None or bound is None:
+    name = op.predicate_name
+    # Of floats that are numbers, ordered and unordered predicates say the same.
+    unsigned = isinstance(op, arith.CmpiOp) and name[0] == "u"
+    compare, bound = ORDERS.get(name[-2:]), number(op.rhs)
+    if compare is None or bound is None or unsigned:
         return None
     return op.lhs, lambda value: compare(value, bound)
 

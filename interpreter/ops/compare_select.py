@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, math, tpu
+from pallasite.dialects.predicates import ORDERS
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, to_signed, to_unsigned
@@ -24,20 +25,6 @@ from pallasite.interpreter.values import carrier, width
 
 _BLEND = 4096
 """Elements from which a bitwise choice is faster than `numpy.where`."""
-
-_INTEGER: tuple[tuple[Function, bool], ...] = (
-    (operator.eq, False),
-    (operator.ne, False),
-    (operator.lt, False),
-    (operator.le, False),
-    (operator.gt, False),
-    (operator.ge, False),
-    (operator.lt, True),
-    (operator.le, True),
-    (operator.gt, True),
-    (operator.ge, True),
-)
-"""Predicate number of `cmpi` -> (comparison, whether it reads its operands as unsigned)."""
 
 
 def _unordered(a: Any, b: Any) -> Any:
@@ -73,11 +60,9 @@ def _as_i1(type: Attribute, function: Function) -> Function:
 
 @meaning(arith.CmpiOp)
 def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
-    compare, unsigned = _INTEGER[op.predicate.value.data]
-    type = op.lhs.type
-    if compare in (operator.eq, operator.ne):
-        return compare
-    if not unsigned and width(type) != 1:
+    name, type = op.predicate_name, op.lhs.type
+    compare, unsigned = ORDERS[name[-2:]], name[0] == "u"
+    if name in ("eq", "ne") or (not unsigned and width(type) != 1):
         return compare
     value = to_unsigned(type) if unsigned else to_signed(type)
     return lambda a, b: compare(value(a), value(b))

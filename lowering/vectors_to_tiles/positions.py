@@ -15,14 +15,12 @@ from xdsl.dialects.builtin import IntegerAttr, VectorType, i1
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.predicates import MIRRORED
 from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.passes.divisibility import constant_of
-
-_SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "eq": "eq"}
-_PREDICATES = {0: "eq", 2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
 
 
 def _constant(value: SSAValue) -> int | None:
@@ -38,22 +36,25 @@ def _constant(value: SSAValue) -> int | None:
 
 def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:
     """The dimension and the positions [low, high) that `op` selects."""
-    predicate = _PREDICATES.get(op.predicate.value.data)
+    predicate = op.predicate_name
     left, right = op.operands
     if isinstance(right.owner, tpu.IotaOp):
         left, right = right, left
-        predicate = _SWAPPED.get(predicate or "")
+        predicate = MIRRORED[predicate]
     bound = _constant(right)
-    if predicate is None or bound is None or not isinstance(left.owner, tpu.IotaOp):
+    if bound is None or not isinstance(left.owner, tpu.IotaOp):
         return None
     dims = [int(d) for d in left.owner.dimensions.get_values()]
     if len(dims) != 1:
         return None
     extent = shape_of(left.type)[dims[0]]
-    low, high = {
+    interval = {
         "slt": (0, bound), "sle": (0, bound + 1), "sgt": (bound + 1, extent),
         "sge": (bound, extent), "eq": (bound, bound + 1),
-    }[predicate]  # fmt: skip
+    }.get(predicate)  # fmt: skip
+    if interval is None:
+        return None
+    low, high = interval
     low = min(max(low, 0), extent)
     return dims[0], low, min(max(high, low), extent)
 

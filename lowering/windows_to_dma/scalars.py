@@ -25,8 +25,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, scf
+from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.predicates import ORDERS
 from pallasite.lowering.creation import made
-from pallasite.passes.scalar_folds import COMPARISONS, FOLDS, wrap
+from pallasite.passes.scalar_folds import FOLDS, wrap
 
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
@@ -39,7 +41,6 @@ _Logic = type[arith.AndIOp | arith.OrIOp]
 _PROPERTIES: dict[type[Operation], dict[str, Attribute]] = {
     kind: arith.default_properties(kind) for kind in FOLDS
 }
-_EQ, _NE, _SLT = 0, 1, 2
 
 
 def known(value: Scalar | None) -> int | None:
@@ -239,15 +240,15 @@ class ScalarBuilder:
 
     def equal(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         """`a == b`, 0 or 1 where that is known."""
-        return 1 if same(a, b) else self._compare(_EQ, a, b, hint)
+        return 1 if same(a, b) else self._compare("eq", a, b, hint)
 
     def differ(self, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         """`a != b`, 0 or 1 where that is known."""
-        return 0 if same(a, b) else self._compare(_NE, a, b, hint)
+        return 0 if same(a, b) else self._compare("ne", a, b, hint)
 
     def less(self, a: Scalar, b: Scalar) -> Scalar:
         """`a < b`, signed; 0 or 1 where that is known."""
-        return 0 if same(a, b) else self._compare(_SLT, a, b)
+        return 0 if same(a, b) else self._compare("slt", a, b)
 
     def both(self, a: Scalar, b: Scalar) -> Scalar:
         """Whether both conditions hold."""
@@ -292,17 +293,17 @@ class ScalarBuilder:
     def _logic(self, kind: _Logic, a: Scalar, b: Scalar) -> Scalar:
         return self.made(kind, (self.value(a, i1), self.value(b, i1)), i1)
 
-    def _compare(self, predicate: int, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
+    def _compare(self, predicate: str, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
-            return int(COMPARISONS[predicate](x, y))
+            return int(ORDERS[predicate[-2:]](x, y))
         properties = {"predicate": _predicate(predicate)}
         return self.made(arith.CmpiOp, (self.value(a), self.value(b)), i1, properties, hint)
 
 
 @lru_cache
-def _predicate(number: int) -> IntegerAttr[IntegerType]:
-    return IntegerAttr(number, i64)
+def _predicate(name: str) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(CMPI_PREDICATES.index(name), i64)
 
 
 def _constant_name(value: int, type: Attribute) -> str:

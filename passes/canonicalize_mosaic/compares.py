@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.predicates import OPPOSITE
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
 from pallasite.passes.canonicalize_mosaic.selects import governed_bits
@@ -22,8 +23,6 @@ from pallasite.targets import Target
 
 EQ, NE = 0, 1
 """Predicates of `arith.cmpi` that do not order."""
-INVERSES = (1, 0, 5, 4, 3, 2, 9, 8, 7, 6)
-"""Of each predicate of `arith.cmpi`, the one that is true where it is not."""
 FALSE, ORD, UEQ, UNO, TRUE = 0, 7, 8, 14, 15
 OPPOSITES = {9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
 """ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not. `ueq` has no
@@ -65,7 +64,7 @@ def compare_the_other_way(op: arith.XOrIOp, r: Legalizer) -> SSAValue | None:
     for mask, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         made, number = mask.owner, other.owner
         if isinstance(made, arith.CmpiOp) and mask.has_one_use() and _is_true(number):
-            return r.emit(arith.CmpiOp(made.lhs, made.rhs, INVERSES[made.predicate.value.data]))
+            return r.emit(arith.CmpiOp(made.lhs, made.rhs, OPPOSITE[made.predicate_name]))
     return None
 
 

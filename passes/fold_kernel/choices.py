@@ -6,19 +6,15 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.predicates import MIRRORED
 from pallasite.dialects.types import bit_width, element_of, is_vector
 from pallasite.passes.equal_values import equal_values
-from pallasite.passes.fold_kernel.comparisons import predicate
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 from pallasite.passes.fold_kernel.integers import extremum_of
 
 _EXTREMA: dict[str, type[Operation]] = {
     "slt": arith.MinSIOp, "sle": arith.MinSIOp, "sgt": arith.MaxSIOp, "sge": arith.MaxSIOp,
     "ult": arith.MinUIOp, "ule": arith.MinUIOp, "ugt": arith.MaxUIOp, "uge": arith.MaxUIOp,
-}  # fmt: skip
-_OTHERS = {
-    "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
-    "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
 }  # fmt: skip
 
 
@@ -37,11 +33,11 @@ def fold_choice(op: arith.SelectOp, f: Folder) -> SSAValue | None:
 def fold_choice_of_equals(op: arith.SelectOp, f: Folder) -> SSAValue | None:
     """`x == y ? x : y` is `y`, and `x != y ? x : y` is `x`."""
     compared = op.cond.owner
-    if not isinstance(compared, arith.CmpiOp) or predicate(compared) not in ("eq", "ne"):
+    if not isinstance(compared, arith.CmpiOp) or compared.predicate_name not in ("eq", "ne"):
         return None
     if not _among(op, compared.lhs, compared.rhs) and not _among(op, compared.rhs, compared.lhs):
         return None
-    return op.rhs if predicate(compared) == "eq" else op.lhs
+    return op.rhs if compared.predicate_name == "eq" else op.lhs
 
 
 @rule(arith.SelectOp)
@@ -54,11 +50,11 @@ def choose_extremum(op: arith.SelectOp, f: Folder) -> SSAValue | None:
     compared = op.cond.owner
     if not isinstance(compared, arith.CmpiOp) or not isinstance(op.result.type, VectorType):
         return None
-    name = predicate(compared)
+    name = compared.predicate_name
     if name not in _EXTREMA:
         return None
     if _among(op, compared.rhs, compared.lhs):
-        name = _OTHERS[name]
+        name = MIRRORED[name]
     elif not _among(op, compared.lhs, compared.rhs):
         return None
     kind = _EXTREMA[name]

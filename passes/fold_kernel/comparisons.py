@@ -2,60 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import IntegerType, VectorType, i1
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import arith
-from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.predicates import MIRRORED, OPPOSITE, holds
 from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
 EQUAL = ("eq", "sle", "sge", "ule", "uge")
 """Predicates that hold between a value and itself."""
-_ORDERS: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-}  # fmt: skip
-_MIRRORED = {
-    "eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle",
-    "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
-}  # fmt: skip
-_OPPOSITE = {
-    "eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",
-    "ult": "uge", "ule": "ugt", "ugt": "ule", "uge": "ult",
-}  # fmt: skip
-
-
-def predicate(op: arith.CmpiOp) -> str:
-    """The predicate's name, as MLIR writes it."""
-    return CMPI_PREDICATES[op.predicate.value.data]
 
 
 @rule(arith.CmpiOp)
 def fold_comparison(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
     """A comparison of equal values (computed twice or not), or of constants, is a constant."""
-    name = predicate(op)
+    name = op.predicate_name
     if same(op.lhs, op.rhs) or equal_values(op.lhs, op.rhs):
         return f.constant(op.result.type, int(name in EQUAL))
     left, right = integer(op.lhs), integer(op.rhs)
     if left is None or right is None:
         return None
-    width = width_of(element_of(op.lhs))
-    if name[0] == "u":
-        left, right = (v & ((1 << width) - 1) for v in (left, right))
-    elif name[0] == "s" and width == 1:
-        # The only bit is the sign: true is -1.
-        left, right = -left, -right
-    return f.constant(op.result.type, int(_ORDERS[name[-2:]](left, right)))
+    outcome = holds(name, left, right, width_of(element_of(op.lhs)))
+    return f.constant(op.result.type, int(outcome))
 
 
 @rule(arith.CmpiOp)
 def fold_question_of_mask(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
     """`ext(m) != 0`, `m != false` and `m == true` are `m`."""
-    name, known = predicate(op), integer(op.rhs)
+    name, known = op.predicate_name, integer(op.rhs)
     if element_of(op.lhs) == i1:
         return op.lhs if (name, known) in (("ne", 0), ("eq", 1)) else None
     owner = op.lhs.owner
@@ -69,7 +45,7 @@ def move_constant_right(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
     """`0 < x` is `x > 0`."""
     if integer(op.lhs) is None or integer(op.rhs) is not None:
         return None
-    return f.emit(arith.CmpiOp(op.rhs, op.lhs, _MIRRORED[predicate(op)]))
+    return f.emit(arith.CmpiOp(op.rhs, op.lhs, MIRRORED[op.predicate_name]))
 
 
 @rule(arith.XOrIOp)
@@ -80,5 +56,6 @@ def negate_comparison(op: arith.XOrIOp, f: Folder) -> SSAValue | None:
     for one, other in (op.operands, reversed(op.operands)):
         if isinstance(one.owner, arith.CmpiOp) and integer(other) == 1:
             compared = one.owner
-            return f.emit(arith.CmpiOp(compared.lhs, compared.rhs, _OPPOSITE[predicate(compared)]))
+            opposite = OPPOSITE[compared.predicate_name]
+            return f.emit(arith.CmpiOp(compared.lhs, compared.rhs, opposite))
     return None

@@ -12,11 +12,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.parser import Parser
 
 from pallasite.dialects import arith, make_context
+from pallasite.dialects.directives import CMPI_PREDICATES
 from pallasite.interpreter.facts import Facts
 from pallasite.interpreter.meanings import lookup
 from pallasite.passes.divisibility import remainder
 from pallasite.passes.ranges import Range, range_of_operation
-from pallasite.passes.scalar_folds import COMPARISONS, FOLDS, fold_numbers
+from pallasite.passes.scalar_folds import FOLDS, fold_numbers
 from pallasite.targets import get_target
 
 FACTS = Facts(get_target("v5e"))
@@ -50,12 +51,13 @@ def test_folds_of_bits_are_those_of_runs(kind: Any) -> None:
             assert fold_numbers(op, (a, b)) in (None, run(op, a, b) & 1), (a, b)
 
 
-@pytest.mark.parametrize("predicate", COMPARISONS)
-def test_comparisons_are_those_of_runs(predicate: int) -> None:
+@pytest.mark.parametrize("predicate", CMPI_PREDICATES)
+def test_comparisons_are_those_of_runs(predicate: str) -> None:
     block = Block(arg_types=[i32, i32])
     op = arith.CmpiOp(*block.args, predicate)
     for a, b in product(EDGES, EDGES):
-        assert fold_numbers(op, (a, b)) == run(op, a, b), (a, b)
+        known = None if predicate[0] == "u" else run(op, a, b)
+        assert fold_numbers(op, (a, b)) == known, (a, b)
 
 
 REMAINDERS = {
@@ -169,8 +171,8 @@ def test_ranges_of_bits_hold_in_every_run() -> None:
         holds(arith.SelectOp(condition, left, right), given)
 
 
-@pytest.mark.parametrize("predicate", COMPARISONS)
-def test_ranges_of_comparisons_hold_in_every_run(predicate: int) -> None:
+@pytest.mark.parametrize("predicate", CMPI_PREDICATES)
+def test_ranges_of_comparisons_hold_in_every_run(predicate: str) -> None:
     words = arith.CmpiOp(*Block(arg_types=[i32, i32]).args, predicate)
     bits = arith.CmpiOp(*Block(arg_types=[i1, i1]).args, predicate)
     for given in random.Random(4).sample(list(product(NUMBERS, NUMBERS)), 400):
