@@ -138,6 +138,9 @@ def _place(rows: Rows, epochs: Mapping[tpu.LoadOp, Time]) -> _Place | None:
         return None
     starts = cast("dict[tpu.LoadOp, int]", behind)
     first = min(loads, key=starts.__getitem__)
+    if any((known_integer(index) or 0) < 0 for index in first.indices):
+        # A shuffled load has no sublanes to leave out in front of the memory.
+        return None
     places = [
         None if row is None
         else starts[row[0]] - starts[first] + row[1] * row[0].sublane_stride.value.data
