@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, IntegerType, MemRefType, VectorType
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES
 from pallasite.targets import TARGETS, Target
 
 PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
@@ -40,8 +40,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         bits = bit_width(cast(AnyVector, kind))
         if len(kind.get_shape()) != 1 or bits == 1:
             continue
-        values = list(_arriving(op, result.index))
-        places = {_place(value, target) for value in values}
+        places = {_place(value, target) for value in _arriving(op, result.index)}
         if places >= {PACKED, SPREAD}:
             raise refusal(
                 op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is loaded on "
@@ -50,8 +49,6 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "carried vector has one place",
                 "carry it in two dimensions, x.reshape(1, n), or as a 32-bit type",
             )  # fmt: skip
-        if isinstance(op, scf.ForOp):
-            places = _met(values[0], values[1], target)
         met = [said for place, said in _SAID.items() if place in places]
         if len(met) > 1:
             raise refusal(
@@ -68,17 +65,6 @@ _SAID = {
     ROW: "a row of more dimensions",
     COLUMN: "a column of more dimensions",
 }
-
-
-def _met(first: SSAValue, last: SSAValue, target: Target) -> set[str | None]:
-    """The places of what a loop begins with and of what a turn ends with.
-
-    What is loaded at the end of a turn can be loaded to anywhere.
-    """
-    begun, ended = _place(first, target), _place(last, target)
-    if begun in (ROW, COLUMN) and isinstance(last.owner, vector.LoadOp | tpu.VectorLoadOp):
-        return {begun}
-    return {begun, ended}
 
 
 def _arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
@@ -118,11 +104,12 @@ def _place(value: SSAValue, target: Target) -> str | None:
 
 
 def _of_reduction(op: vector.MultiReductionOp, target: Target) -> str | None:
-    """Lanes that are left are a row, sublanes a column; of one row, nothing is reduced."""
+    """Lanes that are left are a row, sublanes a column; single rows are reduced where they lie."""
     shape = cast(AnyVector, op.source.type).get_shape()
     last = len(shape) - 1
     reduced = {int(d) for d in op.reduction_dims.get_values()}
-    if last not in reduced and all(shape[dim] == 1 for dim in reduced):
+    stays = last - 1 not in reduced and shape[last - 1] == 1
+    if last not in reduced and (stays or all(shape[dim] == 1 for dim in reduced)):
         return _of_row(op.source, target)
     if last not in reduced:
         return ROW
@@ -150,12 +137,9 @@ def _of_row(value: SSAValue, target: Target, depth: int = 8) -> str | None:
     if not isinstance(op, Operation) or not depth:
         return None
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        held = cast("MemRefType[Attribute]", op.operands[0].type).get_shape()
-        if held[-2] == 1:
-            return PACKED
-        # Small tiles of words hold each part of a row where a flat vector may have it.
-        small = held[-2] < SUBLANES and held[-1] > LANES and bit_width(value.type) == 32
-        return None if small else ROW
+        # Words of a row of several tiles are loaded to where a flat vector has them.
+        wide = cast(AnyVector, value.type).get_shape()[-1] > LANES
+        return PACKED if wide and bit_width(value.type) == 32 else ROW
     if isinstance(op, tpu.IotaOp):
         return ROW
     if isinstance(op, vector.ExtractStridedSliceOp):

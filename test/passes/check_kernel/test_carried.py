@@ -91,6 +91,11 @@ def meeting(first: str, last: str, branch: bool = False) -> str:
     %flat = vector.shape_cast %q1 : vector<2x128xf32> to {kind}
     %loaded_rows = vector.shape_cast %q : vector<2x128xf32> to {kind}
     %row_first = arith.addf %row, %l : {kind}
+    %of_rows = arith.cmpf ogt, %row, %k : {kind}
+    %of_memory = arith.cmpf ogt, %loaded, %l : {kind}
+    %chosen_by_rows = arith.select %of_rows, %l, %loaded : vector<256xi1>, {kind}
+    %chosen = arith.select %of_memory, %row, %l : vector<256xi1>, {kind}
+    %either = arith.select %true, %l, %loaded : {kind}
     %piece = vector.extract_strided_slice %third
       {{offsets = [0], sizes = [128], strides = [1]}} : {kind} to vector<128xf32>
     %joined = tpu.concatenate %piece, %piece in 0 : vector<128xf32>, vector<128xf32> -> {kind}
@@ -134,7 +139,8 @@ def meeting(first: str, last: str, branch: bool = False) -> str:
         ("row", "flat"), ("row", "loaded"), ("row", "rolled"), ("third", "rolled"),
         ("loaded_rows", "rolled"), ("loaded_rows", "flat"), ("row_first", "rolled"),
         ("column", "row"), ("row", "column"), ("l", "column"), ("loaded", "by_row"),
-        ("row", "by_memory"), ("row", "by_both"),
+        ("row", "by_memory"), ("row", "by_both"), ("row", "l"), ("column", "l"),
+        ("l", "chosen_by_rows"), ("row", "chosen"), ("row", "either"),
     ],
 )  # fmt: skip
 def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str) -> None:
@@ -145,10 +151,10 @@ def test_flat_vectors_of_two_places_do_not_meet_in_a_loop(first: str, last: str)
     ("first", "last"),
     [
         ("loaded", "rolled"), ("loaded", "flat"), ("loaded", "sum"), ("row", "third"),
-        ("row", "sum"), ("row", "mus"), ("row", "l"), ("column", "l"), ("k", "row"),
+        ("row", "sum"), ("row", "mus"), ("k", "row"),
         ("k", "rolled"), ("loaded", "k"), ("loaded_rows", "row"), ("row", "by_row"),
         ("loaded", "by_memory"), ("loaded", "by_both"), ("loaded", "by_scalar"),
-        ("row", "by_scalar"),
+        ("row", "by_scalar"), ("row", "chosen_by_rows"), ("l", "chosen"), ("l", "either"),
     ],
 )  # fmt: skip
 def test_flat_vectors_of_one_place_meet_in_a_loop(first: str, last: str) -> None:
@@ -206,25 +212,43 @@ def row_of(rows: int, columns: int, element: str, sliced: bool) -> str:
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])
 def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
-    for rows, columns in ((8, 128), (4, 128), (4, 16), (8, 256)):
+    for rows, columns in ((8, 128), (4, 128), (4, 16)):
         for sliced in (False, True):
             beyond(row_of(rows, columns, element, sliced), "carried-flat")
-    beyond(row_of(4, 256, element, sliced=True), "carried-flat")
-    wide = row_of(4, 256, element, sliced=False)
-    # A row of small tiles of words is loaded to where a flat array lies.
-    check(wide) if element == "f32" else beyond(wide, "carried-flat")
+    for rows in (4, 8, 64):
+        beyond(row_of(rows, 256, element, sliced=True), "carried-flat")
+        wide = row_of(rows, 256, element, sliced=False)
+        # Words of a row of several tiles are loaded to where a flat array lies.
+        check(wide) if element == "f32" else beyond(wide, "carried-flat")
 
 
-def test_a_reduction_of_one_row_leaves_it_where_it_lies() -> None:
-    for rows, good in ((1, True), (8, False)):
-        body = load("l", "y", "256xf32", "%c0") + load("m", "x", f"{rows}x256xf32") + f"""
-        %k = arith.constant dense<0.0> : vector<256xf32>
-        %row = vector.multi_reduction <maximumf>, %m, %k [0]
-          : vector<{rows}x256xf32> to vector<256xf32>
-        %r = scf.if %true -> (vector<256xf32>) {{
-          scf.yield %row : vector<256xf32>
+@pytest.mark.parametrize(
+    ("shape", "dims", "good"),
+    [("1x256", "[0]", True), ("8x256", "[0]", False), ("8x1x256", "[0, 1]", False)],
+)
+def test_a_reduction_of_one_row_leaves_it_where_it_lies(shape: str, dims: str, good: bool) -> None:
+    (check if good else partial(beyond, code="carried-flat"))(reduced(shape, dims, "256"))
+
+
+def test_leading_dimensions_of_single_rows_are_reduced_where_they_lie() -> None:
+    check(reduced("8x1x256", "[0]", "1x256"))
+    beyond(reduced("8x1x128", "[0]", "1x128"), "carried-flat")
+
+
+def reduced(shape: str, dims: str, left: str) -> str:
+    """A branch between the one row that a reduction leaves and a flat array."""
+    flat, kind = left.split("x")[-1], f"vector<{left}xf32>"
+    row, cast = "%m0", ""
+    if left != flat:
+        row, cast = "%row", f"%row = vector.shape_cast %m0 : {kind} to vector<{flat}xf32>"
+    body = load("l", "y", f"{flat}xf32", "%c0") + load("m", "x", f"{shape}xf32") + f"""
+        %k = arith.constant dense<0.0> : {kind}
+        %m0 = vector.multi_reduction <maximumf>, %m, %k {dims} : vector<{shape}xf32> to {kind}
+        {cast}
+        %r = scf.if %true -> (vector<{flat}xf32>) {{
+          scf.yield {row} : vector<{flat}xf32>
         }} else {{
-          scf.yield %l : vector<256xf32>
+          scf.yield %l : vector<{flat}xf32>
         }}"""  # fmt: skip
-        arguments = f"%x: {memref(f'{rows}x256xf32')}, %y: {memref('256xf32')}, %true: i1"
-        (check if good else partial(beyond, code="carried-flat"))(kernel(arguments, body))
+    arguments = f"%x: {memref(f'{shape}xf32')}, %y: {memref(f'{flat}xf32')}, %true: i1"
+    return kernel(arguments, body)
