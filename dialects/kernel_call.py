@@ -12,7 +12,9 @@ call's configuration.
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -76,20 +78,40 @@ class Call:
     @property
     def results_in_vmem(self) -> frozenset[int]:
         """The results that the program keeps in VMEM, where later kernels find them."""
-        colors = self.config.get("output_memory_space_colors", ())
-        in_vmem = (color for color in colors if color.get("color") == VMEM_NUMBER)
-        return frozenset(n for color in in_vmem for n in color.get("shape_index", (0,)))
+        in_vmem = _with(self.config.get("output_memory_space_colors"), "color", VMEM_NUMBER)
+        results = (_numbers(color.get("shape_index", [0]), self.results) for color in in_vmem)
+        return frozenset(itertools.chain.from_iterable(results))
 
     @property
     def vmem_limit(self) -> int | None:
         """The bytes of VMEM that the program grants the kernel; None for the target's default."""
-        granted = self.settings.get(SCOPED_MEMORY)
-        for memory in cast("list[Any]", granted) if isinstance(granted, list) else ():
-            if isinstance(memory, dict) and memory.get("memory_space") == VMEM_NUMBER:
-                size = cast("dict[str, Any]", memory).get("size")
-                if isinstance(size, int):
-                    return size
-        return None
+        granted = _with(self.settings.get(SCOPED_MEMORY), "memory_space", VMEM_NUMBER)
+        sizes = (memory.get("size") for memory in granted)
+        return next((size for size in sizes if isinstance(size, int)), None)
+
+    @property
+    def boolean_results(self) -> tuple[int, ...]:
+        """The results that are bools in the program."""
+        return _numbers(self.settings.get(BOOLEANS), self.results)
+
+    @property
+    def boolean_operands(self) -> tuple[int, ...]:
+        """The operands that are bools in the program."""
+        return _numbers(self.settings.get(BOOLEAN_OPERANDS), self.operands)
+
+
+def _with(value: Any, key: str, number: int) -> list[dict[str, Any]]:
+    """The objects of a list, as JSON has it, that have `number` under `key`; whoever wrote the
+    settings may have put anything in its place."""
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    objects = (cast("dict[str, Any]", entry) for entry in found if isinstance(entry, dict))
+    return [entry for entry in objects if entry.get(key) == number]
+
+
+def _numbers(value: Any, arrays: Sequence[Any]) -> tuple[int, ...]:
+    """The whole numbers of a list, as JSON has it, that count `arrays`."""
+    found = cast("list[Any]", value) if isinstance(value, list) else []
+    return tuple(n for n in found if type(n) is int and 0 <= n < len(arrays))
 
 
 def vmem_setting(size: int) -> dict[str, Any]:

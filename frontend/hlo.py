@@ -100,16 +100,24 @@ def _site(
         error.notes.append(Note(_WITHOUT_KERNEL))
         raise error
     text = tokens.slice(*config)
-    aliasing = attributes.get("output_to_operand_aliasing")
-    pairs = _ALIAS.findall(tokens.slice(*aliasing)) if aliasing else []
     extra = {EFFECTS: True} if "custom_call_has_side_effect" in attributes else {}
     return CallSite(
         unescape_c(text) if text.startswith('"') else text,
         tuple(t for item in tokens.items(opcode + 1) for t in _operand(tokens, item, shapes)),
         results,
-        tuple((int(operand), int(result or 0)) for result, operand in pairs),
+        _aliases(tokens, attributes.get("output_to_operand_aliasing")),
         tokens.location(opcode),
         extra,
+    )
+
+
+def _aliases(tokens: Tokens, value: tuple[int, int] | None) -> tuple[tuple[int, int], ...]:
+    """Pairs of operand and result; an empty index of a result means the only one."""
+    if value is None:
+        return ()
+    return tuple(
+        (tokens.number(value[0], operand), tokens.number(value[0], result or "0"))
+        for result, operand in _ALIAS.findall(tokens.slice(*value))
     )
 
 
@@ -155,11 +163,11 @@ def _shape(tokens: Tokens, index: int) -> tuple[Tensors, int] | None:
     if tokens.kind(index) != "word" or tokens.kind(index + 1) != "[":
         return None
     element = _ELEMENTS.get(tokens.word(index))
-    sizes = [tokens.word(end - 1) for _, end in tokens.items(index + 1)]
+    sizes = [end - 1 for _, end in tokens.items(index + 1)]
     end = tokens.after(index + 1)
     if tokens.kind(end) == "{":
         end = tokens.after(end)
-    if element is None or not all(size.isdecimal() for size in sizes):
+    if element is None or not all(tokens.word(size).isdecimal() for size in sizes):
         # Tokens and opaque values: they have a shape, but are no arrays.
         return (), end
-    return (TensorType(element, [int(size) for size in sizes]),), end
+    return (TensorType(element, [tokens.number(size) for size in sizes]),), end

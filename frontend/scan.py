@@ -22,6 +22,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+MOST_DIGITS = 18
+"""Longer numbers are no sizes of anything, and Python reads none of thousands of digits."""
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
@@ -130,10 +132,16 @@ class Tokens:
         return found
 
     def slice(self, start: int, end: int) -> str:
-        """The text of tokens `start` to `end`."""
-        return (
-            self.text[self._tokens[start].start : self._tokens[end - 1].end] if start < end else ""
-        )
+        """The text of tokens `start` to `end`; the file may end before."""
+        pieces = self._tokens[start:end]
+        return self.text[pieces[0].start : pieces[-1].end] if pieces else ""
+
+    def number(self, index: int, text: str | None = None) -> int:
+        """The whole number that token `index` is, or that stands there as `text`."""
+        text = self.word(index) if text is None else text
+        if not text.isdecimal() or len(text) > MOST_DIGITS:
+            raise self.error(index, f"expected a number, got '{text[:40]}'")
+        return int(text)
 
     def location(self, index: int) -> SourceLocation:
         """Line and column of token `index`."""

@@ -212,15 +212,9 @@ def _aliases(tokens: Tokens, value: Value | None) -> tuple[tuple[int, int], ...]
         operand = fields.get("operand_index")
         if result is None or operand is None:
             raise tokens.error(entry, "expected output_tuple_indices and operand_index")
-        indices = [_number(tokens, first) for first, _ in tokens.items(result[0])]
-        pairs.append((_number(tokens, operand[0]), indices[0] if indices else 0))
+        indices = [tokens.number(first) for first, _ in tokens.items(result[0])]
+        pairs.append((tokens.number(operand[0]), indices[0] if indices else 0))
     return tuple(pairs)
-
-
-def _number(tokens: Tokens, index: int) -> int:
-    if not tokens.word(index).isdecimal():
-        raise tokens.error(index, f"expected a number, got '{tokens.word(index)}'")
-    return int(tokens.word(index))
 
 
 Tensors = tuple[TensorType[Attribute], ...]

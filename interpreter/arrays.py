@@ -113,7 +113,8 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     if array.dtype == np.bool_ and expected == np.int32:
         # JAX programs convert before the call; bool is what their author passes.
         array = array.astype(np.int32)
-    raw = array.dtype.kind == "V" and array.dtype.itemsize == expected.itemsize
+    plain = array.dtype.kind == "V" and array.dtype.names is None
+    raw = plain and array.dtype.itemsize == expected.itemsize
     if array.dtype == expected or (raw and array.dtype not in _extended()):
         if array.shape == type.get_shape():
             return array.view(expected) if raw else array

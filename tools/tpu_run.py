@@ -197,12 +197,12 @@ class Session:
         self.ops.setdefault(form, count_ops(module))
 
     def _read(self) -> ModuleOp:
-        from pallasite.dialects.kernel_call import BOOLEANS, call_of
+        from pallasite.dialects.kernel_call import call_of
 
         module = read_kernel(self.options)
         recorded = call_of(module)
         if recorded is not None:
-            self.booleans = list(recorded.settings.get(BOOLEANS, ()))
+            self.booleans = list(recorded.boolean_results)
         return module
 
     def _inputs(self, module: ModuleOp) -> list[list[Any]]:

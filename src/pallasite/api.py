@@ -287,16 +287,14 @@ def random_inputs(
 
 
 def _random_arrays(call: Call, seed: int) -> list[Array]:
-    from pallasite.dialects.kernel_call import BOOLEAN_OPERANDS
     from pallasite.interpreter.arrays import dtype_of
 
     generator = np.random.default_rng(seed)
-    booleans = call.settings.get(BOOLEAN_OPERANDS, ())
     inputs: list[Array] = []
     for position, type in enumerate(call.operands):
         dtype = dtype_of(type.element_type)
         shape = type.get_shape()
-        if position in booleans:
+        if position in call.boolean_operands:
             inputs.append(generator.integers(0, 2, shape).astype(dtype))
         elif dtype.kind == "b" or dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
             low = 0 if dtype.kind in "bu" or dtype.name.startswith("uint") else -4

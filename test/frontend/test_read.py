@@ -148,6 +148,7 @@ def test_results_in_a_tuple() -> None:
     assert call is not None and [str(t) for t in call.results] == ["tensor<8xf32>", "tensor<8xi32>"]
 
 
+LONG = "9" * 5000
 ALIAS = (
     "#stablehlo.output_operand_alias<output_tuple_indices = [{}], operand_index = {}, "
     "operand_tuple_indices = []>"
@@ -280,6 +281,9 @@ def test_settings_may_lack_quotes_as_in_protocol_buffers() -> None:
          "syntax", "expected output_tuple_indices and operand_index", 7),
         (_call(_config(KERNEL), more=f", output_operand_aliases = [{ALIAS.format('', 'x')}]"),
          "syntax", "expected a number, got 'x'", 7),
+        (_call(_config(KERNEL), more=f", output_operand_aliases = [{ALIAS.format('', LONG)}]"),
+         "syntax", "expected a number, got '9999", 7),
+        (_call(_config("AAAA")).rpartition("->")[0] + "->", "syntax", "expected a type, got ''", 7),
         (_call(_config(KERNEL)).replace("backend_config", "config"),
          "bad-configuration", "expected an attribute backend_config", 7),
         (_call(_config(KERNEL)).replace("(%0) {", "(%0) else {"),
@@ -290,6 +294,10 @@ def test_settings_may_lack_quotes_as_in_protocol_buffers() -> None:
          "no-kernel", "expected a custom call of @tpu_custom_call, found none", 0),
         ('HloModule m\nx = f32[8] custom-call(y), custom_call_target="tpu_custom_call", '
          "backend_config={}\n", "syntax", "undefined instruction y", 2),
+        (f"HloModule m\nx = f32[{LONG}] parameter(0)\n", "syntax", "expected a number", 2),
+        ('HloModule m\nx = f32[8] custom-call(), custom_call_target="tpu_custom_call", '
+         f"output_to_operand_aliasing={{{{}}: ({LONG}, {{}})}}, backend_config={{}}\n",
+         "syntax", "expected a number", 2),
         ('HloModule m\nx = f32[8] custom-call(y z), custom_call_target="tpu_custom_call", '
          "backend_config={}\n", "syntax", "expected a shape and a name, got 'y z'", 2),
         ('HloModule m\nx = f32[8] custom-call(), custom_call_target="tpu_custom_call"\n',
