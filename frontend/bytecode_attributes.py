@@ -151,9 +151,11 @@ def _name_loc(table: AttributeTable, cursor: Cursor) -> Attribute:
 
 def _dense_array(table: AttributeTable, cursor: Cursor) -> Attribute:
     kind = table.type(cursor)
-    if not isinstance(kind, PackableType):
-        raise cursor.error(f"expected an integer or floating-point type, got {kind}")
     element = cast(Any, kind)
+    # Integers of no bits are a type, of which there are no arrays.
+    is_integer = isinstance(kind, IntegerType) and kind.width.data > 0
+    if not is_integer and type(kind) not in FLOAT_TYPES.values():
+        raise cursor.error(f"expected an integer or floating-point type, got {kind}")
     size = cursor.varint()
     data = cursor.blob("array elements")
     if len(data) != size * element.compile_time_size:
