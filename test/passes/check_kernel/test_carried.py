@@ -215,9 +215,9 @@ def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
     for rows, columns in ((8, 128), (4, 128), (4, 16)):
         for sliced in (False, True):
             beyond(row_of(rows, columns, element, sliced), "carried-flat")
-    for rows in (4, 8, 64):
-        beyond(row_of(rows, 256, element, sliced=True), "carried-flat")
-        wide = row_of(rows, 256, element, sliced=False)
+    for rows, columns in ((4, 256), (8, 256), (64, 256), (20, 130)):
+        beyond(row_of(rows, columns, element, sliced=True), "carried-flat")
+        wide = row_of(rows, columns, element, sliced=False)
         # Words of a row of several tiles are loaded to where a flat array lies.
         check(wide) if element == "f32" else beyond(wide, "carried-flat")
 
