@@ -70,10 +70,16 @@ def last_cut(op: tpu.MemrefSliceOp, tile: Sequence[int]) -> int | None:
     last = max((dim for dim, bound in enumerate(bounds) if not _stays_whole(*bound)), default=None)
     if last is None:
         return None
-    for dim, (_, _, held, rows) in enumerate(bounds[: last + 1]):
+    for dim, bound in enumerate(bounds[: last + 1]):
+        _, size, held, rows = bound
         cut = cuts[dim]
-        one_tile = cut is None and rows > 1 and held == rows
-        if not (one_tile or rows == 1 or (cut and (dim == last or not cut.straddles))):
+        # A dimension that is one tile, or of which one tile is taken, has its rows at one distance.
+        one_tile = rows > 1 and (
+            (cut is None and held == rows) or (_stays_whole(*bound) and size == rows)
+        )
+        # Of two tiles, one row of each has a distance.
+        apart = cut and (dim == last or not cut.straddles or cut.piece == 1)
+        if not (one_tile or rows == 1 or apart):
             return -1
     return last
 
@@ -116,7 +122,7 @@ class _Part:
                 inner = apart if dim > last or tile[dim] == 1 else self._inner(dim, left)
                 self._add(shape[dim], inner, start, sizes[dim])
             else:
-                self._cut(dim, apart, left, cut if dim == last else Cut(1, False))
+                self._cut(dim, apart, left, self._cut_before(dim, start, sizes[dim], cut))
         while len(left) > 2 and left[0] == 1:
             left = left[1:]
         split = Tiling((left,), tuple(self._strides))
@@ -142,6 +148,13 @@ class _Part:
         Rewriter.erase_op(op)
         return found
 
+    def _cut_before(self, dim: int, start: SSAValue, size: int, last: Cut) -> Cut:
+        """The cut of `dim`: before the last one, single rows are left."""
+        if dim == self._last:
+            return last
+        cut = cut_of(start, size, self._op.mem_ref.type.get_shape()[dim], self._tile[dim])
+        return Cut(1, cut is not None and cut.straddles)
+
     def _inner(self, dim: int, left: Sequence[int]) -> int:
         """How far rows of `dim` lie apart within a tile, for the last one pieces."""
         return prod(self._tile[dim + 1 :]) // prod(left) if dim < self._last else 1
@@ -155,8 +168,8 @@ class _Part:
         if cut.straddles:
             pieces = tile // cut.piece
             self._add(count - 1, apart, number, 1)
-            self._add(pieces, 1, self._number(pieces - 1), 1)
-            self._add(size, apart - pieces + 1, self._number(0), size)
+            self._add(pieces, inner, self._number(pieces - 1), 1)
+            self._add(size, apart - (pieces - 1) * inner, self._number(0), size)
         else:
             self._add(count, apart, number, 1)
             within = self._emit(arith.RemUIOp(start, rows))

@@ -56,6 +56,15 @@ TAKEN: dict[str, tuple[tuple[int, ...], View]] = {
     "parts": ((32, 256), lambda x, i: rows(2 * i, 2, x.reshape(16, 2, 256))),
     "tiles": ((32, 256), lambda x, i: rows(4 * i, 4, x.reshape(16, 2, 256))),
     "inner": ((32, 256), lambda x, i: rows(1, 2, plane(x.reshape(8, 4, 256), i))),
+    "of one tile": (
+        (24, 384), lambda x, i: plane(x.reshape(6, 4, 384), slice(4, 6), slice(3, 4)),
+    ),
+    "of one row of two tiles": (
+        (48, 384), lambda x, i: plane(x.reshape(2, 12, 2, 384), i, slice(3, 5), slice(1, 2)),
+    ),
+    "of an unknown tile": (
+        (24, 384), lambda x, i: plane(x.reshape(3, 2, 4, 384), i, slice(None), slice(1, 3)),
+    ),
     "lanes": (
         (32, 200), lambda x, i: plane(x.reshape(8, 4, 200), 3, slice(None), slice(128, 200)),
     ),
@@ -72,6 +81,12 @@ REFUSED: dict[str, tuple[tuple[int, ...], View]] = {
     "inner": ((32, 256), lambda x, i: plane(x.reshape(8, 4, 256), slice(None), 1)),
     "lanes": (
         (32, 256), lambda x, i: plane(x.reshape(8, 4, 256), 3, slice(None), slice(64, 128)),
+    ),
+    "of two tiles": (
+        (24, 384), lambda x, i: plane(x.reshape(6, 4, 384), slice(2, 6), slice(3, 4)),
+    ),
+    "of two rows of two tiles": (
+        (64, 384), lambda x, i: plane(x.reshape(4, 8, 2, 384), i, slice(2, 6), slice(1, 2)),
     ),
     "half columns": ((16, 320), lambda x, i: x.reshape(16, 5, 64)),
     "rows of columns": ((16, 256), lambda x, i: rows(5, 6, x.reshape(16, 2, 128))),
