@@ -27,7 +27,9 @@ PACKED, SPREAD, ROW, COLUMN = "packed", "one per word", "row", "column"
 _BITWISE = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 _WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
 """Operations on bf16 that chips without them widen at once."""
-_NARROWING = (arith.TruncFOp, arith.TruncIOp, arith.FPToSIOp)
+_NARROWING = (
+    arith.TruncFOp, arith.TruncIOp, arith.FPToSIOp, arith.FPToUIOp, arith.SIToFPOp, arith.UIToFPOp,
+)  # fmt: skip
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
@@ -81,12 +83,12 @@ def _place(value: SSAValue, target: Target) -> str | None:
     """Where a flat vector lies; None for constants, which lie anywhere, and what is not known."""
     while True:
         if isinstance(value, BlockArgument):
-            following = _initial(value)
+            following = carried_from(value)
         else:
             op = cast(OpResult, value).op
             if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
                 return PACKED
-            if isinstance(op, _NARROWING):
+            if isinstance(op, _NARROWING) and bit_width(value.type) < 32:
                 return SPREAD if bit_width(op.operands[0].type) == 32 else None
             if isinstance(op, vector.MultiReductionOp):
                 return _of_reduction(op, target)
@@ -168,18 +170,26 @@ def _first(values: Iterable[SSAValue]) -> SSAValue | None:
     return next((v for v in values if not isinstance(v.owner, free)), None)
 
 
-def _initial(argument: BlockArgument) -> SSAValue | None:
-    """What a loop's carried argument is at first."""
-    parent = argument.owner.parent_op()
-    if isinstance(parent, scf.ForOp) and argument.index:
-        return parent.iter_args[argument.index - 1]
+def carried_from(value: SSAValue) -> SSAValue | None:
+    """The value in whose place a loop's argument lies, or a result of a loop or branch.
+
+    None for other values, and where all that arrives is constant.
+    """
+    op = value.owner
+    if isinstance(value, BlockArgument):
+        parent = value.owner.parent_op()
+        if isinstance(parent, scf.ForOp) and value.index:
+            return parent.iter_args[value.index - 1]
+        return None
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return _first(_arriving(op, cast(OpResult, value).index))
     return None
 
 
 def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:
     """The value in whose place result `index` of `op` lies: the first that is no constant."""
     if isinstance(op, scf.ForOp | scf.IfOp):
-        return _first(_arriving(op, index))
+        return carried_from(op.results[index])
     if isinstance(op, (*_BITWISE, *_SUMS)) or op.name in target.bf16_ops:
         return _first(op.operands)
     vectors = [v for v in (*op.operands, op.results[index]) if isinstance(v.type, VectorType)]

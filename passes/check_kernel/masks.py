@@ -17,7 +17,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
-from pallasite.passes.check_kernel.carried import through_words
+from pallasite.passes.check_kernel.carried import carried_from, through_words
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
@@ -267,6 +267,9 @@ def _compares_packed(op: Operation, target: Target) -> bool:
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
     """Whether `value` lies in registers as in memory, where arrays of few rows have a tile of their
     own."""
+    carried = carried_from(value)
+    if carried is not None:
+        return bool(depth) and _in_few_rows(carried, target, depth - 1)
     op = value.owner
     if not isinstance(op, Operation) or not depth:
         return False
@@ -282,8 +285,10 @@ def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
         if first is None or first.type != value.type or through_words(op, target):
             return False
         return _in_few_rows(first, target, depth - 1)
-    flat = len(cast(AnyVector, value.type).get_shape()) == 1
-    if isinstance(op, vector.ExtractStridedSliceOp) or (flat and type(op) is tpu.ConcatenateOp):
+    if type(op) is tpu.ConcatenateOp:
+        # What is joined to a flat vector lies as memory holds it, whatever the pieces are.
+        return len(cast(AnyVector, value.type).get_shape()) == 1
+    if isinstance(op, vector.ExtractStridedSliceOp):
         return _in_few_rows(op.operands[0], target, depth - 1)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]

@@ -178,6 +178,15 @@ def test_words_have_one_place_whatever_is_computed(branch: bool) -> None:
         check(carried("i32", body, branch=branch), "v5e")
 
 
+def test_words_that_become_words_stay_where_they_are() -> None:
+    text = meeting("loaded", "by_scalar", branch=False)
+    there = "%there = arith.fptosi %v : vector<256xf32> to vector<256xi32>\n"
+    back = "%back = arith.sitofp %there : vector<256xi32> to vector<256xf32>\n"
+    text = text.replace("scf.yield %by_scalar", there + back + "scf.yield %back")
+    check(text)
+    beyond(text.replace("fptosi %v", "fptosi %row"), "carried-flat")
+
+
 def test_integers_made_of_floats_keep_a_word_each() -> None:
     """As those that were narrowed."""
     text = carried("i16", "narrowed", branch=True)
@@ -186,8 +195,9 @@ def test_integers_made_of_floats_keep_a_word_each() -> None:
     beyond(text.replace("%w =", into, 1), "carried-flat")
 
 
-def row_of(rows: int, columns: int, element: str, sliced: bool) -> str:
-    """A branch between a row of a matrix, loaded or taken of all of it, and a flat array."""
+def row_of(rows: int, columns: int, element: str, sliced: bool, other: str = "l") -> str:
+    """A branch between a row of a matrix, loaded or taken of all of it, and a flat array, or the
+    maxima of its columns."""
     kind, whole = f"vector<{columns}x{element}>", f"{rows}x{columns}x{element}"
     if sliced:
         row = load("m", "x", whole) + (
@@ -200,10 +210,13 @@ def row_of(rows: int, columns: int, element: str, sliced: bool) -> str:
             f"{memref(whole)}, vector<1x{columns}x{element}>\n"
         )
     body = f"""%row = vector.shape_cast %one : vector<1x{columns}x{element}> to {kind}
+    %least = arith.constant dense<0.0> : {kind}
+    {load("z", "x", whole)}
+    %reduced = vector.multi_reduction <maximumf>, %z, %least [0] : vector<{whole}> to {kind}
     %r = scf.if %true -> ({kind}) {{
       scf.yield %row : {kind}
     }} else {{
-      scf.yield %l : {kind}
+      scf.yield %{other} : {kind}
     }}"""
     flat = f"{columns}x{element}"
     arguments = f"%x: {memref(whole)}, %y: {memref(flat)}, %true: i1"
@@ -220,6 +233,12 @@ def test_a_row_of_any_matrix_is_no_flat_array(element: str) -> None:
         wide = row_of(rows, columns, element, sliced=False)
         # Words of a row of several tiles are loaded to where a flat array lies.
         check(wide) if element == "f32" else beyond(wide, "carried-flat")
+
+
+def test_a_wide_row_of_words_is_no_row_that_a_reduction_leaves() -> None:
+    for rows, columns in ((4, 256), (8, 200), (16, 1024)):
+        text = row_of(rows, columns, "f32", sliced=False, other="reduced")
+        beyond(text, "carried-flat")
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,36 @@ def test_pieces_of_flat_vectors_stay_in_registers_of_few_rows() -> None:
 
     beyond(turned("256"), "mask-row", "v7x")
     check(turned("1x256"), "v7x")
+    kind = "vector<256xbf16>"
+    part = "%q = vector.extract_strided_slice %v {offsets = [1], sizes = [255], strides = [1]} : "
+    more = f"""{part}{kind} to vector<255xbf16>
+    %z = arith.constant dense<0.0> : vector<1xbf16>
+    %s = tpu.concatenate %z, %q in 0 : vector<1xbf16>, vector<255xbf16> -> {kind}"""
+    beyond(chosen(*lane_numbers("256"), more=more), "mask-row", "v6e")
+
+
+def test_carried_vectors_stay_in_registers_of_few_rows() -> None:
+    kind = "vector<2x256xbf16>"
+    numbers = """%c1 = arith.constant 1 : index
+    %c9 = arith.constant 9 : index
+    %yes = arith.constant true
+    """
+    loop = f"""{numbers}%s = scf.for %i = %c0 to %c9 step %c1 iter_args(%u = %v) -> ({kind}) {{
+      %t = arith.addf %u, %w : {kind}
+      scf.yield %t : {kind}
+    }}"""
+    branch = f"""{numbers}%s = scf.if %yes -> ({kind}) {{
+      scf.yield %v : {kind}
+    }} else {{
+      %t = arith.addf %v, %w : {kind}
+      scf.yield %t : {kind}
+    }}"""
+    for more in (loop, branch):
+        beyond(chosen(LANES, values="%s, %w", more=more), "mask-row", "v6e")
+    zero = f"%z = arith.constant dense<0.0> : {kind}\n"
+    inside = loop.replace("arith.addf %u, %w :", "arith.select %m, %u, %w : vector<2x256xi1>,")
+    beyond(chosen(LANES, values="%z, %v", more=zero + inside), "mask-row", "v6e")
+    check(chosen(LANES, values="%z, %v", more=zero + loop), "v6e")
 
 
 def test_arithmetic_stays_in_registers_of_few_rows() -> None:
