@@ -12,7 +12,6 @@ when they are loaded and stored. Parts of words are left, for their arrays are t
 
 from __future__ import annotations
 
-import math
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -71,10 +70,9 @@ def _rewrite(op: _Load | _Store) -> None:
     box = _box(op.base, accessed_shape(op))
     value = value_of(op)
     kind = cast("VectorType[Attribute]", value.type)
-    # Vectors lack leading dimensions of 1, and no others.
-    shape = kind.get_shape()
-    like = kind if math.prod(box[: -len(shape)]) == 1 and box[-len(shape) :] == shape else None
-    boxed = like or VectorType(kind.element_type, box)
+    # Registers are accessed along every dimension of their memory.
+    like = kind.get_shape() == box
+    boxed = VectorType(kind.element_type, box)
     if isinstance(op, _Store):
         stored = value if like else build.emit(vector.ShapeCastOp(value, boxed))
         build.insert(vector.StoreOp(stored, array, index))

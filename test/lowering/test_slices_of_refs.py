@@ -78,3 +78,32 @@ def test_packed_rows_move_by_whole_words(first: int, to: int, columns: int) -> N
     expected[to : to + 16] = x[first : first + 16]
     (actual,) = pallasite.run(kernel([whole, whole], text), [x], form="vreg", target="v5e")
     assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("form", ["tiles", "vreg"])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 128), (64, 200)])
+def test_rows_of_parts_of_one_packed_matrix_of_several(rows: int, columns: int, form: str) -> None:
+    """A part that begins within a register, of a matrix that a squeezed view chooses."""
+    size, end = rows - 8, f"{columns}xi16"
+    whole, part = f"2x{rows}x{end}", f"{size}x{end}"
+    views = "\n".join(
+        f"""%{n}s = tpu.memref_slice %{n}[%one, %{first}, %zero]
+            : memref<{whole}, {VMEM}> -> memref<1x{part}, {VMEM}>
+        %{n}v = tpu.memref_squeeze %{n}s : memref<1x{part}, {VMEM}> -> memref<{part}, {VMEM}>"""
+        for n, first in (("a", "eight"), ("b", "zero"))
+    )
+    text = f"""%zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %eight = arith.constant 8 : i32
+    %two = arith.constant 2 : index
+    %w = vector.load %a[%z, %z, %z] : A, vector<{whole}>
+    tpu.vector_store %b[%z, %z, %z], %w {{strides = array<i32>}} : B, vector<{whole}>,
+    {views}
+    %x = vector.load %av[%two, %z] : memref<{part}, {VMEM}>, vector<{size - 2}x{end}>
+    tpu.vector_store %bv[%z, %z], %x {{strides = array<i32>}} : memref<{part}, {VMEM}>,
+        vector<{size - 2}x{end}>,"""
+    x = np.arange(2 * rows * columns).reshape(2, rows, columns).astype(np.int16)
+    expected = x.copy()
+    expected[1, : size - 2] = x[1, 10:]
+    (actual,) = pallasite.run(kernel([whole, whole], text), [x], form=form, target="v5e")
+    assert np.array_equal(actual, expected)

@@ -232,7 +232,8 @@ func.func @rows_of_words_are_cut_anew(%a: memref<10x8xi16, #tpu.memory_space<any
 // CHECK:       [[TEN:%.+]] = arith.constant 10 : index
 // CHECK:       vector.load %a[[[TEN]], {{.*}}] : memref<24x128xbf16, {{.*}}>, vector<2x128xbf16>
 // CHECK:       [[ROW:%.+]] = arith.constant 9 : index
-// CHECK:       vector.load %a[[[ROW]], {{.*}}] : memref<24x128xbf16, {{.*}}>, vector<128xbf16>
+// CHECK:       vector.load %a[[[ROW]], {{.*}}] : memref<24x128xbf16, {{.*}}>, vector<1x128xbf16>
+// CHECK-NEXT:  vector.shape_cast {{.*}} : vector<1x128xbf16> to vector<128xbf16>
 // CHECK:       vector.load %b[{{.*}}] : memref<2x24x128xbf16, {{.*}}>, vector<2x1x128xbf16>
 // CHECK-NEXT:  vector.shape_cast {{.*}} : vector<2x1x128xbf16> to vector<2x128xbf16>
 // CHECK-NOT:   tpu.memref_slice
