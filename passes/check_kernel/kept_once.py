@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from pallasite.dialects import arith, tpu, vector
-from pallasite.dialects.types import AnyVector, splat_value, tiling_of
+from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES
 
 Once = tuple[bool, bool]
@@ -35,13 +35,18 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
         along = [int(d) for d in op.dimensions.get_values()]
         return len(shape) - 2 not in along, len(shape) - 1 not in along
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        return _keeps_one_row(cast("MemRefType[Attribute]", op.operands[0].type)), False
+        return _loads_one_row(op), False
     if isinstance(op, vector.BroadcastOp):
         return _of_broadcast(op, depth)
     if isinstance(op, vector.ShapeCastOp):
         return _of_reshape(op, depth)
     if isinstance(op, vector.ExtractStridedSliceOp):
         return kept_once(op.operands[0], depth - 1)
+    if isinstance(op, scf.IfOp):
+        index = cast(OpResult, value).index
+        ends = [cast(scf.YieldOp, way.block.last_op) for way in op.regions]
+        found = [kept_once(end.operands[index], depth - 1) for end in ends]
+        return all(rows for rows, _ in found), all(lanes for _, lanes in found)
     if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
         found = [kept_once(operand, depth - 1) for operand in op.operands]
         return all(rows for rows, _ in found), all(lanes for _, lanes in found)
@@ -77,19 +82,27 @@ def _of_reshape(op: vector.ShapeCastOp, depth: int) -> Once:
 
 
 def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
-    """Whether `value` is computed, element by element, from what a reduction took `dim` from."""
+    """Whether `value` is computed, element by element, from what a reduction took `dim` from, or
+    a reshape the one row of all."""
     op = value.owner
     if not isinstance(op, Operation) or not depth or not isinstance(value.type, VectorType):
         return False
     if isinstance(op, vector.MultiReductionOp):
         return dim in [int(d) for d in op.reduction_dims.get_values()]
+    if isinstance(op, vector.ShapeCastOp):
+        source = cast(AnyVector, op.operands[0].type).get_shape()
+        taken = source == (*source[:dim], 1, *cast(AnyVector, value.type).get_shape()[dim:])
+        return taken and dim == len(source) - 2 and kept_once(op.operands[0], depth - 1)[0]
     if op.dialect_name() not in ("arith", "math"):
         return False
     varying = [v for v in op.operands if not all(kept_once(v, depth - 1))]
     return bool(varying) and all(_has_lost(v, dim, depth - 1) for v in varying)
 
 
-def _keeps_one_row(held: MemRefType[Attribute]) -> bool:
-    """Whether the row of an array of one row is loaded to all rows of a register."""
-    shape = held.get_shape()
-    return shape[-2:-1] == (1,) and shape[-1] <= LANES and tiling_of(held) is None
+def _loads_one_row(load: Operation) -> bool:
+    """Whether one row is loaded to all rows of a register: words of any array, or an array of one
+    row."""
+    held = cast("MemRefType[Attribute]", load.operands[0].type)
+    shape = cast(AnyVector, load.results[0].type).get_shape()
+    alone = held.get_shape()[-2:-1] == (1,) or bit_width(held) == 32
+    return shape[-2:-1] == (1,) and shape[-1] <= LANES and alone and tiling_of(held) is None

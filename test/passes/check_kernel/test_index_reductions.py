@@ -14,7 +14,8 @@ def place(value: str, axis: int = 0) -> str:
     kinds = {"row": ROWS, "rows": ROWS, "wide": "vector<4x1x256xf32>", "lanes": COLUMNS}
     kinds |= {"taken": ROWS, "sum": ROWS, "column": COLUMNS, "added": ROWS}
     kinds |= {"turned": "vector<4x128x1xf32>", "parted": "vector<2x2x8x128xf32>"}
-    kinds["regrouped"] = "vector<8x4x1xf32>"
+    kinds |= {"regrouped": "vector<8x4x1xf32>", "splat": ROWS, "chosen": ROWS, "either": ROWS}
+    kinds |= {"one": ROWS, "put_back": ROWS, "most_once": "vector<4x1x1xf32>"}
     kind = kinds.get(value, KIND)
     shape = kind.removeprefix("vector<").removesuffix("xf32>").split("x")
     left = "x".join(size for dim, size in enumerate(shape) if dim != axis)
@@ -22,10 +23,13 @@ def place(value: str, axis: int = 0) -> str:
     body += load("wide", "c", "4x1x256xf32") + load("column", "d", "4x8x1xf32")
     body += f"""%k0 = arith.constant dense<0.0> : vector<4x128xf32>
     %k1 = arith.constant dense<0.0> : vector<4x8xf32>
+    %k2 = arith.constant dense<0.0> : vector<4xf32>
+    %k3 = arith.constant dense<1.0> : {ROWS}
+    %c3 = arith.constant 3 : index
     %number = arith.constant 1.0 : f32
-    %one = vector.broadcast %number : f32 to vector<4x128xf32>
+    %ones = vector.broadcast %number : f32 to vector<4x128xf32>
     %most = vector.multi_reduction <maximumf>, %x, %k0 [1] : {KIND} to vector<4x128xf32>
-    %more = arith.addf %most, %one : vector<4x128xf32>
+    %more = arith.addf %most, %ones : vector<4x128xf32>
     %rows = vector.shape_cast %more : vector<4x128xf32> to {ROWS}
     %last = vector.multi_reduction <maximumf>, %x, %k1 [2] : {KIND} to vector<4x8xf32>
     %lanes = vector.shape_cast %last : vector<4x8xf32> to {COLUMNS}
@@ -39,16 +43,46 @@ def place(value: str, axis: int = 0) -> str:
     %turned = vector.shape_cast %row : {ROWS} to vector<4x128x1xf32>
     %parted = vector.shape_cast %x : {KIND} to vector<2x2x8x128xf32>
     %regrouped = vector.shape_cast %column : {COLUMNS} to vector<8x4x1xf32>
+    %one = vector.load %a[%c0, %c3, %c0] : {memref("4x8x128xf32")}, {ROWS}
+    %flat = vector.shape_cast %one : {ROWS} to vector<4x128xf32>
+    %flat_sum = arith.addf %flat, %more : vector<4x128xf32>
+    %put_back = vector.shape_cast %flat_sum : vector<4x128xf32> to {ROWS}
+    %most_of_all = vector.multi_reduction <maximumf>, %x, %k2 [1, 2] : {KIND} to vector<4xf32>
+    %most_once = vector.shape_cast %most_of_all : vector<4xf32> to vector<4x1x1xf32>
+    %splat = arith.addf %row, %k3 : {ROWS}
+    %chosen = arith.select %yes, %row, %rows : {ROWS}
+    %either = scf.if %yes -> ({ROWS}) {{
+      scf.yield %row : {ROWS}
+    }} else {{
+      scf.yield %one : {ROWS}
+    }}
     %sum = arith.addf %row, %taken : {ROWS}
     %added = arith.addf %row, %rows : {ROWS}
     %p = tpu.reduce_index %{value} {{axis = {axis} : i32, kind = #tpu.reduction_kind<arg_max>}}
         : {kind} -> vector<{left}xi32>"""
     arguments = (("a", "4x8x128"), ("b", "4x1x128"), ("c", "4x1x256"), ("d", "4x8x1"))
-    return kernel(", ".join(f"%{n}: {memref(s + 'xf32')}" for n, s in arguments), body)
+    given = ", ".join(f"%{n}: {memref(s + 'xf32')}" for n, s in arguments)
+    return kernel(f"{given}, %yes: i1", body)
 
 
 @pytest.mark.parametrize(
-    "value", ["row", "rows", "lanes", "repeated", "iota", "both", "added", "turned"]
+    "value",
+    [
+        "row",
+        "rows",
+        "lanes",
+        "repeated",
+        "iota",
+        "both",
+        "added",
+        "turned",
+        "one",
+        "put_back",
+        "most_once",
+        "splat",
+        "chosen",
+        "either",
+    ],
 )
 def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None:
     beyond(place(value), "index-reduction")
