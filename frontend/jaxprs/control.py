@@ -97,6 +97,8 @@ def _scan(e: Equation) -> Result:
     if params["reverse"]:
         raise e.unsupported("a loop that counts down", "count up and compute the position")
     jaxpr, has_index = pallas_utils.pattern_match_scan_to_fori_loop(closed.jaxpr, consts, carries)
+    if has_index and not _is_whole(jaxpr):
+        jaxpr, has_index = closed.jaxpr, False
     closed = jax_core.ClosedJaxpr(jaxpr, closed.consts)
     arguments = e.arguments
     start: Value = Known(0, "int32")
@@ -113,6 +115,21 @@ def _scan(e: Equation) -> Result:
     return [end, *results]
 
 
+def _is_whole(body: Any) -> bool:
+    """Whether everything is there that `body` uses, of which JAX has taken out the step of the
+    counter, and the end: a loop may use those in its turns."""
+    known = {*body.invars, *body.constvars}
+
+    def is_known(atom: Any) -> bool:
+        return isinstance(atom, jax_core.Literal) or atom in known
+
+    for equation in body.eqns:
+        if not all(map(is_known, equation.invars)):
+            return False
+        known.update(equation.outvars)
+    return all(map(is_known, body.outvars))
+
+
 @rule(lax.while_p)
 def _while(e: Equation) -> Result:
     params = e.params
@@ -122,7 +139,7 @@ def _while(e: Equation) -> Result:
     of_test = e.arguments[:test_consts]
     of_body = e.arguments[test_consts : test_consts + body_consts]
     initial = e.arguments[test_consts + body_consts :]
-    if counted is not None:
+    if counted is not None and _is_whole(counted):
         start, end, *rest = initial
         closed = jax_core.ClosedJaxpr(counted, body.consts)
         results = _Loop(e, closed, of_body).run(start, _difference(e, end, start), rest)

@@ -50,6 +50,7 @@ from pallasite.jax.failures import (
 from pallasite.jax.kept_counts import check_counts
 from pallasite.jax.kept_pipelines import keep_pipelines
 from pallasite.jax.kernel_tracing import trace_kernels, tracing_into
+from pallasite.jax.loop_counters import warn_of_counters
 from pallasite.jax.lost_shares import warn_of_lost_shares
 from pallasite.jax.meshes import check_results
 from pallasite.jax.pinned import pin_to_arrays
@@ -169,7 +170,7 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
 
 
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
-    check_counts([params["jaxpr"]])
+    _check([params["jaxpr"]])
     if params["jaxpr"].constvars:
         raise ValueError("Cannot lower a pallas_call with constants.")
     return tpu_rules.pallas_call_tpu_lowering_rule(ctx, *operands, **params)
@@ -177,9 +178,17 @@ def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]
 
 def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
     check_results(params["meshes"], params["jaxprs"], params["out_avals"])
-    check_counts(params["jaxprs"])
+    _check(params["jaxprs"])
     check_addresses(params["meshes"], params["jaxprs"])
     return mpmd._mpmd_map_tpu_lowering(ctx, *operands, **params)
+
+
+def _check(jaxprs: Sequence[Any]) -> None:
+    """What JAX lowers to something else, which it does not say."""
+    check_counts(jaxprs)
+    settings = current()
+    if settings is not None and not settings.traces:
+        warn_of_counters(jaxprs)
 
 
 def _only_jaxpr(params: dict[str, Any]) -> Any:

@@ -153,6 +153,9 @@ def _advice(message: str) -> tuple[str, ...]:
     if "leaves for PyTreeDef" in message:
         return ("write a number that is known now as one of Python's: pl.ds(0, n), not "
                 "pl.ds(jnp.int32(0), n)",)  # fmt: skip
+    if re.match(r"Var\(id=", message):
+        return ("in a lax.scan or lax.while_loop that counts, JAX does not lower a turn that uses "
+                "the next count, or the end that is carried: use lax.fori_loop",)  # fmt: skip
     found = re.search(r"Unimplemented primitive in Pallas TPU lowering for \w+: (\w+)", message)
     return ADVICE.get(found[1], ()) if found is not None else ()
 
