@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect, bisect_left, insort
 from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -134,7 +135,8 @@ def _share(view: View, box: Box) -> bool:
         return _meet(view, box)
     room = np.empty(max(view.span[1], box.span[1]), np.uint8)  # Nobody touches it.
     one, other = (np.ndarray(b.shape, b.dtype, room, b.first, b.strides) for b in (view, box))
-    return np.may_share_memory(one, other, max_work=_MOST_WORK)
+    # NumPy's types know of two constants only.
+    return np.may_share_memory(one, other, max_work=cast(Any, _MOST_WORK))
 
 
 def _covers(line: Line, box: Box) -> bool:

@@ -28,8 +28,8 @@ _ABSENT_VECTORS = (
     math.ErfcOp, math.FmaOp, math.IPowIOp, math.Log10Op, math.SincosOp, vector.FMAOp,
 )  # fmt: skip
 _UNKNOWN_VECTORS = (
-    vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp, vector.InterleaveOp,
-    vector.ShuffleOp, vector.StepOp,
+    vector.BitcastOp, vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp,
+    vector.InterleaveOp, vector.ShuffleOp, vector.StepOp,
 )  # fmt: skip
 """What has no layout there, libtpu 0.0.52 says."""
 _INSTEAD: dict[type[Operation], str] = {
@@ -47,6 +47,7 @@ _INSTEAD: dict[type[Operation], str] = {
     math.IsNaNOp: "write x != x",
     math.Log10Op: "write jnp.log(x) / jnp.log(10.0)",
     math.SincosOp: "write jnp.sin(x) and jnp.cos(x)",
+    vector.BitcastOp: "write jax.lax.bitcast_convert_type(x, dtype), or pltpu.bitcast, by rows",
     vector.ConstantMaskOp: "compare positions of jax.lax.broadcasted_iota",
     vector.CreateMaskOp: "compare positions of jax.lax.broadcasted_iota",
     vector.FMAOp: "write x * y + z",

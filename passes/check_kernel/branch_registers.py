@@ -1,8 +1,9 @@
 """Which registers the branches of an `scf.if` give: those from before them, or computed ones.
 
-Slices, most changes of shape, transposes of leading dimensions, copies of a row, and bitcasts
-compute nothing: they give registers other names, and say where in them a value begins. Asked of
-libtpu 0.0.51, for v5e with every kind and for v4, v6e and v7x with some.
+Slices, most changes of shape, transposes of leading dimensions, and copies of a row compute
+nothing: they give registers other names, and say where in them a value begins. Bitcasts compute,
+and leave a value where it begins. Asked of libtpu 0.0.51, for v5e with every kind and for v4, v6e
+and v7x with some.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Place = tuple[int, int, bool]
 """The row and the lane of its first register at which a value begins, and whether one row of it
 stands for all."""
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)
-_BITCASTS = (arith.BitcastOp, tpu.BitcastOp, vector.BitcastOp)
+_BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
 
 
 def is_constant(value: SSAValue) -> bool:
@@ -51,18 +52,29 @@ def registers(
 ) -> Registers:
     """A number for each register of `value`, the same for the same one; `COMPUTED` for those that
     are made inside of `op`."""
+    value = _uncast(value)
     made, grid = value.owner, grid_of(value)
     exact = _rearranged(made, value, op, known, target) if isinstance(made, Operation) else None
     if exact is not None:
         return exact
     if isinstance(made, Operation) and op.is_ancestor(made) and not is_constant(value):
-        source = _renamed(made, target)
+        source = None if isinstance(made, _BITCASTS) else _renamed(made, target)
         if source is None or np.any(registers(source, op, known, target) == COMPUTED):
             return np.full(grid, COMPUTED)
     first = known.setdefault(value, sum(prod(grid_of(other)) for other in known))
     numbers = first + np.arange(prod(grid)).reshape(grid)
     once = tuple(slice(0, 1) if same else slice(None) for same in _repeated(value, len(grid)))
     return np.broadcast_to(numbers[once], grid)
+
+
+def _uncast(value: SSAValue) -> SSAValue:
+    """`value` before the bitcasts that lead back to its type, which are dropped."""
+    source = value
+    while isinstance(op := source.owner, _BITCASTS):
+        source = op.operands[0]
+        if source.type == value.type:
+            value = source
+    return value
 
 
 def grid_of(value: SSAValue) -> tuple[int, ...]:

@@ -100,9 +100,8 @@ def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
 
 
 def _loads_one_row(load: Operation) -> bool:
-    """Whether one row is loaded to all rows of a register: words of any array, or an array of one
-    row."""
+    """Whether one row is loaded to all rows of a register, as words of any array are."""
     held = cast("MemRefType[Attribute]", load.operands[0].type)
     shape = cast(AnyVector, load.results[0].type).get_shape()
-    alone = held.get_shape()[-2:-1] == (1,) or bit_width(held) == 32
-    return shape[-2:-1] == (1,) and shape[-1] <= LANES and alone and tiling_of(held) is None
+    words = bit_width(held) == 32 and tiling_of(held) is None
+    return words and shape[-2:-1] == (1,) and shape[-1] <= LANES

@@ -40,6 +40,7 @@ def test_three_operands() -> None:
     ("op", "told"),
     [
         ("%s, %c = math.sincos %x : vector<8x128xf32>", "failed to legalize"),
+        ("%r = vector.bitcast %x : vector<8x128xf32> to vector<8x128xi32>", "bitcast_convert"),
         ("%r = vector.step : vector<128xindex>", "jax.lax.broadcasted_iota"),
         ("%r = vector.constant_mask [3, 5] : vector<8x128xi1>", "jax.lax.broadcasted_iota"),
         ("%n = arith.constant 3 : index\n%r = vector.create_mask %n, %n : vector<8x128xi1>",

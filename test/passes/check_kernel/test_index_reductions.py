@@ -95,6 +95,20 @@ def test_places_along_leading_dimensions(value: str) -> None:
     check(place(value))
 
 
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_a_loaded_row_of_packed_elements_lies_in_one_row(element: str) -> None:
+    """Rows of words are loaded to all rows of a register."""
+    extend = "arith.extf" if element == "bf16" else "arith.sitofp"
+    rows = f"vector<4x1x128x{element}>"
+    body = (
+        load("x", "a", f"4x1x128x{element}")
+        + f"""%w = {extend} %x : {rows} to {ROWS}
+    %p = tpu.reduce_index %w {{axis = 0 : i32, kind = #tpu.reduction_kind<arg_max>}}
+        : {ROWS} -> vector<1x128xi32>"""
+    )
+    check(kernel(f"%a: {memref(f'4x1x128x{element}')}", body))
+
+
 def test_places_along_rows_and_lanes() -> None:
     for value in ("repeated", "iota", "both"):
         check(place(value, 1))

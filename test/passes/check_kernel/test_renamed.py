@@ -41,6 +41,14 @@ def joined(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1])
 
 
+def bits(x: Any) -> Any:
+    return lax.bitcast_convert_type(x, jnp.int32)
+
+
+def and_back(x: Any) -> Any:
+    return lax.bitcast_convert_type(bits(x), x.dtype)
+
+
 REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "rows": (rolled(8), kept, (64, 128), np.float32),
     "few lanes": (rolled(8), kept, (16, 100), np.float32),
@@ -72,6 +80,8 @@ REFUSED: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
                           np.float32),
     "a row for all": (lambda x: jnp.broadcast_to(x[0], (8, 128)),
                       lambda x: jnp.broadcast_to(x[1], (8, 128)), (2, 1, 128), np.float32),
+    "bitcasts and back": (lambda x: and_back(x[:8]), lambda x: and_back(x)[8:], (16, 128),
+                          np.float32),
     "or zeros": (lambda x: x[3:8], lambda x: jnp.zeros((5, 128), np.float32), (8, 128),
                  np.float32),
 }  # fmt: skip
@@ -94,6 +104,7 @@ TAKEN: dict[str, tuple[Way, Way, tuple[int, ...], Any]] = {
     "a row of many for all": (lambda x: repeated(x[0]), lambda x: repeated(x[1]), (2, 8, 128),
                               np.float32),
     "equal parts": (lambda x: x[3:8], lambda x: x[3:8], (8, 128), np.float32),
+    "bitcasts": (lambda x: bits(x[:8]), lambda x: bits(x)[8:], (16, 128), np.float32),
     "ones or zeros": (jnp.ones_like, jnp.zeros_like, (8, 128), np.float32),
 }  # fmt: skip
 
@@ -105,7 +116,7 @@ def module_of(first: Way, second: Way, shape: tuple[int, ...], element: Any) -> 
     x = np.arange(np.prod(shape)).reshape(shape).astype(element)
     call = pl.pallas_call(
         body,
-        out_shape=jax.ShapeDtypeStruct(jax.eval_shape(first, x).shape, element),
+        out_shape=jax.eval_shape(first, x),
         in_specs=[
             pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM),
         ],
