@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from pallasite.dialects.integers import wrap, unsigned
+from pallasite.dialects.integers import unsigned, wrap
 
 ORDERS: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,

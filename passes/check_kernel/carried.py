@@ -42,7 +42,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
         bits = bit_width(cast(AnyVector, kind))
         if len(kind.get_shape()) != 1 or bits == 1:
             continue
-        places = {_place(value, target) for value in _arriving(op, result.index)}
+        places = {_place(value, target) for value in arriving(op, result.index)}
         if places >= {PACKED, SPREAD}:
             raise refusal(
                 op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that is loaded on "
@@ -69,7 +69,7 @@ _SAID = {
 }
 
 
-def _arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
+def arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
     """What result `index` may be: the initial value and the values that the regions yield."""
     if isinstance(op, scf.ForOp):
         yield op.iter_args[index]
@@ -182,7 +182,7 @@ def carried_from(value: SSAValue) -> SSAValue | None:
             return parent.iter_args[value.index - 1]
         return None
     if isinstance(op, scf.ForOp | scf.IfOp):
-        return _first(_arriving(op, cast(OpResult, value).index))
+        return _first(arriving(op, cast(OpResult, value).index))
     return None
 
 

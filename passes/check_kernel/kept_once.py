@@ -5,19 +5,21 @@ Asked of libtpu 0.0.51 for v4, v5e, v6e and v7x, by reductions that it fails on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
-from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
+from pallasite.dialects.types import AnyVector, bit_width, shape_of, splat_value, tiling_of
 from pallasite.layouts.registers import LANES
+from pallasite.passes.check_kernel.carried import arriving
 
 Once = tuple[bool, bool]
 """Whether a vector is kept once for all rows of a register, and for all of its lanes."""
 
-_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp)
+_CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp, tpu.ExtfOp, tpu.TruncfOp, tpu.BitcastOp)
 
 
 def kept_once(value: SSAValue, depth: int = 16) -> Once:
@@ -25,8 +27,15 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
     op = value.owner
     if not isinstance(value.type, VectorType):
         return True, True
-    if not isinstance(op, Operation) or not depth:
+    if not depth:
         return False, False
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return _both(kept_once(v, depth - 1) for v in arriving(op, cast(OpResult, value).index))
+    if isinstance(op, scf.WhileOp) and _hands_on(op):
+        index, end = cast(OpResult, value).index, cast(Operation, op.after_region.block.last_op)
+        return _both(kept_once(v[index], depth - 1) for v in (op.arguments, end.operands))
+    if not isinstance(op, Operation):
+        return _of_carried(cast(BlockArgument, value), depth)
     shape = cast(AnyVector, value.type).get_shape()
     if isinstance(op, arith.ConstantOp):
         once = splat_value(op.value) is not None
@@ -35,22 +44,39 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
         along = [int(d) for d in op.dimensions.get_values()]
         return len(shape) - 2 not in along, len(shape) - 1 not in along
     if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
-        return _loads_one_row(op), False
+        return _keeps_one_row(op), False
     if isinstance(op, vector.BroadcastOp):
         return _of_broadcast(op, depth)
     if isinstance(op, vector.ShapeCastOp):
         return _of_reshape(op, depth)
     if isinstance(op, vector.ExtractStridedSliceOp):
         return kept_once(op.operands[0], depth - 1)
-    if isinstance(op, scf.IfOp):
-        index = cast(OpResult, value).index
-        ends = [cast(scf.YieldOp, way.block.last_op) for way in op.regions]
-        found = [kept_once(end.operands[index], depth - 1) for end in ends]
-        return all(rows for rows, _ in found), all(lanes for _, lanes in found)
     if op.dialect_name() in ("arith", "math") or isinstance(op, _CONVERSIONS):
-        found = [kept_once(operand, depth - 1) for operand in op.operands]
-        return all(rows for rows, _ in found), all(lanes for _, lanes in found)
+        return _both(kept_once(operand, depth - 1) for operand in op.operands)
     return False, False
+
+
+def _both(found: Iterable[Once]) -> Once:
+    """How what is made of values that are kept so is kept."""
+    rows, lanes = zip(*found, strict=True)
+    return all(rows), all(lanes)
+
+
+def _of_carried(argument: BlockArgument, depth: int) -> Once:
+    """What a loop carries is kept as it begins."""
+    loop, index = argument.owner.parent_op(), argument.index
+    if isinstance(loop, scf.WhileOp) and _hands_on(loop):
+        return kept_once(loop.arguments[index], depth - 1)
+    if not isinstance(loop, scf.ForOp) or not index:
+        return False, False
+    return kept_once(loop.iter_args[index - 1], depth - 1)
+
+
+def _hands_on(loop: scf.WhileOp) -> bool:
+    """Whether `loop` goes on with all that it carries, and ends with it, as those of JAX do."""
+    before = loop.before_region.block
+    end = before.last_op
+    return isinstance(end, scf.ConditionOp) and tuple(end.args) == tuple(before.args)
 
 
 def _of_broadcast(op: vector.BroadcastOp, depth: int) -> Once:
@@ -99,9 +125,8 @@ def _has_lost(value: SSAValue, dim: int, depth: int) -> bool:
     return bool(varying) and all(_has_lost(v, dim, depth - 1) for v in varying)
 
 
-def _loads_one_row(load: Operation) -> bool:
-    """Whether one row is loaded to all rows of a register, as words of any array are."""
-    held = cast("MemRefType[Attribute]", load.operands[0].type)
-    shape = cast(AnyVector, load.results[0].type).get_shape()
+def _keeps_one_row(op: vector.LoadOp | tpu.VectorLoadOp) -> bool:
+    """Whether the one row that is loaded comes to all rows of a register, as one of words does."""
+    shape, held = shape_of(op.results[0].type), cast("MemRefType[Attribute]", op.operands[0].type)
     words = bit_width(held) == 32 and tiling_of(held) is None
     return words and shape[-2:-1] == (1,) and shape[-1] <= LANES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ..checking import beyond, check, kernel, load, memref
@@ -93,6 +95,70 @@ def test_places_along_leading_dimensions_need_rows_and_lanes(value: str) -> None
 )
 def test_places_along_leading_dimensions(value: str) -> None:
     check(place(value))
+
+
+def loaded_rows(made: str, columns: int = 128) -> str:
+    """The place of the largest of `%r`, which is made of rows of an array and of values of it."""
+    shape = f"4x8x{columns}xf32"
+    body = (
+        load("x", "a", "4x8x128xf32")
+        + f"""%c3 = arith.constant 3 : index
+    %c1 = arith.constant 1 : index
+    %l = vector.load %b[%c0, %c3, %c0] : {memref(shape)}, {ROWS}
+    %m = vector.load %b[%c0, %c0, %c0] : {memref(shape)}, {ROWS}
+    %more = arith.mulf %x, %x : {KIND}
+    %t = vector.extract_strided_slice %more
+        {{offsets = [0, 0, 0], sizes = [4, 1, 128], strides = [1, 1, 1]}} : {KIND} to {ROWS}
+    %f = memref.load %s[%c0] : memref<1xi32, #tpu.memory_space<smem>>
+    %z = arith.constant 0 : i32
+    %p = arith.cmpi sgt, %f, %z : i32
+    {made}
+    %q = tpu.reduce_index %r {{axis = 0 : i32, kind = #tpu.reduction_kind<arg_max>}}
+        : {ROWS} -> vector<1x128xi32>"""
+    )
+    flag = "%s: memref<1xi32, #tpu.memory_space<smem>>"
+    return kernel(f"{flag}, %a: {memref('4x8x128xf32')}, %b: {memref(shape)}", body)
+
+
+def turns(first: str, last: str) -> str:
+    return f"""%r = scf.for %i = %c0 to %c3 step %c1 iter_args(%v = {first}) -> ({ROWS}) {{
+      %w = arith.addf %v, {last} : {ROWS}
+      scf.yield %w : {ROWS}
+    }}"""
+
+
+def turns_while(first: str, last: str) -> str:
+    return f"""%n, %r = scf.while (%i = %z, %v = {first}) : (i32, {ROWS}) -> (i32, {ROWS}) {{
+      %go = arith.cmpi slt, %i, %f : i32
+      scf.condition(%go) %i, %v : i32, {ROWS}
+    }} do {{
+    ^bb0(%j: i32, %u: {ROWS}):
+      %w = arith.addf %u, {last} : {ROWS}
+      scf.yield %j, %w : i32, {ROWS}
+    }}"""
+
+
+def ways(first: str, last: str) -> str:
+    return f"""%r = scf.if %p -> ({ROWS}) {{
+      %w = arith.addf {first}, {first} : {ROWS}
+      scf.yield %w : {ROWS}
+    }} else {{
+      %u = arith.mulf {last}, {last} : {ROWS}
+      scf.yield %u : {ROWS}
+    }}"""
+
+
+@pytest.mark.parametrize("made", [turns, turns_while, ways])
+def test_loaded_rows_that_loops_and_branches_give(made: Callable[[str, str], str]) -> None:
+    """A row of words comes to all rows of a register, from whatever array it is loaded."""
+    beyond(loaded_rows(f"%r = arith.negf %l : {ROWS}"), "index-reduction")
+    beyond(loaded_rows(f"%r = arith.negf %l : {ROWS}", 256), "index-reduction")
+    bits = ROWS.replace("f32", "i32")
+    cast = f"%i = tpu.bitcast %l : {ROWS} -> {bits}\n%r = tpu.bitcast %i : {bits} -> {ROWS}"
+    beyond(loaded_rows(cast), "index-reduction")
+    beyond(loaded_rows(made("%l", "%m")), "index-reduction")
+    for first, last in (("%l", "%t"), ("%t", "%m"), ("%t", "%t")):
+        check(loaded_rows(made(first, last)))
 
 
 @pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
