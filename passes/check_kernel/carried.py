@@ -170,20 +170,25 @@ def _first(values: Iterable[SSAValue]) -> SSAValue | None:
     return next((v for v in values if not isinstance(v.owner, free)), None)
 
 
+def ways_to(value: SSAValue) -> list[SSAValue]:
+    """What a result of a loop or branch, or a loop's carried argument, may be; of loops what it is
+    at first comes first. Nothing for other values."""
+    if isinstance(value, BlockArgument):
+        loop, index = value.owner.parent_op(), value.index - 1
+        return list(arriving(loop, index)) if isinstance(loop, scf.ForOp) and index >= 0 else []
+    op = value.owner
+    if not isinstance(op, scf.ForOp | scf.IfOp):
+        return []
+    return list(arriving(op, cast(OpResult, value).index))
+
+
 def carried_from(value: SSAValue) -> SSAValue | None:
     """The value in whose place a loop's argument lies, or a result of a loop or branch.
 
     None for other values, and where all that arrives is constant.
     """
-    op = value.owner
-    if isinstance(value, BlockArgument):
-        parent = value.owner.parent_op()
-        if isinstance(parent, scf.ForOp) and value.index:
-            return parent.iter_args[value.index - 1]
-        return None
-    if isinstance(op, scf.ForOp | scf.IfOp):
-        return _first(arriving(op, cast(OpResult, value).index))
-    return None
+    ways = ways_to(value)
+    return next(iter(ways), None) if isinstance(value, BlockArgument) else _first(ways)
 
 
 def _followed(op: Operation, index: int, target: Target) -> SSAValue | None:

@@ -10,14 +10,14 @@ from enum import Enum, auto
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, MemRefType, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
-from pallasite.passes.check_kernel.carried import carried_from, through_words
+from pallasite.passes.check_kernel.carried import through_words, ways_to
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.targets import Target
@@ -267,9 +267,11 @@ def _compares_packed(op: Operation, target: Target) -> bool:
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
     """Whether `value` lies in registers as in memory, where arrays of few rows have a tile of their
     own."""
-    carried = carried_from(value)
-    if carried is not None:
-        return bool(depth) and _in_few_rows(carried, target, depth - 1)
+    if depth and (ways := ways_to(value)):
+        # What a loop carries lies in it as at first; constants lie anywhere.
+        ways = ways[:1] if isinstance(value, BlockArgument) else ways
+        lying = [way for way in ways if not isinstance(way.owner, arith.ConstantOp)]
+        return bool(lying) and all(_in_few_rows(way, target, depth - 1) for way in lying)
     op = value.owner
     if not isinstance(op, Operation) or not depth:
         return False
@@ -322,11 +324,18 @@ class _Along(Enum):
     OTHER = auto()
 
 
-def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
+def _lies_along(
+    value: SSAValue, target: Target, depth: int = 16, seen: frozenset[SSAValue] = frozenset()
+) -> _Along:
     """How the TPU compiler lays out `value`, as far as masks of rows go."""
     op = value.owner
     if not isinstance(value.type, VectorType):
         return _Along.NOTHING
+    if value in seen:
+        return _Along.LANES
+    if depth and (ways := ways_to(value)):
+        found = {_lies_along(way, target, depth - 1, seen | {value}) for way in ways}
+        return _Along.LANES if found == {_Along.LANES} else _Along.OTHER
     if not isinstance(op, Operation) or not depth:
         return _Along.OTHER
     shape = cast(AnyVector, value.type).get_shape()
@@ -337,7 +346,7 @@ def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
         return _Along.LANES if along_lanes else _Along.OTHER
     if isinstance(op, vector.BroadcastOp):
         same = op.operands[0].type == value.type
-        return _lies_along(op.operands[0], target, depth - 1) if same else _of_broadcast(op)
+        return _lies_along(op.operands[0], target, depth - 1, seen) if same else _of_broadcast(op)
     if isinstance(op, vector.MultiReductionOp):
         last = len(cast(AnyVector, op.source.type).get_shape()) - 1
         dims = [int(d) for d in op.reduction_dims.get_values()]
@@ -345,13 +354,13 @@ def _lies_along(value: SSAValue, target: Target, depth: int = 16) -> _Along:
     if isinstance(op, vector.ShapeCastOp):
         source = cast(AnyVector, op.operands[0].type).get_shape()
         return (
-            _lies_along(op.operands[0], target, depth - 1)
+            _lies_along(op.operands[0], target, depth - 1, seen)
             if source[-1] == shape[-1]
             else _Along.OTHER
         )
     if op.dialect_name() not in ("arith", "math") and not isinstance(op, _CONVERSIONS):
         return _Along.OTHER
-    found = [_lies_along(operand, target, depth - 1) for operand in op.operands]
+    found = [_lies_along(operand, target, depth - 1, seen) for operand in op.operands]
     if _Along.OTHER in found:
         return _Along.OTHER
     # The first one that varies decides where the others go.
