@@ -63,7 +63,10 @@ def _constant(value: SSAValue, seen: dict[SSAValue, int | None]) -> int | None:
 
 
 def remainder(value: SSAValue, divisor: int) -> int | None:
-    """`value mod divisor` (not negative) if it is the same in every execution, else None."""
+    """`value mod divisor` (not negative) if it is the same in every execution, else None.
+
+    The divisor is a power of two, as sizes of tiles are: what wraps keeps its remainder by those.
+    """
     return _remainder(value, divisor, _FUEL)
 
 
