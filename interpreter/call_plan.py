@@ -16,10 +16,11 @@ from xdsl.dialects.builtin import (
     TensorType,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation
 
-from pallasite.diagnostics import UsageError
+from pallasite.diagnostics import WITHOUT_X64, Note, UsageError
 from pallasite.dialects.kernel import DYNAMIC, IN_PLACE, WRITTEN_ONCE, Kernel
 from pallasite.dialects.kernel_call import Call, check_sizes, missing_operands
 from pallasite.dialects.locations import source_location
@@ -164,6 +165,7 @@ def _check_element(type: TensorType[Attribute], argument: BlockArgument, kernel:
         "call-mismatch",
         f"the call has {arrays.type_text(type)} where the kernel sees elements of type {seen}",
         source_location(kernel.func),
+        [Note(f"cast it before the call, jnp.int32(n), {WITHOUT_X64}")] if given == i64 else [],
     )
 
 

@@ -315,6 +315,15 @@ def test_derivatives(kind: str) -> None:
         np.testing.assert_array_equal(jax.grad(lambda x: derivable(x).sum())(x), 2 * x)
 
 
+def test_a_kernel_of_a_mesh_is_not_mapped() -> None:
+    function, x = SQUARES["kernel"], jnp.full((2, 8, 128), 3.0)
+    with simulate(), pytest.raises(NotImplementedError) as caught:
+        jax.vmap(function)(x)
+    assert "call it in turn, jax.lax.map" in "".join(caught.value.__notes__)
+    with simulate():
+        np.testing.assert_array_equal(jax.lax.map(function, x), x**2)
+
+
 def test_derivatives_that_jax_finds() -> None:
     x = jnp.full((8, 128), 3.0)
     with simulate():

@@ -86,3 +86,19 @@ def test_index_maps_have_a_line() -> None:
     with simulate(form="mosaic"), jax.enable_x64(True), pytest.raises(Exception) as caught:
         call(X[:8])
     assert __file__ in str(caught.value) and "enable_x64(False)" in str(caught.value)
+
+
+def test_a_grid_of_a_wide_size() -> None:
+    def ones(o: Any) -> None:
+        o[...] = jnp.ones(o.shape, jnp.float32)
+
+    def kernel(n: Any) -> Any:
+        shape = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+        block = pl.BlockSpec((8, 128), lambda i: (jnp.int32(0), jnp.int32(0)))
+        return pl.pallas_call(ones, shape, grid=(n,), out_specs=block)()
+
+    with simulate(form="mosaic"), jax.enable_x64(True):
+        with pytest.raises(Exception) as caught:
+            jax.jit(kernel)(2)
+        assert "cast it before the call, jnp.int32(n)" in str(caught.value)
+        np.testing.assert_array_equal(jax.jit(kernel)(jnp.int32(2)), np.ones((8, 128)))

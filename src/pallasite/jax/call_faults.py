@@ -248,3 +248,16 @@ FAULTS_OF_ALIASES = (
     ),
 )
 """What JAX says of `input_output_aliases`."""
+
+FAULTS_OF_MAPPING = (
+    Fault(
+        NotImplementedError,
+        "mpmd_map only supports batching",
+        "a kernel of a mesh of cores has no grid to which jax.vmap could add an axis",
+        (
+            "call it in turn, jax.lax.map(f, xs), or in a loop",
+            "or give it all the examples, and loop over them in the kernel",
+        ),
+    ),
+)
+"""What JAX says of a kernel under `jax.vmap`."""

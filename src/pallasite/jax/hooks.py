@@ -56,6 +56,7 @@ from pallasite.jax.meshes import check_results
 from pallasite.jax.pinned import pin_to_arrays
 from pallasite.jax.settings import Settings, Simulated
 from pallasite.jax.source_lines import keep_source_lines
+from pallasite.jax.special_numbers import look_at_results
 from pallasite.jax.spellings import accept_old_spellings
 from pallasite.jax.subcore_addresses import check_addresses
 from pallasite.jax.tracing_errors import (
@@ -99,6 +100,7 @@ def install() -> None:
             return
         for primitive in (pallas_call.pallas_call_p, mpmd.mpmd_map_p, pallas_core.core_map_p):
             _mark_calls(primitive)
+            look_at_results(primitive, lambda: current() is not None)
         _replace_rule(pallas_call.pallas_call_p, _lower_pallas_call)
         _replace_rule(mpmd.mpmd_map_p, _lower_mpmd_map)
         round_products(_rounds_products)

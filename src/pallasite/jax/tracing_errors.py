@@ -28,6 +28,7 @@ from pallasite.jax.call_faults import (
     FAULTS_OF_BARRIERS,
     FAULTS_OF_CALLS,
     FAULTS_OF_GRIDS,
+    FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
 )
 from pallasite.jax.fault import Fault
@@ -148,7 +149,11 @@ _CODE = "traced-kernel"
 @contextmanager
 def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generator[None]:
     """While a call of a kernel with `params` is traced, by transformations too."""
-    with _explaining(lambda: simulating, lambda error: _no_derivative(error, params), table=False):
+
+    def of_call(error: Exception) -> Diagnostic | None:
+        return _no_derivative(error, params) or explain(error, faults=FAULTS_OF_MAPPING)
+
+    with _explaining(lambda: simulating, of_call, table=False):
         yield
 
 
