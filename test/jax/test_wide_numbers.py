@@ -97,7 +97,7 @@ def test_a_grid_of_a_wide_size() -> None:
         block = pl.BlockSpec((8, 128), lambda i: (jnp.int32(0), jnp.int32(0)))
         return pl.pallas_call(ones, shape, grid=(n,), out_specs=block)()
 
-    with simulate(form="mosaic"), jax.enable_x64(True):
+    with simulate(form="tiles"), jax.enable_x64(True):
         with pytest.raises(Exception) as caught:
             jax.jit(kernel)(2)
         assert "cast it before the call, jnp.int32(n)" in str(caught.value)
