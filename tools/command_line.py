@@ -123,12 +123,17 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_like_option(parser: argparse.ArgumentParser) -> None:
+    """The option that names a program for a kernel that does not record its call."""
+    parser.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+
+
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     """The file of tools that read a kernel, and which kernel in it is meant."""
     parser.add_argument(
         "file", nargs="?", default="-", help="kernel or program; - is standard input"
     )
-    parser.add_argument("--like", metavar="FILE", help="program whose call describes a bare kernel")
+    add_like_option(parser)
     parser.add_argument(
         "--call", type=int, metavar="N", help="which call of a program (default: 0)"
     )

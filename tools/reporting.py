@@ -80,15 +80,23 @@ def unwritable(path: str, error: OSError) -> UsageError:
 def read_kernel(options: argparse.Namespace) -> ModuleOp:
     """The kernel of `options.file` and `.call`, with the call of the program `.like`, if any."""
     from pallasite import api
-    from pallasite.dialects.kernel_call import call_of, set_call
 
     module = api.parse(read_input(options.file), name=input_name(options.file), call=options.call)
-    if options.like is not None:
-        call = call_of(api.parse(read_input(options.like), name=options.like, call=options.call))
-        if call is None:
-            raise UsageError("no-call", f"{options.like} does not say how its kernel is called")
-        set_call(module, call)
+    take_call(module, options.like, options.call)
     return module
+
+
+def take_call(module: ModuleOp, like: str | None, call: int | None) -> None:
+    """Records on `module` that call of the program in file `like`, if there is one."""
+    from pallasite import api
+    from pallasite.dialects.kernel_call import call_of, set_call
+
+    if like is None:
+        return
+    found = call_of(api.parse(read_input(like), name=like, call=call))
+    if found is None:
+        raise UsageError("no-call", f"{like} does not say how its kernel is called")
+    set_call(module, found)
 
 
 def as_diagnostic(error: Exception) -> Diagnostic:

@@ -27,7 +27,12 @@ from pallasite.diagnostics import Diagnostic, ReadError, UsageError
 from pallasite.lowering.pipelines import step_by_step
 from pallasite.passes.plugins import blamed, upstream
 from pallasite.targets import DEFAULT_TARGET, TARGETS
-from pallasite.tools.command_line import add_plugin_option, plugin_files, translate
+from pallasite.tools.command_line import (
+    add_like_option,
+    add_plugin_option,
+    plugin_files,
+    translate,
+)
 from pallasite.tools.opt_help import describe
 from pallasite.tools.pass_options import available_passes, make_passes
 from pallasite.tools.reporting import (
@@ -38,6 +43,7 @@ from pallasite.tools.reporting import (
     input_name,
     read_input,
     report,
+    take_call,
     write_output,
 )
 
@@ -94,6 +100,7 @@ class TpuOptMain(xDSLOptMain):
             type=int,
             help="which custom call of a StableHLO or HLO program to read (default: 0)",
         )
+        add_like_option(arg_parser)
         add_plugin_option(arg_parser)
         if self._asks_for_help:
             describe(arg_parser, self._passes, self.available_targets)
@@ -163,6 +170,7 @@ class TpuOptMain(xDSLOptMain):
             module = self._parse_text(data, name)
         else:
             module = read(data, name, self.args.call)
+        take_call(module, self.args.like, self.args.call)
         if not self.args.disable_verify:
             verify(module)
         return module

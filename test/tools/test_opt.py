@@ -182,6 +182,18 @@ def test_flags_about_text_leave_programs_alone(
     assert capsys.readouterr().out == plain
 
 
+def test_a_program_describes_a_bare_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    bare, program = (str(DATA / f"io_alias.{kind}.mlir") for kind in ("mosaic", "stablehlo"))
+    assert main([bare, "-p", "lower-to-dma"]) == 2
+    assert "or name it with --like" in capsys.readouterr().err
+    assert main(["--like", program, bare, "-p", "lower-to-dma"]) == 0
+    described = capsys.readouterr().out.split("\n")[0]
+    assert main([program, "-p", "lower-to-dma"]) == 0
+    assert capsys.readouterr().out.split("\n")[0] == described
+    assert main(["--like", bare, bare]) == 2
+    assert "does not say how its kernel is called" in capsys.readouterr().err
+
+
 def test_help_says_what_our_passes_do(capsys: pytest.CaptureFixture[str]) -> None:
     plugin = str(EXAMPLES / "passes" / "exact_division.py")
     with pytest.raises(SystemExit):
