@@ -78,11 +78,7 @@ def select(op: arith.SelectOp, facts: Facts) -> Function:
     condition, value = op.cond.type, op.result.type
     if not is_vector(condition):
         return lambda cond, a, b: a if cond else b
-    choose = _blend(carrier(value)) if prod(shape_of(value)) >= _BLEND else np.where
-    if len(shape_of(value)) == len(shape_of(condition)):
-        return choose
-    # A word mask governs every element that is packed into its words.
-    return lambda cond, a, b: choose(cond[..., None], a, b)
+    return _blend(carrier(value)) if prod(shape_of(value)) >= _BLEND else np.where
 
 
 def _blend(dtype: np.dtype[Any]) -> Function:

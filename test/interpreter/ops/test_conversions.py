@@ -99,6 +99,11 @@ def test_integer_to_float(meaning, sign, bits, dtype):
     down = meaning(f"%r = tpu.{sign}tofp %a {mode} : {v} -> vector<1000xf32>", a=v)(n)
     assert (np.abs(down.astype(np.float64)) <= np.abs(exact.astype(np.float64))).all()
     assert (np.abs(down - result) <= np.spacing(np.abs(result))).all()
+    if bits == 32:
+        whole = n << 8  # which float32 holds as they are
+        at_once = meaning(f"%r = arith.{sign}tofp %a : {v} to vector<1000xf32>", a=v)(whole)
+        down = meaning(f"%r = tpu.{sign}tofp %a {mode} : {v} -> vector<1000xf32>", a=v)(whole)
+        np.testing.assert_array_equal(down, at_once)
     scalar = meaning(f"%r = arith.{sign}tofp %a : i{bits} to f32", a=f"i{bits}")
     assert type(scalar(int(n[1]))) is np.float32 and scalar(int(n[1])) == result[1]
 

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallasite.diagnostics import VerifyError
+from pallasite.diagnostics import Diagnostic, VerifyError
 
 SEED = np.random.default_rng(0)
 NUMBERS = {
@@ -184,6 +184,8 @@ def test_contract(meaning):
     types = {"a": "vector<8x40xf32>", "b": "vector<24x40xf32>", "c": "vector<24x8xf32>"}
     result = meaning(text, **types)(a, b, acc)
     np.testing.assert_allclose(result, acc + bf16(b) @ bf16(a).T, rtol=1e-5, atol=1e-5)
+    with pytest.raises(Diagnostic, match="kind"):
+        meaning(text.replace("<add>", "<maxnumf>"), **types)
 
 
 @pytest.mark.parametrize(
