@@ -17,6 +17,7 @@ jax = pytest.importorskip("jax")
 
 from jax._src.pallas.mosaic.error_handling import VerificationError  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+from jaxlib.mlir import ir  # noqa: E402
 
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
@@ -67,7 +68,7 @@ FAMILIES = (
 )  # fmt: skip
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 FORMS = ("mosaic", "dma", "vreg")
-REFUSALS = (pltpu.LoweringException, VerificationError)
+REFUSALS = (pltpu.LoweringException, VerificationError, ir.MLIRError)
 
 
 def written(kernel: Kernel, target: str) -> Any:
