@@ -87,7 +87,7 @@ def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
     if is_bf16(element) and isinstance(op, arith.CmpfOp) and _halves_compare(r):
         if (compared := equated_by_bits(op, r)) is not None:
             return compared
-    wide = [r.to_f32(v) for v in op.operands]
+    wide = [r.to_f32(v) if is_float(element_of(v)) else r.to_i32(v) for v in op.operands]
     result = op.results[0]
     narrow = element_of(result)
     value = r.again(op, wide, like(result, f32 if is_float(narrow) else narrow))

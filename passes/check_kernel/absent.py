@@ -25,7 +25,8 @@ ABSENT_SCALARS = (
 _ABSENT_VECTORS = (
     arith.CeilDivSIOp, arith.CeilDivUIOp, arith.ConvertFOp, arith.FloorDivSIOp,
     arith.FlushDenormalsOp, arith.MaxnumfOp, arith.MinnumfOp, arith.SubUIExtendedOp, math.ClampFOp,
-    math.ErfcOp, math.FmaOp, math.IPowIOp, math.Log10Op, math.SincosOp, vector.FMAOp,
+    math.ErfcOp, math.FPowIOp, math.FmaOp, math.IPowIOp, math.IsFiniteOp, math.IsInfOp,
+    math.IsNaNOp, math.IsNormalOp, math.Log10Op, math.SincosOp, vector.FMAOp,
 )  # fmt: skip
 _UNKNOWN_VECTORS = (
     vector.BitcastOp, vector.ConstantMaskOp, vector.CreateMaskOp, vector.DeinterleaveOp,
@@ -43,8 +44,12 @@ _INSTEAD: dict[type[Operation], str] = {
     math.ErfcOp: "write 1 - jax.lax.erf(x)",
     math.FmaOp: "write x * y + z",
     math.ExpM1Op: "write jnp.exp(x) - 1",
+    math.FPowIOp: "write x ** n with a number n, or x ** n.astype(x.dtype)",
     math.IPowIOp: "multiply in a loop",
+    math.IsFiniteOp: "write jnp.isfinite(x)",
+    math.IsInfOp: "write jnp.abs(x) == jnp.inf",
     math.IsNaNOp: "write x != x",
+    math.IsNormalOp: "write jnp.isfinite(x) & (jnp.abs(x) >= jnp.finfo(x.dtype).tiny)",
     math.Log10Op: "write jnp.log(x) / jnp.log(10.0)",
     math.SincosOp: "write jnp.sin(x) and jnp.cos(x)",
     vector.BitcastOp: "write jax.lax.bitcast_convert_type(x, dtype), or pltpu.bitcast, by rows",

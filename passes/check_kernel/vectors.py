@@ -124,7 +124,15 @@ def constant_or_value(value: SSAValue) -> object:
 def _shifts(op: Operation, target: Target) -> None:
     """Elements within half words shift by one constant amount, or by amounts of their own."""
     type, amount = op.operands[0].type, constant_or_value(op.operands[1])
-    if not isinstance(type, VectorType) or bit_width(type) >= 16 or isinstance(amount, int):
+    if not isinstance(type, VectorType) or bit_width(type) >= 16:
+        return
+    if bit_width(type) == 1:
+        raise refusal(
+            op, "narrow-integer", f"{op.name} of vectors of i1 is not supported",
+            "registers of masks are combined by bitwise operations only",
+            "cast the operands to int32 first",
+        )  # fmt: skip
+    if isinstance(amount, int):
         return
     if not target.unsigned_unpack:
         element = cast(AnyVector, type).element_type

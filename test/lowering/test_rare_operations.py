@@ -55,6 +55,16 @@ def product(kinds: list[str], precision: str = "", *, transposed: bool = False) 
             {str(transposed).lower()}{precision}}} : {", ".join(kinds)} -> {kinds[2]}"""
 
 
+def test_integer_powers_of_half_words() -> None:
+    """The power is no float that would be widened as one; the result rounds once."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(16, 128)).astype(TYPES["bf16"])
+    n = draw.integers(-3, 4, (16, 128)).astype(np.int32)
+    exact = np.power(x.astype(np.float64), n).astype(TYPES["bf16"])
+    body = "%r = math.fpowi %x, %y : vector<16x128xbf16>, vector<16x128xi32>"
+    check(body, [x, n], exact)
+
+
 @pytest.mark.parametrize("dim, times", [(0, 3), (1, 2)])
 @pytest.mark.parametrize(
     "shape, element", [((16, 128), "f32"), ((9, 60), "f32"), ((16, 128), "bf16")]

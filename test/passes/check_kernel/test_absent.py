@@ -6,9 +6,10 @@ import pytest
 
 from pallasite.diagnostics import Unsupported
 
-from ..checking import beyond, check, kernel, load, memref
+from ..checking import beyond, check, kernel, load, memref, refused
 
 ONE = ["math.erfc", "math.log10"]
+PREDICATES = ["math.isnan", "math.isinf", "math.isfinite", "math.isnormal"]
 TWO = ["arith.maxnumf", "arith.minnumf", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui",
        "math.ipowi"]  # fmt: skip
 
@@ -23,6 +24,34 @@ def vectors(op: str, operands: str, kind: str) -> str:
 def test_operations_that_the_vector_unit_lacks(op: str) -> None:
     kind = "i32" if op.endswith(("i", "vui")) else "f32"
     beyond(vectors(op, "%x" if op in ONE else "%x, %x", kind), "vector-operation")
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "f8E5M2"])
+@pytest.mark.parametrize("op", PREDICATES)
+def test_kinds_of_numbers(op: str, kind: str) -> None:
+    beyond(vectors(op, "%x", kind), "vector-operation", "v6e")
+
+
+@pytest.mark.parametrize(("kind", "power"), [("f32", "i32"), ("bf16", "i32"), ("bf16", "i16")])
+def test_integer_powers(kind: str, power: str) -> None:
+    """libtpu 0.0.51: "Mismatched bitwidth in elementwise", or no instruction."""
+    shape, other = f"16x128x{kind}", f"16x128x{power}"
+    text = kernel(
+        f"%a: {memref(shape)}, %b: {memref(other)}",
+        load("x", "a", shape) + load("n", "b", other)
+        + f"%r = math.fpowi %x, %n : vector<{shape}>, vector<{other}>",
+    )  # fmt: skip
+    beyond(text, "vector-operation", "v6e")
+
+
+@pytest.mark.parametrize("op", ["arith.shli", "arith.shrsi", "arith.shrui"])
+def test_masks_are_not_shifted(op: str) -> None:
+    mask = "%m = arith.cmpi slt, %x, %x : vector<8x128xi32>\n"
+    text = kernel(
+        f"%a: {memref('8x128xi32')}",
+        load("x", "a", "8x128xi32") + mask + f"%r = {op} %m, %m : vector<8x128xi1>",
+    )
+    refused(text, "narrow-integer")
 
 
 @pytest.mark.parametrize("op", ["math.erf", "math.log1p", "math.tan"])
