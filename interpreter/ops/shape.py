@@ -24,6 +24,7 @@ from pallasite.interpreter.values import (
     carrier,
     is_float,
     pack_words,
+    poison,
     unpack_words,
     values_of,
     width,
@@ -154,8 +155,17 @@ def repeat(op: tpu.RepeatOp, facts: Facts) -> Function:
 
 @meaning(vector.ShuffleOp)
 def shuffle(op: vector.ShuffleOp, facts: Facts) -> Function:
+    """Rows of the two operands, numbered on; MLIR gives -1 for a row that is undefined."""
     chosen = np.array([int(i) for i in op.mask.get_values()], np.int64)
-    return lambda a, b: np.concatenate([np.atleast_1d(a), np.atleast_1d(b)], 0).take(chosen, 0)
+    undefined = chosen < 0
+    absent = poison(op.result.type, (), facts.poison)
+
+    def function(a: Any, b: Any) -> Any:
+        found = np.concatenate([np.atleast_1d(a), np.atleast_1d(b)], 0).take(chosen, 0)
+        found[undefined] = absent
+        return found
+
+    return function
 
 
 @meaning(vector.InterleaveOp)

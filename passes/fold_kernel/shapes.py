@@ -7,6 +7,7 @@ import math
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu, vector
+from pallasite.dialects.types import shape_of
 from pallasite.passes.fold_kernel.driver import Folder, integer, number, rule
 
 
@@ -31,6 +32,18 @@ def fold_transposition(op: vector.TransposeOp, f: Folder) -> SSAValue | None:
         before = [int(d) for d in first.permutation.get_values()]
         if [before[d] for d in order] == sorted(order):
             return first.operands[0]
+    return None
+
+
+@rule(vector.ShuffleOp)
+def fold_whole_shuffle(op: vector.ShuffleOp, f: Folder) -> SSAValue | None:
+    """All rows of one operand, in their order, are that operand."""
+    rows, first = [int(row) for row in op.mask.get_values()], 0
+    for operand in op.operands:
+        size = next(iter(shape_of(operand.type)), 1)
+        if operand.type == op.results[0].type and rows == list(range(first, first + size)):
+            return operand
+        first += size
     return None
 
 

@@ -83,6 +83,7 @@ def test_quotients_of_bytes_are_refused_unless_both_are_one_value() -> None:
         f"%t = arith.subi %bad, %u : {BYTES}\n%r = arith.subi %bad, %t : {BYTES}",
         f"%t = arith.xori %bad, %u : {BYTES}\n%r = arith.xori %bad, %t : {BYTES}",
         f"%t = arith.xori %bad, %ones : {BYTES}\n%r = arith.andi %t, %bad : {BYTES}",
+        f"%r = vector.shuffle %bad, %u {list(range(32, 64))} : {BYTES}, {BYTES}",
         f"%r = arith.select %true, %u, %bad : {BYTES}",
         f"%k = arith.constant dense<-1> : {BYTES}\n"
         f"%r = arith.select %wrong, %k, %ones : {MASK}, {BYTES}",

@@ -122,6 +122,14 @@ def test_elements_are_taken_apart_and_put_together(meaning, element, dtype, kind
     np.testing.assert_array_equal(chosen, [b[2], a[0], a[3]])
 
 
+def test_a_shuffle_leaves_rows_undefined(meaning):
+    v = "vector<2x4xf32>"
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    found = meaning(f"%r = vector.shuffle %a, %a [1, -1, 2] : {v}, {v}", a=v)(rows, rows)
+    assert np.isnan(found[1]).all() and rows[1].tolist() == [4, 5, 6, 7]
+    np.testing.assert_array_equal(found[[0, 2]], rows[[1, 0]])
+
+
 def test_masks_of_boxes_and_steps(meaning):
     made = meaning("%r = vector.create_mask %a, %b : vector<3x4xi1>", a="index", b="index")
     for sizes in ((2, 3), (0, 4), (-1, 2), (5, 9)):
