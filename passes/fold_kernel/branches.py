@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, VectorType
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, scf, vector
+from pallasite.passes.effects import is_pure
+from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 
 
@@ -76,6 +78,62 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
         op.results[index].replace_all_uses_with(result)
     _erase(op)
     return True
+
+
+@rule(scf.IfOp)
+def join_branches(op: scf.IfOp, f: Folder) -> bool | None:
+    """Two branches by one condition, one behind the other, are one branch.
+
+    So what the second one does with a result of the first is done on its side, where it may cancel:
+    a mask that both negate. Branches without results are left alone; nothing of them can cancel.
+    """
+    first = _branch_before(op)
+    if first is None or not (first.results or op.results):
+        return None
+    regions: list[Region] = []
+    for index, region in enumerate(op.regions):
+        given = _sides(first, index)
+        for result, value in zip(first.results, given, strict=True):
+            result.replace_uses_with_if(
+                value, lambda use, inside=region: _within(use.operation, inside)
+            )
+        yielded = [*given, *_sides(op, index)]
+        block = Block()
+        for source in (first.regions[index], region):
+            for inner in list(source.block.ops) if source.blocks else ():
+                if not isinstance(inner, scf.YieldOp):
+                    inner.detach()
+                    block.add_op(inner)
+        block.add_op(scf.YieldOp(*yielded))
+        regions.append(Region(block))
+    results = (*first.results, *op.results)
+    true, false = regions
+    kinds = [result.type for result in results]
+    joined = scf.IfOp(first.cond, kinds, true, false, op.attributes)
+    f.insert(joined)
+    for result, new in zip(results, joined.results, strict=True):
+        result.replace_all_uses_with(new)
+    for old in (op, first):
+        _erase(old)
+    return True
+
+
+def _branch_before(op: scf.IfOp) -> scf.IfOp | None:
+    """The branch by the same condition of which only constants and that condition keep `op`."""
+    before, passed = op.prev_op, {op.cond}
+    while before is not None and not isinstance(before, scf.IfOp):
+        needed = any(result in passed for result in before.results)
+        if not isinstance(before, arith.ConstantOp) and not (needed and is_pure(type(before))):
+            return None
+        passed.update(before.operands if needed else ())
+        before = before.prev_op
+    return before if before is not None and equal_values(before.cond, op.cond) else None
+
+
+def _sides(op: scf.IfOp, index: int) -> list[SSAValue]:
+    """What one side of a branch yields."""
+    end = _yield(op.regions[index])
+    return [] if end is None else list(end.operands)
 
 
 def inline(op: Operation, region: Region, arguments: tuple[SSAValue, ...]) -> None:

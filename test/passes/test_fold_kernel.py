@@ -227,3 +227,48 @@ def test_gathers_among_one_element_take_it(source: str, result: str, dim: int, t
             api.parse(text), [x, indices], form=form, target=target, results=[(shape, x.dtype)]
         )
         np.testing.assert_array_equal(answer, np.broadcast_to(x, shape))
+
+
+NEGATED = f"%e = arith.xori %{{0}}, %set : {MASK}\n  scf.yield %e : {MASK}\n"
+PASSED = f"  scf.yield %{{0}} : {MASK}\n"
+
+
+def branch(name: str, condition: str, then: str, otherwise: str) -> str:
+    return (
+        f"%{name} = scf.if %{condition} -> ({MASK}) {{\n{then}}} else {{\n{otherwise}}}\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("between", "condition", "taken"), [
+    ("", "c", True),
+    ("%again = arith.cmpi sgt, %n, %five : i32\n", "again", True),
+    ("scf.if %c {\n  vector.store %i0, %o[%c0, %c0] : OUT\n}\n", "c", True),
+    ("vector.store %i0, %o[%c0, %c0] : OUT\n", "c", False),
+    ("%again = arith.cmpi sgt, %n, %one : i32\n", "again", False),
+])  # fmt: skip
+def test_a_mask_that_two_branches_negate(between: str, condition: str, taken: bool) -> None:
+    """Of two branches by one condition libtpu 0.0.51 makes one, where nothing stands between."""
+    out = f"{memref(f'{SHAPE}xi8')}, {BYTES}"
+    body = (
+        f"%set = arith.constant dense<true> : {MASK}\n"
+        + branch("first", "c", NEGATED.format("p"), PASSED.format("p"))
+        + between.replace("OUT", out)
+        + branch("m", condition, NEGATED.format("first"), PASSED.format("first"))
+        + f"%r = arith.select %m, %u, %v : {MASK}, {BYTES}"
+    )
+    module = api.parse(stored(body))
+    if not taken:
+        with pytest.raises(Unsupported, match="carries a vector of booleans"):
+            api.lower(module, "tiles", "v5e")
+        return
+    rng = np.random.default_rng(3)
+    u, v = (rng.integers(-128, 128, (32, 128), np.int8) for _ in range(2))
+    w = rng.integers(-9, 9, (32, 128), np.int32)
+    for number in (3, 9):
+        given = [u, v, w, np.array([number, 4], np.int32)]
+        for form in ("mosaic", "tiles"):
+            (found,) = api.run(
+                module, given, form=form, target="v5e", results=[((32, 128), "int8")],
+                allow_beyond_reference=form == "mosaic",
+            )  # fmt: skip
+            np.testing.assert_array_equal(found, np.where(w > 0, u, v))
