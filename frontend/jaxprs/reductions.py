@@ -28,10 +28,22 @@ def _reduce(e: Equation) -> Result:
     if not is_float(dtype) and dtype != np.int32:
         raise e.unsupported(
             f"'{e.name}' of {dtype}: vectors are reduced as floats or int32",
-            "cast to int32 or float32 first",
+            _as_signed(_KINDS[e.equation.primitive], dtype),
             code="unsupported-type",
         )
     return _reduced(e, _KINDS[e.equation.primitive])
+
+
+def _as_signed(kind: str, dtype: Any) -> str:
+    """What to write instead of a reduction of integers; float32 does not hold all words."""
+    if dtype != np.uint32:
+        return "cast to int32 first, which holds all numbers of the type, and the result back"
+    if kind == "add":
+        return "add x.astype(jnp.int32), whose sums wrap alike, and cast the result back"
+    return (
+        f"order as int32 with the first bit turned: jnp.{kind}(x.astype(jnp.int32) ^ -2**31, "
+        "axis) ^ -2**31, and cast the result back"
+    )
 
 
 @rule(*_LOGIC)
@@ -56,7 +68,18 @@ def _reduced(e: Equation, kind: str) -> Result:
 def _position(e: Equation) -> Result:
     dtype, index, axes = e.inputs[0].dtype, e.params["index_dtype"], e.params["axes"]
     if dtype != np.float32 or index != np.int32:
-        advice = ["cast to float32 first, and the result after"] if dtype != np.float32 else []
+        kind, advice = _ARG[e.equation.primitive], list[str]()
+        if dtype in (np.int32, np.uint32):
+            # Numbers beyond 2**24 would meet as float32.
+            words = "" if dtype == np.int32 else " of words, with n = x.astype(jnp.int32) ^ -2**31"
+            x = "x" if dtype == np.int32 else "n"
+            advice = [
+                f"take the first place that has the {kind}imum{words}: jnp.min(jnp.where({x} == "
+                f"jnp.{kind}({x}, axis, keepdims=True), lax.broadcasted_iota(jnp.int32, x.shape, "
+                "axis), x.shape[axis]), axis)"
+            ]
+        elif dtype != np.float32:
+            advice = ["cast to float32 first, which holds all numbers of the type"]
         if index == np.int64:
             advice.append(f"use lax.{e.name}(x, axis, jnp.int32), {WITHOUT_X64}")
         elif index != np.int32:

@@ -126,3 +126,55 @@ def test_shifts_of_bytes_as_they_are_advised(shift: Any, dtype: Any) -> None:
     advice = "x.astype(jnp.int32) & 255" if logical else "cast the operands to int32 first"
     assert advice in told(caught.value)
     np.testing.assert_array_equal(run(masked if logical else wide), shift(x, n))
+
+
+def words(dtype: Any) -> Any:
+    """Numbers that float32 does not tell apart, the greatest and the least twice."""
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(limits.min, limits.max, (16, 256), dtype=dtype)
+    x[[3, 9, 11], [7, 7, 90]] = limits.max
+    x[4, 7] = limits.max - 1
+    x[[2, 5, 6], [5, 5, 91]] = limits.min
+    x[1, 5] = limits.min + 1
+    return x
+
+
+def turned(x: Any) -> Any:
+    return x.astype(jnp.int32) ^ -(2**31)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", ["max", "min", "sum", "argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_reductions_of_words_as_they_are_advised(name: str, dtype: Any, axis: int) -> None:
+    x = words(dtype)
+    signed = dtype == np.int32
+
+    def reduced(x: Any) -> Any:
+        n = x if signed else turned(x)
+        if name == "sum":
+            return jnp.sum(x.astype(jnp.int32), axis).astype(dtype)
+        found = getattr(jnp, name[-3:])(n, axis, keepdims=True)
+        if not name.startswith("arg"):
+            back = found if signed else (found ^ -(2**31)).astype(dtype)
+            return back.reshape([s for d, s in enumerate(x.shape) if d != axis])
+        places = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+        return jnp.min(jnp.where(n == found, places, x.shape[axis]), axis)
+
+    expected = np.asarray(getattr(np, name)(x, axis))
+    expected = expected.astype(np.int32 if name.startswith("arg") else dtype)
+    out = jax.ShapeDtypeStruct(expected.shape, expected.dtype)
+
+    def run(compute: Callable[[Any], Any]) -> Any:
+        def body(x: Any, o: Any) -> None:
+            o[...] = compute(x[...])
+
+        with simulate("v5e", "vreg"):
+            return pl.pallas_call(body, out_shape=out)(x)
+
+    if name.startswith("arg") or not signed:
+        with pytest.raises(NotImplementedError) as caught:
+            run(lambda x: getattr(jnp, name)(x, axis))
+        advice = "x.astype(jnp.int32)" if not signed else "jnp.min(jnp.where(x == jnp."
+        assert advice in told(caught.value) and "float32 first" not in told(caught.value)
+    np.testing.assert_array_equal(run(reduced), expected)
