@@ -277,3 +277,28 @@ def test_masked_stores_are_of_words() -> None:
     with simulate(target=TARGET), pytest.raises(Exception, match="non-32-bit") as raised:
         jax.jit(call)(x)
     assert any("plsc.unpack before" in note for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("form", ["pallas", "vreg"])
+def test_a_subcore_of_the_same_mesh_has_no_name(form: str) -> None:
+    """JAX leaves the name out: the signal is the subcore's own, and the wait ends."""
+
+    def body(x: Any, o: Any, ready: Any) -> None:
+        other = jnp.bitwise_xor(jax.lax.axis_index("s"), 1)
+        pl.semaphore_signal(ready, 1, device_id={"s": other})
+        pl.semaphore_wait(ready, 1)
+
+    call = vector_kernel(body, typed(32, LANES), [pltpu.SemaphoreType.REGULAR])
+    with pytest.warns(UserWarning, match="device_id names axis 's' of the mesh") as warned:
+        with simulate(target=TARGET, form=form):
+            jax.block_until_ready(jax.jit(call)(jnp.zeros((32, LANES))))
+    assert "test_sparse_faults.py" in str(warned[0].message)
+
+
+def test_a_callback_on_a_subcore() -> None:
+    def body(x: Any, o: Any) -> None:
+        jax.debug.callback(lambda: None)
+
+    with simulate(target=TARGET), pytest.raises(NotImplementedError) as raised:
+        vector_kernel(body, typed(32, LANES), [])(jnp.zeros((32, LANES)))
+    assert "pl.debug_print" in "".join(raised.value.__notes__)

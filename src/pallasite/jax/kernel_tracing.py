@@ -26,6 +26,7 @@ from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.jax import tracing
 from pallasite.jax.kernel_lowering import Kernel, replace_lowering
 from pallasite.jax.settings import Settings
+from pallasite.jax.unnamed_subcores import warn_of_unnamed_subcores
 
 
 def trace_kernels(current: Callable[[], Settings | None]) -> None:
@@ -37,6 +38,8 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
 
     def instead(kernel: Kernel) -> str | None:
         traced = _traced.get()
+        if kernel.on_subcores and (traced is not None or current() is not None):
+            warn_of_unnamed_subcores(kernel.jaxpr, kernel.mesh)
         return None if traced is None else kernel.take(traced)
 
     def around(kernel: Kernel) -> AbstractContextManager[None]:
@@ -105,6 +108,7 @@ _ON_SUBCORES = (
     (r"Unsupported cast", "go by way of float32 or int32"),
     (r"debug_print\(\) does not support", "print one value at a time, without placeholders: "
      "pl.debug_print('x', x)"),
+    (r"debug_callback", "the host takes no part in a kernel: print by pl.debug_print('x', x)"),
     (r"", "other arithmetic than sums, products, quotients, exponentials and bits is for a "
      "pallas_call on a TensorCore"),
 )  # fmt: skip
