@@ -62,6 +62,7 @@ def scanned(start: Any, length: int, x: Any, unroll: int = 1) -> Any:
     return total + i.astype(f32)
 
 
+@pytest.mark.filterwarnings("ignore:.*a TPU has the bound")
 @pytest.mark.parametrize("numbers", [(3, 5), (2, -1), (4, 4), (-2, 1)])
 def test_where_a_loop_of_unknown_length_stops(numbers: tuple[int, int]) -> None:
     same(lambda x, n: counted(n[0], n[1], x), *numbers, forms=TRACED)
@@ -69,6 +70,7 @@ def test_where_a_loop_of_unknown_length_stops(numbers: tuple[int, int]) -> None:
     same(lambda x, n: counted(n[0], jnp.int32(2), x), *numbers, forms=TRACED)
 
 
+@pytest.mark.filterwarnings("ignore:.*a TPU has the bound")
 @pytest.mark.parametrize("ends", [(2, 5), (5, 2), (3, 3)])
 def test_where_a_loop_of_known_length_stops(ends: tuple[int, int]) -> None:
     same(lambda x, n: counted(jnp.int32(ends[0]), jnp.int32(ends[1]), x), 0, forms=TRACED)
@@ -120,3 +122,21 @@ def test_a_branch_for_kernels() -> None:
         with pytest.raises(Exception) as caught:
             program(cpu=lambda x: x, tpu=lambda x: x * 2)
     assert "add a branch `mosaic`, or a default" in told(caught.value)
+
+
+@pytest.mark.parametrize("form", ["pallas", "dma"])
+def test_the_counter_behind_a_loop_that_starts_too_far(form: str) -> None:
+    """JAX lowers it to the bound, which differs where the loop makes no turn; that is told."""
+
+    def program(x: Any, n: Any) -> Any:
+        return counted(n[0], n[1], x)
+
+    for numbers, right in (((2, 5), True), ((5, 2), form == "pallas")):
+        given = jnp.asarray(numbers, i32)
+        with pytest.warns(UserWarning, match="a TPU has the bound for its counter") as warned:
+            with simulate(form=form):
+                found = call(program, given)
+        assert "test_traced_control.py" in str(warned[0].message)
+        assert bool(jnp.all(found == program(X, given))) == right
+        with simulate(form=form):
+            equal(call(lambda x, n: jnp.minimum(x, n[1]), given), jnp.minimum(X, given[1]))
