@@ -25,8 +25,6 @@ from pallasite.frontend.jaxprs.locations import location_of
 def warn_of_lost_counters(jaxpr: Any) -> None:
     """Warns of every loop of a kernel whose counter is used behind it and may start too far."""
     for equation in _loops(jaxpr):
-        if isinstance(equation.outvars[0], jax_core.DropVar):
-            continue
         start, end = equation.invars[_constants(equation) :][:2]
         known = isinstance(start, jax_core.Literal) and isinstance(end, jax_core.Literal)
         if not known or int(start.val) > int(end.val):
@@ -34,8 +32,12 @@ def warn_of_lost_counters(jaxpr: Any) -> None:
 
 
 def _loops(jaxpr: Any) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        if equation.primitive is lax.while_p and _is_counted(equation.params):
+    """Counted loops of a jaxpr, and of those that it calls, whose counter is looked at."""
+    loops = [e for e in jaxpr.eqns if e.primitive is lax.while_p]
+    used = {id(v) for e in jaxpr.eqns for v in e.invars} if loops else set[int]()
+    used |= {id(v) for v in jaxpr.outvars}
+    for equation in loops:
+        if id(equation.outvars[0]) in used and _is_counted(equation.params):
             yield equation
     for inner in jax_core.subjaxprs(jaxpr):
         yield from _loops(inner)
