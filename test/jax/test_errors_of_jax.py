@@ -47,6 +47,20 @@ def test_errors_of_jax_say_where_and_what_to_write_instead() -> None:
     assert "sorting networks" in note
 
 
+def test_an_error_of_jax_is_explained_before_what_else_is_refused() -> None:
+    def body(x: Any, o: Any) -> None:
+        first = x[:, ::2]
+        o[...] = first * jnp.arange(64.0)  # the count
+
+    x = jnp.ones((8, 128))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 64), x.dtype))
+    with simulate(), pytest.raises(Exception, match="iota") as caught:
+        call(x)
+    note = "\n".join(caught.value.__notes__)
+    assert f"{HERE}:{line_of(__file__, 'the count')}:" in note
+    assert "jnp.arange(n).astype(jnp.float32)" in note
+
+
 def test_errors_of_jax_about_what_only_lowering_refuses() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = x[...][::2]  # the stride

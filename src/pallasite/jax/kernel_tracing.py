@@ -88,10 +88,11 @@ def _explaining(
                     error.add_note(f"note: {advice}")
                 if jax_config.enable_x64.value:
                     error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
-                if "'tpu.iota'" in str(error):
-                    _check_counts(traced.module)
+                if fault := _float_count(error, traced):
+                    error.add_note(str(fault))
             except Diagnostic as explanation:
-                error.add_note(str(explanation))
+                # What else is refused is told of once JAX's own error is mended.
+                error.add_note(str(_float_count(error, traced) or explanation))
             except Exception:
                 # Whatever our tracing makes of a kernel that JAX refuses, JAX's error comes out.
                 pass
@@ -191,17 +192,20 @@ def _check_products(module: ModuleOp) -> None:
         raise refusal(op, "product", message, advice)
 
 
-def _check_counts(module: ModuleOp) -> None:
-    """Raises for the first vector that is counted in floats, which JAX lowers to an operation that
-    counts in integers only."""
-    for op in module.walk():
+def _float_count(error: Exception, traced: tracing.Traced) -> Diagnostic | None:
+    """The first vector that is counted in floats, if `error` is of the operation that JAX lowers it
+    to, which counts in integers only."""
+    if "'tpu.iota'" not in str(error) or traced.module is None:
+        return None
+    for op in traced.module.walk():
         if isinstance(op, arith.SIToFPOp) and _counts(op.input):
-            raise refusal(
+            return refusal(
                 op,
                 "float-count",
                 f"JAX counts vectors in integers, got {element_type(op.result.type)}",
                 "convert what is counted: jnp.arange(n).astype(jnp.float32)",
             )
+    return None
 
 
 def _counts(value: SSAValue) -> bool:
