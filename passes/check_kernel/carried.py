@@ -51,6 +51,9 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "carried vector has one place",
                 "carry it in two dimensions, x.reshape(1, n), or as a 32-bit type",
             )  # fmt: skip
+        if COLUMN not in places:
+            # A row keeps its place when it is narrowed.
+            places.discard(SPREAD)
         met = [said for place, said in _SAID.items() if place in places]
         if len(met) > 1:
             raise refusal(
@@ -66,6 +69,7 @@ _SAID = {
     PACKED: "laid out as memory holds it",
     ROW: "a row of more dimensions",
     COLUMN: "a column of more dimensions",
+    SPREAD: "narrowed from 32-bit words",
 }
 
 
@@ -89,7 +93,9 @@ def _place(value: SSAValue, target: Target) -> str | None:
             if isinstance(op, vector.LoadOp | tpu.VectorLoadOp):
                 return PACKED
             if isinstance(op, _NARROWING) and bit_width(value.type) < 32:
-                return SPREAD if bit_width(op.operands[0].type) == 32 else None
+                if bit_width(op.operands[0].type) < 32:
+                    return None
+                return COLUMN if _place(op.operands[0], target) == COLUMN else SPREAD
             if isinstance(op, vector.MultiReductionOp):
                 return _of_reduction(op, target)
             if isinstance(op, vector.ShapeCastOp):

@@ -187,6 +187,26 @@ def test_words_that_become_words_stay_where_they_are() -> None:
     beyond(text.replace("fptosi %v", "fptosi %row"), "carried-flat")
 
 
+def test_a_narrowed_column_stays_a_column() -> None:
+    """Narrowed rows and flat vectors meet, a column only another one."""
+
+    def narrowed(first: str, last: str) -> str:
+        text = meeting("loaded", "loaded", branch=True)
+        kind, narrow = "vector<256xf32>", "vector<256xbf16>"
+        head, tail = text.split("%r = scf.if %true -> (" + kind)
+        for name, value in (("n0", first), ("n1", last)):
+            head += f"%{name} = arith.truncf %{value} : {kind} to {narrow}\n"
+        tail = tail.replace(f"%loaded : {kind}", f"%n0 : {narrow}", 1)
+        tail = tail.replace(f"%loaded : {kind}", f"%n1 : {narrow}", 1)
+        return f"{head}%r = scf.if %true -> ({narrow}{tail}"
+
+    for first, last in (("row", "loaded"), ("row", "third"), ("column", "column")):
+        check(narrowed(first, last))
+    for other in ("row", "loaded"):
+        beyond(narrowed("column", other), "carried-flat")
+        beyond(narrowed(other, "column"), "carried-flat")
+
+
 def test_integers_made_of_floats_keep_a_word_each() -> None:
     """As those that were narrowed."""
     text = carried("i16", "narrowed", branch=True)
