@@ -104,7 +104,9 @@ def _place(value: SSAValue, target: Target) -> str | None:
                 # Whatever its pieces are.
                 return PACKED
             if through_words(op, target):
-                return SPREAD
+                first = _first(v for v in op.operands if v.type == value.type)
+                column = first is not None and _place(first, target) == COLUMN
+                return COLUMN if column else SPREAD
             following = _followed(op, cast(OpResult, value).index, target)
         if following is None:
             return None

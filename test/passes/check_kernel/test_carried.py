@@ -205,6 +205,11 @@ def test_a_narrowed_column_stays_a_column() -> None:
     for other in ("row", "loaded"):
         beyond(narrowed("column", other), "carried-flat")
         beyond(narrowed(other, "column"), "carried-flat")
+    summed = narrowed("row", "column").replace(
+        "%r = scf.if", "%s = arith.addf %n1, %n1 : vector<256xbf16>\n%r = scf.if"
+    )
+    for target in ("v5e", "v6e"):  # the former adds words
+        beyond(summed.replace("scf.yield %n1", "scf.yield %s"), "carried-flat", target)
 
 
 def test_integers_made_of_floats_keep_a_word_each() -> None:
