@@ -62,7 +62,7 @@ def scanned(start: Any, length: int, x: Any, unroll: int = 1) -> Any:
     return total + i.astype(f32)
 
 
-@pytest.mark.filterwarnings("ignore:.*a TPU has the bound")
+@pytest.mark.filterwarnings("ignore:.*the counter of this loop")
 @pytest.mark.parametrize("numbers", [(3, 5), (2, -1), (4, 4), (-2, 1)])
 def test_where_a_loop_of_unknown_length_stops(numbers: tuple[int, int]) -> None:
     same(lambda x, n: counted(n[0], n[1], x), *numbers, forms=TRACED)
@@ -70,12 +70,13 @@ def test_where_a_loop_of_unknown_length_stops(numbers: tuple[int, int]) -> None:
     same(lambda x, n: counted(n[0], jnp.int32(2), x), *numbers, forms=TRACED)
 
 
-@pytest.mark.filterwarnings("ignore:.*a TPU has the bound")
+@pytest.mark.filterwarnings("ignore:.*the counter of this loop")
 @pytest.mark.parametrize("ends", [(2, 5), (5, 2), (3, 3)])
 def test_where_a_loop_of_known_length_stops(ends: tuple[int, int]) -> None:
     same(lambda x, n: counted(jnp.int32(ends[0]), jnp.int32(ends[1]), x), 0, forms=TRACED)
 
 
+@pytest.mark.filterwarnings("ignore:.*the counter of this loop")
 @pytest.mark.parametrize("length, unroll", [(0, 1), (4, 1), (4, 4), (7, 3), (2, 3)])
 def test_a_scan_that_counts(length: int, unroll: int) -> None:
     same(lambda x, n: scanned(n[0], length, x, unroll), 3, forms=TRACED)
@@ -133,7 +134,7 @@ def test_the_counter_behind_a_loop_that_starts_too_far(form: str) -> None:
 
     for numbers, right in (((2, 5), True), ((5, 2), form == "pallas")):
         given = jnp.asarray(numbers, i32)
-        with pytest.warns(UserWarning, match="a TPU has the bound for its counter") as warned:
+        with pytest.warns(UserWarning, match="the counter of this loop is used after it") as warned:
             with simulate(form=form):
                 found = call(program, given)
         assert "test_traced_control.py" in str(warned[0].message)

@@ -188,8 +188,7 @@ def _lower_mpmd_map(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:
 def _check(jaxprs: Sequence[Any]) -> None:
     """What JAX lowers to something else, which it does not say."""
     check_counts(jaxprs)
-    settings = current()
-    if settings is not None and not settings.traces:
+    if current() is not None:
         warn_of_counters(jaxprs)
 
 

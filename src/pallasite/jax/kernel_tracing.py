@@ -25,7 +25,6 @@ from pallasite.frontend.jaxprs.advice import ADVICE
 from pallasite.frontend.jaxprs.locations import location_of_kernel
 from pallasite.jax import tracing
 from pallasite.jax.kernel_lowering import Kernel, replace_lowering
-from pallasite.jax.lost_counters import warn_of_lost_counters
 from pallasite.jax.settings import Settings
 from pallasite.jax.unnamed_subcores import warn_of_unnamed_subcores
 
@@ -39,10 +38,8 @@ def trace_kernels(current: Callable[[], Settings | None]) -> None:
 
     def instead(kernel: Kernel) -> str | None:
         traced = _traced.get()
-        if traced is not None or current() is not None:
-            warn_of_lost_counters(kernel.jaxpr)
-            if kernel.on_subcores:
-                warn_of_unnamed_subcores(kernel.jaxpr, kernel.mesh)
+        if kernel.on_subcores and (traced is not None or current() is not None):
+            warn_of_unnamed_subcores(kernel.jaxpr, kernel.mesh)
         return None if traced is None else kernel.take(traced)
 
     def around(kernel: Kernel) -> AbstractContextManager[None]:

@@ -63,7 +63,8 @@ def _lowered_to(eqn: Any) -> str | None:
             params["cond_jaxpr"], test, params["body_jaxpr"], body
         )
         start, end = (_number(value) for value in eqn.invars[test + body : test + body + 2])
-        in_order = start is not None and end is not None and start <= end
+        # Loops from 0 go to lengths, which are not negative.
+        in_order = start == 0 if end is None else start is not None and start <= end
         return _WHILE if counted is not None and not in_order else None
     return None
 
