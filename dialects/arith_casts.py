@@ -36,6 +36,7 @@ from pallasite.dialects.arith_cast_rules import (
     verify_width,
 )
 from pallasite.dialects.directives import ROUNDING_MODES, RoundingMode
+from pallasite.dialects.integers import unsigned, wrap
 
 
 def rounding_of(op: TruncFOp | ConvertFOp | ScalingTruncFOp) -> str:
@@ -85,9 +86,7 @@ class IntegerCast(Cast, HasFolderInterface, ABC):
         data = value.value.data
         source = value.type
         if isinstance(source, IntegerType):
-            data &= (1 << source.bitwidth) - 1
-            if self.SIGNED and data >> (source.bitwidth - 1):
-                data -= 1 << source.bitwidth
+            data = (wrap if self.SIGNED else unsigned)(data, source.bitwidth)
         return (IntegerAttr(data, target, truncate_bits=True),)
 
 

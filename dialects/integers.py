@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def wrap(value: int, bits: int) -> int:
     """The number congruent to `value` that `bits` bits hold with a sign; of one bit 0 or -1."""
-    # Bitwise, so that an unknown value of a run comes out as one within its width.
+    # Bitwise, so that an unknown value (`machine.undefined`) comes out as one within its width.
     low = value & ((1 << bits) - 1)
     return low | -(low & (1 << (bits - 1)))
 

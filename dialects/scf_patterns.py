@@ -8,6 +8,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import ConstantLike
 from xdsl.transforms.canonicalization_patterns.scf import replace_op_with_region
 
+from pallasite.dialects import integers
 from pallasite.dialects.scf import ForOp, IfOp
 
 
@@ -18,7 +19,7 @@ def _constant(value: SSAValue, *, unsigned: bool = False) -> int | None:
     number = attribute.value.data
     if unsigned:
         width = attribute.type.bitwidth if isinstance(attribute.type, IntegerType) else 64
-        return number & ((1 << width) - 1)
+        number = integers.unsigned(number, width)
     return number
 
 

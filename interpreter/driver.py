@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation
 
 from pallasite.diagnostics import DEFECT, Diagnostic, ExecutionError, Note, Unsupported
 from pallasite.dialects.func import CallOp, FuncOp, ReturnOp
+from pallasite.dialects.integers import unsigned, wrap
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.scf import (
     ConditionOp,
@@ -30,7 +31,7 @@ from pallasite.dialects.tpu import YieldOp as TpuYieldOp
 from pallasite.dialects.walking import operations, operations_of
 from pallasite.interpreter.limits import Elements, op_steps
 from pallasite.interpreter.meanings import Facts, lookup
-from pallasite.interpreter.values import width, wrap
+from pallasite.interpreter.values import width
 
 DEFAULT_STEPS = 250_000_000
 """Steps (`limits`) of one run: less than a minute of an endless loop, whatever is in it."""
@@ -130,8 +131,8 @@ def loop_range(low: int, high: int, step: int) -> range:
 
 def unsigned_range(low: int, high: int, step: int, bits: int) -> Iterator[int]:
     """The induction values of an unsigned `scf.for`, as signed carriers of `bits` bits."""
-    mask = (1 << bits) - 1
-    return (wrap(i, bits) for i in loop_range(low & mask, high & mask, step & mask))
+    numbers = loop_range(*(unsigned(number, bits) for number in (low, high, step)))
+    return (wrap(number, bits) for number in numbers)
 
 
 def induction(op: ForOp, low: int, high: int, step: int) -> Iterable[int]:

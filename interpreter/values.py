@@ -35,6 +35,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import types
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import element_type
 from pallasite.interpreter.process import default_floats
 
@@ -154,13 +155,6 @@ def scalar(type: Attribute, value: Any) -> Any:
     if bits == 1:
         return bool(value)
     return wrap(int(value), bits)
-
-
-def wrap(value: int, bits: int) -> int:
-    """The signed integer of `bits` bits congruent to `value`."""
-    # Bitwise, so that an unknown value (`machine.undefined`) comes out as one within its width.
-    low = value & ((1 << bits) - 1)
-    return low | -(low & (1 << (bits - 1)))
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IndexType, VectorType, i1, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
+from pallasite.dialects.integers import greatest, least
 from pallasite.dialects.types import bit_width, element_of, splat_value
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import FOLDS
@@ -49,7 +50,7 @@ class Range(NamedTuple):
         """Whether both ends are known, and numbers of 32 bits."""
         if self.low is None or self.high is None:
             return False
-        return -(1 << 31) <= self.low and self.high < 1 << 31
+        return least(32) <= self.low and self.high <= greatest(32)
 
     def join(self, other: Range) -> Range:
         """The smallest range that holds both."""
@@ -145,7 +146,7 @@ class Ranges:
             return bit if isinstance(op, arith.ExtUIOp) else Range(-high, -low)
         if isinstance(op, arith.ExtUIOp):
             return Range(0, (1 << width) - 1)
-        return Range(-(1 << (width - 1)), (1 << (width - 1)) - 1)
+        return Range(least(width), greatest(width))
 
     def _cast(self, op: arith.IndexCastOp, whole: Range, depth: int) -> Range:
         """A bit is a sign when it is extended, and an index may be cut."""

@@ -8,10 +8,9 @@ from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.ir import Operation
 
 from pallasite.dialects import arith
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.predicates import ORDERS
 from pallasite.dialects.types import bit_width
-
-_WRAP = 1 << 32
 
 FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.AddiOp: lambda a, b: a + b,
@@ -26,13 +25,9 @@ FOLDS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }
+"""Results, yet to be wrapped, of operands with their signs."""
 _OF_BITS = {arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp}
 """What is the same of bits as of the numbers 0 and 1: as a signed number, a set bit is -1."""
-
-
-def wrap(value: int) -> int:
-    """`value` as a signed number of 32 bits."""
-    return (value + _WRAP // 2) % _WRAP - _WRAP // 2
 
 
 def folds(op: Operation) -> bool:
@@ -51,7 +46,7 @@ def fold_numbers(op: Operation, numbers: Sequence[int]) -> int | None:
     if fold is not None and op.results[0].type == i1:
         return fold(*numbers) & 1 if type(op) in _OF_BITS else None
     if fold is not None:
-        return wrap(fold(*numbers))
+        return wrap(fold(*numbers), 32)
     if isinstance(op, arith.CmpiOp) and op.operands[0].type != i1:
         name = op.predicate_name
         return None if name[0] == "u" else int(ORDERS[name[-2:]](*numbers))
@@ -65,7 +60,4 @@ def _cast(op: arith.IndexCastOp, number: int) -> int:
     if op.operands[0].type == i1:
         number = -number
     width = bit_width(op.results[0].type)
-    if width == 1:
-        return number & 1
-    half = 1 << (width - 1)
-    return (number + half) % (2 * half) - half
+    return number & 1 if width == 1 else wrap(number, width)

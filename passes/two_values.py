@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
+from pallasite.dialects.integers import greatest, least
 from pallasite.dialects.predicates import ORDERS
 from pallasite.dialects.types import bit_width, splat_value
 
@@ -116,4 +117,4 @@ def neutral_value(kind: str) -> Number:
 
 def least_and_greatest(kind: Attribute) -> tuple[Number, Number]:
     """What changes no maximum and no minimum of elements of 32-bit type `kind`."""
-    return (-(1 << 31), (1 << 31) - 1) if kind == i32 else (-math.inf, math.inf)
+    return (least(32), greatest(32)) if kind == i32 else (-math.inf, math.inf)

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 
 from pallasite.collection import paused
 from pallasite.diagnostics import Diagnostic
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.kernel import functions_of
 from pallasite.interpreter import driver
 from pallasite.interpreter.compiled.fold import Folder
@@ -25,7 +26,6 @@ from pallasite.interpreter.compiled.packs import joined, spread
 from pallasite.interpreter.compiled.writer import FunctionWriter
 from pallasite.interpreter.driver import Budget, Run
 from pallasite.interpreter.meanings import Facts
-from pallasite.interpreter.values import wrap
 
 
 class Program:

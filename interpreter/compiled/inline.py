@@ -33,6 +33,7 @@ from pallasite.dialects.arith import (
     TruncIOp,
     XOrIOp,
 )
+from pallasite.dialects.integers import wrap
 
 Names = Sequence[str]
 
@@ -135,8 +136,7 @@ def _constant(op: Operation, names: Names) -> str | None:
     number = value.value.data
     if bits == 1:
         return str(bool(number))
-    half = 1 << (bits - 1)
-    number = ((number + half) & ((1 << bits) - 1)) - half
+    number = wrap(number, bits)
     return f"({number})" if number < 0 else str(number)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import tpu
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import allocation_place, source_location
 from pallasite.dialects.tpu.cores import TENSOR_CORE, memory_core, own_core
 from pallasite.dialects.types import AnyMemRef
-from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_repeated
 from pallasite.interpreter.effects.subcores import subcore_of
 from pallasite.interpreter.machine.core import Core
@@ -51,7 +51,7 @@ def read(op: tpu.SemReadOp, facts: Facts) -> Callable[[Core, Ref], Steps]:
         yield Pause()
         if watched and core.observer is not None:
             core.observer.count(core, semaphore, at)
-        return values.wrap(semaphore.value, 32)
+        return wrap(semaphore.value, 32)
 
     return fn
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import tpu
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import VECTOR_SUBCORE
 from pallasite.dialects.tpu.dma import is_gather
 from pallasite.dialects.tpu.movement import constant_value
-from pallasite.interpreter import values
 from pallasite.interpreter.effects.observed import is_repeated
 from pallasite.interpreter.machine import indirect
 from pallasite.interpreter.machine.accesses import Box
@@ -75,7 +75,7 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
             told = core.observer.read if loads else core.observer.add
             told(core, box, at)
         old = there.load_scalar(index, at)
-        there.store_scalar(index, values.wrap(old + value, 32), at)
+        there.store_scalar(index, wrap(old + value, 32), at)
         return old
 
     return fn

@@ -54,7 +54,7 @@ class Undefined:
 
 
 class _Unwrapped(Undefined):
-    """A sum or product that is not brought into its width yet, which `values.wrap` does.
+    """A sum or product that is not brought into its width yet, which `wrap` does.
 
     Whoever asks whether it is within its width hears that it is not.
     """

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.integers import greatest, least
 from pallasite.dialects.rounding import rounding_mode
 from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.dialects.types import element_type, shape_of
@@ -99,7 +100,7 @@ def _stochastic(target: Attribute) -> Function:
     """
     if not is_float(target):
         bits = width(target)
-        low, high = np.float32(-(1 << (bits - 1))), np.float32((1 << (bits - 1)) - 1)
+        low, high = np.float32(least(bits)), np.float32(greatest(bits))
 
         def to_integer(x: Any, random: Any) -> Any:
             whole = np.floor(x)

@@ -15,6 +15,7 @@ from ml_dtypes import finfo
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute
 
+from pallasite.dialects.integers import greatest, least, wrap
 from pallasite.dialects.types import element_type
 from pallasite.interpreter.meanings import Function
 from pallasite.interpreter.ops.kinds import (
@@ -34,7 +35,6 @@ from pallasite.interpreter.values import (
     unsigned_dtype,
     values_of,
     width,
-    wrap,
 )
 
 
@@ -86,9 +86,7 @@ def float_to_integer(
 ) -> Function:
     """Converts float carriers to the integer type `result`, saturating."""
     bits = width(result)
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    if bits == 1:
-        low, high = (-1, 0) if signed else (0, 1)
+    low, high = (least(bits), greatest(bits)) if signed else (0, (1 << bits) - 1)
     integral: Function = np.rint if to_nearest else np.trunc
     if not is_vector(result):
 

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import Unsupported
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import source_location
-from pallasite.interpreter.values import rounder, storage_float, unsigned_dtype, width, wrap
+from pallasite.interpreter.values import rounder, storage_float, unsigned_dtype, width
 
 Function = Callable[..., Any]
 

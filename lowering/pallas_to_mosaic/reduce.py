@@ -16,11 +16,10 @@ from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, pallas, tpu, vector
+from pallasite.dialects.integers import greatest, least
 from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.types import is_float, shape_of
 from pallasite.lowering.pallas_to_mosaic.driver import Converter, rule, with_element
-
-LOW, HIGH = -(1 << 31), (1 << 31) - 1
 
 FLOATS = {
     "add": (CombiningKindFlag.ADD, 0.0),
@@ -29,8 +28,8 @@ FLOATS = {
 }
 INTEGERS = {
     "add": (CombiningKindFlag.ADD, 0),
-    "max": (CombiningKindFlag.MAXSI, LOW),
-    "min": (CombiningKindFlag.MINSI, HIGH),
+    "max": (CombiningKindFlag.MAXSI, least(32)),
+    "min": (CombiningKindFlag.MINSI, greatest(32)),
 }
 """Kind in Mosaic and neutral element, by kind."""
 BOOLEANS = {"or": "max", "and": "min"}

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, Intege
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import AnyVector, splat, vector_of
 from pallasite.layouts.planner.fields import FULL, Affine, Box, Field, Mask
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.passes.scalar_folds import wrap
 
 Insert = Callable[[Operation], SSAValue]
 
@@ -39,7 +39,7 @@ class IndexRegisters:
 
     def constant(self, value: int, kind: AnyVector) -> SSAValue:
         return self.once(
-            ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, wrap(value)))
+            ("constant", value, kind), lambda: arith.ConstantOp(splat(kind, wrap(value, 32)))
         )
 
     def scalar(self, value: int, kind: IntegerType | IndexType = i32) -> SSAValue:

@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, VectorType, i1, i
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import element_of, splat, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.blocks import deal, deal_columns
 from pallasite.lowering.vectors_to_tiles.converter import Converter
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
-from pallasite.passes.scalar_folds import wrap
 
 
 def is_mask(value: SSAValue) -> bool:
@@ -163,7 +163,7 @@ def merge_flat(
                 limit = _constant(bound - part * LANES, c)
                 side = c.emit(arith.CmpiOp(first, limit, predicate))
                 inside = side if inside is None else c.emit(arith.AndIOp(inside, side))
-        field = _constant(wrap(((1 << bits) - 1) << part * bits), c)
+        field = _constant(wrap(((1 << bits) - 1) << part * bits, 32), c)
         if inside is not None:
             field = c.emit(arith.SelectOp(inside, field, _constant(0, c)))
         chosen = c.emit(arith.OrIOp(chosen, field))

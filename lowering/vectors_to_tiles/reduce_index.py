@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.grid_base import grid_of
+from pallasite.dialects.integers import greatest
 from pallasite.dialects.types import shape_of, splat, vector_of
 from pallasite.layouts.registers import LANES, register_shape
 from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
@@ -83,7 +84,7 @@ def _first_within(held: Tiled, sought: Extremum, within: int, c: Converter) -> S
     place = c.emit(grid.BroadcastOp(c.emit(inside), counts))
     if grid_of(held.grid)[dim] > 1:
         place = c.emit(arith.AddiOp(register, place))
-    never = c.emit(arith.ConstantOp(splat(counts, (1 << 31) - 1)))
+    never = c.emit(arith.ConstantOp(splat(counts, greatest(32))))
     place = c.emit(arith.SelectOp(other, never, place))
     return all_reduce(place, within, tpu.ReductionKind.MIN, counts, c)
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DenseArrayBase, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import bit_width, element_of, is_float, splat, vector_of
 from pallasite.layouts.registers import register_shape
 from pallasite.layouts.vector_layout import VectorLayout
@@ -22,7 +23,6 @@ from pallasite.lowering.vectors_to_tiles.agreement import meet
 from pallasite.lowering.vectors_to_tiles.casts import narrow, widen
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, grid_type
-from pallasite.passes.scalar_folds import wrap
 
 
 def _like(value: SSAValue, element: Attribute) -> VectorType[Attribute]:
@@ -71,7 +71,7 @@ def _words(layout: VectorLayout, shape: tuple[int, ...]) -> VectorType[Attribute
 
 def _repeated(number: int, whole: int) -> int:
     """A word of 32 bits with `number` in every part of `whole` bits."""
-    return wrap(sum(number << place for place in range(0, 32, whole)))
+    return wrap(sum(number << place for place in range(0, 32, whole)), 32)
 
 
 def _fields(
@@ -151,7 +151,7 @@ def lower_unpack_elementwise(op: tpu.UnpackElementwiseOp, c: Converter) -> None:
     if is_float(op.source_type):
         # A bf16 is the upper half of the f32 of the same value.
         if low:
-            keep = wrap((1 << 32) - (1 << 32 - width))
+            keep = wrap((1 << 32) - (1 << 32 - width), 32)
             bits = c.emit(arith.AndIOp(words, _constant(words, keep, c)))
         else:
             bits = c.emit(arith.ShLIOp(words, _constant(words, 32 - width, c)))

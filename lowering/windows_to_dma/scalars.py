@@ -26,9 +26,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, scf
 from pallasite.dialects.directives import CMPI_PREDICATES
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.predicates import ORDERS
 from pallasite.lowering.creation import made
-from pallasite.passes.scalar_folds import FOLDS, wrap
+from pallasite.passes.scalar_folds import FOLDS
 
 Scalar = int | SSAValue
 """An i32 or index; an i1 known now is 0 or 1."""
@@ -286,7 +287,7 @@ class ScalarBuilder:
     def _binary(self, kind: _Integer, a: Scalar, b: Scalar, hint: str | None = None) -> Scalar:
         x, y = known(a), known(b)
         if x is not None and y is not None:
-            return wrap(FOLDS[kind](x, y))
+            return wrap(FOLDS[kind](x, y), 32)
         operands = (self.value(a), self.value(b))
         return self.made(kind, operands, operands[0].type, _PROPERTIES[kind], hint)
 

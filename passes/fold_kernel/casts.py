@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, tpu
+from pallasite.dialects.integers import greatest, least, unsigned
 from pallasite.dialects.types import element_of
 from pallasite.passes.fold_kernel.driver import (
     Folder,
@@ -108,8 +109,8 @@ def fold_integer_of_number(op: arith.FPToSIOp, f: Folder) -> SSAValue | None:
     known, width = number(op.input), width_of(element_of(op.result))
     if known is None or not math.isfinite(known) or width == 1:
         return None
-    limit = 1 << (width - 1)
-    return f.constant(op.result.type, int(known)) if -limit <= int(known) < limit else None
+    fits = least(width) <= int(known) <= greatest(width)
+    return f.constant(op.result.type, int(known)) if fits else None
 
 
 @rule(arith.ExtFOp, arith.TruncFOp)
@@ -125,7 +126,7 @@ def _cast_integer(op: Operation) -> int | None:
     if known is None:
         return None
     if isinstance(op, arith.ExtUIOp | arith.UIToFPOp | tpu.UitofpOp):
-        return known & ((1 << width) - 1)
+        return unsigned(known, width)
     # The only bit is the sign: true is -1. Truncated, it is the same bit.
     return -known if width == 1 else known
 

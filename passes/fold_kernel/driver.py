@@ -37,6 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, func, vector
+from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import element_of, splat, splat_value
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
@@ -116,7 +117,7 @@ def constant(kind: Attribute, number: int | float) -> arith.ConstantOp:
     vector_type = kind if isinstance(kind, VectorType) else None
     element = vector_type.element_type if vector_type is not None else kind
     if isinstance(element, IntegerType | IndexType):
-        number = _signed(int(number), width_of(element))
+        number = _stored(int(number), element)
         value: Attribute = IntegerAttr(int(number), element)
     else:
         value = FloatAttr(float(number), cast(Any, element))
@@ -138,7 +139,12 @@ def integer(value: SSAValue) -> int | None:
     kind = element_of(value)
     if type(kind) is not IntegerType and type(kind) is not IndexType:
         return None
-    return int(known) & 1 if kind == i1 else _signed(int(known), width_of(kind))
+    return _stored(int(known), kind)
+
+
+def _stored(number: int, kind: Attribute) -> int:
+    """`number` as constants of integer type `kind` hold it: with its sign, but an i1 is 0 or 1."""
+    return number & 1 if kind == i1 else wrap(number, width_of(kind))
 
 
 def number(value: SSAValue) -> float | None:
@@ -175,11 +181,6 @@ def _known(value: SSAValue) -> int | float | None:
     if type(constant) is FloatAttr or type(constant) is IntegerAttr:
         return cast("FloatAttr[Any] | IntegerAttr[Any]", constant).value.data
     return splat_value(constant)
-
-
-def _signed(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if width > 1 and value >> (width - 1) else value
 
 
 def fold_kernel(module: ModuleOp, admits: Admits | None = None) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith
+from pallasite.dialects.integers import greatest, least, unsigned
 from pallasite.dialects.types import element_of, is_vector
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
+from pallasite.passes.scalar_folds import FOLDS
 
 _COMMUTATIVE = {
     arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MaxSIOp,
@@ -27,43 +29,27 @@ _NEUTRAL: dict[type[Operation], Callable[[int], int]] = {
     **dict.fromkeys((arith.MuliOp, arith.DivSIOp, arith.DivUIOp), lambda width: 1),
     **dict.fromkeys((arith.AndIOp, arith.MinUIOp), lambda width: _ones(width)),
     arith.MaxSIOp: lambda width: _least(width),
-    arith.MinSIOp: lambda width: _greatest(width),
+    arith.MinSIOp: greatest,
 }  # fmt: skip
 """Right operands, by width, that leave the left one as it is."""
 _ABSORBING: dict[type[Operation], Callable[[int], int]] = {
     **dict.fromkeys((arith.MuliOp, arith.AndIOp, arith.MinUIOp), lambda width: 0),
     **dict.fromkeys((arith.OrIOp, arith.MaxUIOp), lambda width: _ones(width)),
-    arith.MaxSIOp: lambda width: _greatest(width),
+    arith.MaxSIOp: greatest,
     arith.MinSIOp: lambda width: _least(width),
 }
 """Right operands that the result is, whatever the left one."""
 _IDEMPOTENT = (
     arith.AndIOp, arith.OrIOp, arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp,
 )  # fmt: skip
-_CONSTANTS: dict[type[Operation], Callable[[int, int], int]] = {
-    arith.AddiOp: lambda a, b: a + b,
-    arith.SubiOp: lambda a, b: a - b,
-    arith.MuliOp: lambda a, b: a * b,
-    arith.AndIOp: lambda a, b: a & b,
-    arith.OrIOp: lambda a, b: a | b,
-    arith.XOrIOp: lambda a, b: a ^ b,
-    arith.MaxSIOp: max,
-    arith.MinSIOp: min,
-}
-"""Results, to be wrapped, of operands with their signs. One of one bit has none: 0 or 1."""
 _UNSIGNED: dict[type[Operation], Callable[[int, int], int]] = {
     arith.MaxUIOp: max,
     arith.MinUIOp: min,
-}
-_DIVISIONS: dict[type[Operation], Callable[[int, int], int]] = {
-    # Towards zero; a remainder has the sign of the dividend.
-    arith.DivSIOp: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    arith.RemSIOp: lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-}
-_UNSIGNED_DIVISIONS: dict[type[Operation], Callable[[int, int], int]] = {
     arith.DivUIOp: lambda a, b: a // b,
     arith.RemUIOp: lambda a, b: a % b,
 }
+"""Results of operands without their signs; `FOLDS` has those of operands with them."""
+_DIVISIONS = (arith.DivSIOp, arith.RemSIOp, arith.DivUIOp, arith.RemUIOp)
 
 
 _FIRST_RESULTS: dict[type[Operation], type[arith.AddiOp | arith.SubiOp | arith.MuliOp]] = {
@@ -81,11 +67,7 @@ def _ones(width: int) -> int:
 
 
 def _least(width: int) -> int:
-    return 1 if width == 1 else -(1 << (width - 1))
-
-
-def _greatest(width: int) -> int:
-    return 0 if width == 1 else (1 << (width - 1)) - 1
+    return 1 if width == 1 else least(width)
 
 
 @rule(*_NEUTRAL)
@@ -227,7 +209,7 @@ def fold_first_result(op: Operation, f: Folder) -> SSAValue | None:
     return f.emit(_FIRST_RESULTS[type(op)](left, right))
 
 
-@rule(*_CONSTANTS, *_UNSIGNED, *_DIVISIONS, *_UNSIGNED_DIVISIONS)
+@rule(*FOLDS, *_UNSIGNED)
 def fold_constants(op: Operation, f: Folder) -> SSAValue | None:
     """An operation on constants is a constant, unless it divides by zero or overflows."""
     left, right = (integer(v) for v in op.operands)
@@ -236,11 +218,9 @@ def fold_constants(op: Operation, f: Folder) -> SSAValue | None:
     kind, width = type(op), width_of(element_of(op.operands[0]))
     if width == 1 and kind not in (arith.AndIOp, arith.OrIOp, arith.XOrIOp):
         return None
-    if kind in _UNSIGNED or kind in _UNSIGNED_DIVISIONS:
-        left, right = (v & ((1 << width) - 1) for v in (left, right))
-    if kind in _DIVISIONS or kind in _UNSIGNED_DIVISIONS:
-        if right == 0 or (left == _least(width) and right == -1):
-            return None
-    tables = (_CONSTANTS, _UNSIGNED, _DIVISIONS, _UNSIGNED_DIVISIONS)
-    (compute,) = (table[kind] for table in tables if kind in table)
+    if kind in _UNSIGNED:
+        left, right = (unsigned(v, width) for v in (left, right))
+    if kind in _DIVISIONS and (right == 0 or (left == _least(width) and right == -1)):
+        return None
+    compute = _UNSIGNED.get(kind) or FOLDS[kind]
     return f.constant(op.results[0].type, compute(left, right))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import scf
+from pallasite.dialects.integers import unsigned
 from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.branches import inline, is_outside
@@ -33,8 +34,10 @@ def _bounds(op: scf.ForOp) -> tuple[int | None, int | None, int | None]:
     """First number, end and step of a loop, where they are known."""
     lower, upper, step = (integer(v) for v in (op.lb, op.ub, op.step))
     if op.unsigned_cmp is not None:
-        mask = (1 << width_of(element_of(op.lb))) - 1
-        lower, upper, step = (None if v is None else v & mask for v in (lower, upper, step))
+        bits = width_of(element_of(op.lb))
+        lower, upper, step = (
+            None if v is None else unsigned(v, bits) for v in (lower, upper, step)
+        )
     return lower, upper, step
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from xdsl.parser import Parser
 
 from pallasite.dialects import make_context
+from pallasite.dialects.integers import wrap
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.meanings import Facts, lookup
-from pallasite.interpreter.values import wrap
 from pallasite.targets import get_target
 
 V5E = get_target("v5e")

@@ -11,11 +11,11 @@ from xdsl.parser import Parser
 
 from pallasite.diagnostics import Diagnostic, ExecutionError, Unsupported
 from pallasite.dialects import make_context
+from pallasite.dialects.integers import wrap
 from pallasite.interpreter import compiled, reference
 from pallasite.interpreter.driver import Budget
 from pallasite.interpreter.machine.machine import Machine
 from pallasite.interpreter.meanings import Facts
-from pallasite.interpreter.values import wrap
 
 from .driving import V5E, finish, parse
 

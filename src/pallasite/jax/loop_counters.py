@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from jax import lax
 from jax._src import core
 from jax._src.pallas import utils as pallas_utils
@@ -70,4 +71,4 @@ def _lowered_to(eqn: Any) -> str | None:
 
 
 def _number(value: Any) -> int | None:
-    return int(value.val) if isinstance(value, core.Literal) and not value.aval.shape else None
+    return int(value.val) if isinstance(value, core.Literal) and np.ndim(value.val) == 0 else None
