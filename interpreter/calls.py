@@ -48,7 +48,8 @@ def call_for(
             arrays.tensor_of(shape, arrays.element_named(dtype))
             for shape, dtype in arguments.result_types(results)
         ]
-    return Call(tuple(operands), tuple(types), arguments.alias_pairs(aliases))
+    pairs = arguments.alias_pairs(aliases, len(operands), len(types))
+    return Call(tuple(operands), tuple(types), pairs)
 
 
 def _operand_type(array: Array, argument: BlockArgument) -> TensorType[Attribute]:

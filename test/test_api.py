@@ -175,6 +175,9 @@ X = np.zeros((16, 256), np.float32)
         ("expected a size of at least 0, got -1", {"results": [((-1, 2), "float32")]}),
         ("expected aliases as a dict from operands to results, got 3", {"aliases": 3}),
         ("expected a whole number for an aliased operand, got 'a'", {"aliases": {"a": 0}}),
+        ("expected aliases from 2 operands to 1 results, none twice", {"aliases": {7: 0}}),
+        ("expected aliases from 2 operands to 1 results, none twice", {"aliases": {0: -1}}),
+        ("none twice, got {0: 0, 1: 0}", {"aliases": {0: 0, 1: 0}}),
     ],
 )  # fmt: skip
 def test_wrong_arguments_say_what_was_expected(message: str, options: dict[str, Any]) -> None:
@@ -201,11 +204,6 @@ def test_numbers_of_numpy_are_whole_numbers() -> None:
         module, [y, y], seed=np.int64(3), devices=np.int32(1), max_steps=np.int64(10**6)
     )  # pyright: ignore
     np.testing.assert_array_equal(here, there)
-
-
-def test_no_result_is_aliased_twice() -> None:
-    with pytest.raises(VerifyError, match="aliased twice"):
-        pallasite.run(bare(), [X, X], results=[(X.shape, "float32")], aliases={0: 0, 1: 0})
 
 
 def test_byte_order_of_inputs_is_not_the_kernels_business() -> None:

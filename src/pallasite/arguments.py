@@ -110,16 +110,20 @@ def result_types(value: Any) -> list[tuple[tuple[int, ...], Any]]:
     return found
 
 
-def alias_pairs(value: Any) -> tuple[tuple[int, int], ...]:
-    """Which operand is which result; None stands for none."""
+def alias_pairs(value: Any, operands: int, results: int) -> tuple[tuple[int, int], ...]:
+    """Which of so many operands is which result; None stands for none."""
     if value is None:
         return ()
     if not isinstance(value, Mapping):
         raise _wrong("aliases as a dict from operands to results", value)
-    return tuple(
+    pairs = tuple(
         (whole_number(i, "an aliased operand"), whole_number(o, "an aliased result"))
         for i, o in cast("Mapping[Any, Any]", value).items()
     )
+    inside = all(0 <= i < operands and 0 <= o < results for i, o in pairs)
+    if not inside or len({o for _, o in pairs}) < len(pairs):
+        raise _wrong(f"aliases from {operands} operands to {results} results, none twice", value)
+    return pairs
 
 
 def called(value: Any, what: str) -> Callable[..., Any] | None:

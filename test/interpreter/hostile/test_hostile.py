@@ -194,6 +194,7 @@ CALL = {"operands": "[tensor<8x128xf32>]", "results": "[tensor<8x128xf32>]", "al
     [
         ("operands", "[f32]"), ("operands", "1 : i32"), ("operands", ""), ("results", "unit"),
         ("aliases", "array<i64: 0>"), ("aliases", "array<i64: 0, 1>"), ("aliases", "array<i64: -1, 0>"), ("aliases", "[]"),
+        ("aliases", "array<i64: 0, 0, 0, 0>"),
         ("settings", '"{"'), ("settings", '"[]"'), ("settings", '"\\92"'), ("settings", "1 : i32"),
         ("settings", '"' + "[" * 100_000 + '"'),
     ],
