@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.dialects import arith, grid, tpu
 from pallasite.dialects.tpu.cores import TENSOR_CORE, own_core
 from pallasite.dialects.types import bit_width, element_type, grid_shape, shape_of
-from pallasite.interpreter.cost import FREE, Cost, cost
+from pallasite.interpreter.cycles import FREE, Cost, cost
 from pallasite.interpreter.subcore_costs import subcore_instructions
 from pallasite.targets import Target
 

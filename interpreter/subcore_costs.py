@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects import tpu
 from pallasite.dialects.types import bit_width, shape_of
-from pallasite.interpreter.cost import FREE, Cost, cost
+from pallasite.interpreter.cycles import FREE, Cost, cost
 
 _ACROSS = (
     tpu.AllReduceOp, tpu.DynamicGatherOp, tpu.PackSubelementsOp, tpu.ScanCountOp, tpu.ScanOp,

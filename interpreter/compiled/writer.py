@@ -32,8 +32,8 @@ from pallasite.interpreter.compiled.brief import LEAST_ELEMENTS
 from pallasite.interpreter.compiled.inline import expression
 from pallasite.interpreter.compiled.names import program_name
 from pallasite.interpreter.compiled.slim_writer import SlimWriter
-from pallasite.interpreter.cost import FREE
 from pallasite.interpreter.costs import cost_of
+from pallasite.interpreter.cycles import FREE
 from pallasite.interpreter.effects.registers import glance
 from pallasite.interpreter.effects.views import key_of_view
 from pallasite.interpreter.meanings import lookup

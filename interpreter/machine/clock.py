@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.interpreter.cost import FREE, UNITS, Cost
+from pallasite.interpreter.cycles import FREE, UNITS, Cost
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.observers import Observer
 from pallasite.interpreter.machine.semaphores import Semaphore

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pallasite.diagnostics import SourceLocation
-from pallasite.interpreter.cost import FREE, UNITS, Cost
+from pallasite.interpreter.cycles import FREE, UNITS, Cost
 from pallasite.interpreter.machine.clock import Profile
 from pallasite.interpreter.machine.dma import Transfer
 from pallasite.interpreter.machine.semaphores import Semaphore

@@ -11,8 +11,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from pallasite.api import lower, simulate
-from pallasite.interpreter.cost import FREE, UNITS
 from pallasite.interpreter.costs import cost_of, matmul_flops
+from pallasite.interpreter.cycles import FREE, UNITS
 from pallasite.jax import simulate as simulated
 from pallasite.jax import trace
 from pallasite.targets import TARGETS
