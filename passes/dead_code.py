@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdsl.ir import Block, Operation
-from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
+from xdsl.traits import IsTerminator
 
-from pallasite.passes.effects import is_pure
+from pallasite.passes.effects import only_reads
 
 # pyright: reportPrivateUsage=false
 _UNDECLARED = frozenset({"tpu.sublane_shuffle", "tpu.iteration_bound"})
@@ -16,12 +16,7 @@ def is_removable(op: Operation) -> bool:
     """True if `op` may go when its results are unused: it computes, or only reads memory."""
     if op.has_trait(IsTerminator):
         return False
-    if op.name in _UNDECLARED:
-        return True
-    if is_pure(type(op)):
-        return True
-    effects = get_effects(op)
-    return effects is not None and all(e.kind is MemoryEffectKind.READ for e in effects)
+    return op.name in _UNDECLARED or only_reads(op)
 
 
 def remove_dead_code(block: Block) -> None:

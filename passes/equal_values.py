@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
-from xdsl.traits import MemoryEffectKind, is_side_effect_free, only_has_effect
 
 from pallasite.dialects.walking import operations
+from pallasite.passes.effects import has_no_effects, only_reads
 
 _MOST_PAIRS = 64
 
@@ -26,7 +26,7 @@ def equal_values(one: SSAValue, other: SSAValue) -> bool:
             return False
         if left.index != right.index or not _alike(left.op, right.op):
             return False
-        if not is_side_effect_free(left.op):
+        if not has_no_effects(left.op):
             reads.append((left.op, right.op))
         pairs = {*zip(left.op.operands, right.op.operands, strict=True)} - met
         met |= pairs
@@ -89,7 +89,7 @@ def _reads_the_same(a: Operation, b: Operation) -> bool:
     first, last = (a, b) if a.is_before_in_block(b) else (b, a)
     op: Operation | None = first
     while op is not None:
-        if not is_side_effect_free(op) and not only_has_effect(op, MemoryEffectKind.READ):
+        if not only_reads(op):
             return False
         if op is last:
             return True

@@ -29,7 +29,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
@@ -37,6 +36,7 @@ from pallasite.dialects.types import bit_width, memory_space, shape_of, tiling_o
 from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.absorb_moves.memory import VIEWS, buffer_of
 from pallasite.passes.divisibility import constant_of
+from pallasite.passes.effects import has_no_effects
 from pallasite.passes.insertion import alike, insert_before
 
 _MOST_BLOCKS = 16
@@ -98,7 +98,7 @@ def memory_is_kept(load: vector.LoadOp, op: Operation, deepened: Deepened) -> bo
             between in deepened.heads or buffer_of(between.base) not in (None, buffer)
         )
         loads = isinstance(between, vector.LoadOp | memref_dialect.LoadOp)
-        if not (stores or loads) and (between.regions or get_effects(between) != set()):
+        if not (stores or loads) and (between.regions or not has_no_effects(between)):
             return False
         between = between.next_op
     return between is op

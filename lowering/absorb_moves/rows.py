@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects import memref as memref_dialect
@@ -34,7 +33,7 @@ from pallasite.dialects.walking import operations_of
 from pallasite.layouts.registers import SUBLANES
 from pallasite.lowering.absorb_moves.memory import ELEMENTWISE, buffer_of
 from pallasite.passes.divisibility import constant_of
-from pallasite.passes.effects import is_pure
+from pallasite.passes.effects import has_no_effects
 from pallasite.passes.insertion import alike, insert_before
 
 _LOADS = (vector.LoadOp, memref_dialect.LoadOp)
@@ -79,7 +78,7 @@ def _stretches(block: Block) -> Iterator[_Stretch]:
             buffer = cast(SSAValue, buffer_of(op.base))
             stretch.written.setdefault(buffer, set()).add(_group(op))
             stretch.stores.append(op)
-        elif op.regions or not (is_pure(type(op)) or get_effects(op) == set()):
+        elif op.regions or not has_no_effects(op):
             yield stretch
             stretch = _Stretch()
     yield stretch

@@ -14,12 +14,12 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import get_effects
 
 from pallasite.dialects import arith, func, scf, tpu, vector
 from pallasite.dialects.types import bit_width, is_vector, splat, vector_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.passes.effects import has_no_effects
 
 Emit = Callable[[Operation], Operation]
 """Puts an operation where the next one belongs."""
@@ -119,12 +119,7 @@ def _passed_on(block: Block) -> set[SSAValue]:
         if isinstance(op, arith.ConstantOp):
             constants.update(op.results)
             continue
-        if (
-            not op.operands
-            or op.regions
-            or isinstance(op, _NEVER_EARLY)
-            or get_effects(op) != set()
-        ):
+        if not op.operands or op.regions or isinstance(op, _NEVER_EARLY) or not has_no_effects(op):
             continue
         known = [_is_constant(v, constants) for v in op.operands]
         if all(known):

@@ -12,13 +12,13 @@ from typing import cast
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from pallasite.diagnostics import VerifyError
 from pallasite.dialects import arith, cf, memref
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu import IterationBoundOp, LogBufferOp, LogOp
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
+from pallasite.passes.effects import has_no_effects
 from pallasite.passes.ranges import Range, is_judged, range_of_operation
 from pallasite.passes.scalar_folds import fold_numbers
 
@@ -50,7 +50,7 @@ def evaluate(
             continue
         clone = op.clone(_mapping(build, op, scalars))
         bind(clone, build, bounds)
-        if len(op.results) == 1 and not op.regions and is_side_effect_free(op):
+        if len(op.results) == 1 and not op.regions and has_no_effects(op):
             scalars[op.results[0]] = build.once(clone)
         elif isinstance(op, memref.LoadOp):
             # Kernels may write SMEM between two steps, so a load is shared within a step only.
