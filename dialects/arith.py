@@ -8,7 +8,7 @@ missing. Formats are MLIR's. Every class is found here under its upstream name.
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.arith import (
     AddfOp,
@@ -49,8 +49,11 @@ from xdsl.dialects.arith import (
 )
 from xdsl.dialects.arith import Arith as UpstreamArith
 from xdsl.dialects.builtin import (
+    FloatAttr,
     IntegerAttr,
+    IntegerType,
     UnitAttr,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -230,6 +233,32 @@ def splat_number(value: SSAValue) -> int | float | None:
     return splat_value(made.value) if isinstance(made, ConstantOp) else None
 
 
+def known_integer(value: SSAValue) -> int | None:
+    """The integer that a scalar constant is, signed as it prints, an i1 0 or 1; else None."""
+    made = value.owner
+    # Asked of very many values: comparing classes is many times as fast as `isinstance`.
+    if type(made) is not ConstantOp:
+        return None
+    constant = made.properties["value"]
+    if type(constant) is not IntegerAttr:
+        return None
+    number = cast("IntegerAttr[IntegerType]", constant).value.data
+    return number & 1 if value.type == i1 else number
+
+
+def known_number(value: SSAValue) -> int | float | None:
+    """What a scalar, or every element of a vector, is, if that is a constant: `splat_number` and
+    `known_integer` in one; None otherwise."""
+    made = value.owner
+    if type(made) is not ConstantOp:
+        return None
+    constant = made.properties["value"]
+    if type(constant) is FloatAttr:
+        return constant.value.data
+    number = splat_value(constant)
+    return known_integer(value) if number is None else number
+
+
 def default_properties(kind: type[Operation]) -> dict[str, Attribute]:
     """The properties that `kind` has when nothing is said, as MLIR prints them."""
     if issubclass(kind, FloatingPointLikeBinaryOperation):
@@ -301,5 +330,7 @@ __all__ = [
     "binary_op",
     "boolean_like",
     "default_properties",
+    "known_integer",
+    "known_number",
     "splat_number",
 ]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import ConstantLike
 from xdsl.transforms.canonicalization_patterns.scf import replace_op_with_region
 
-from pallasite.dialects import integers
+from pallasite.dialects.arith import known_integer
+from pallasite.dialects.integers import unsigned
 from pallasite.dialects.scf import ForOp, IfOp
 
 
-def _constant(value: SSAValue, *, unsigned: bool = False) -> int | None:
-    attribute = ConstantLike.get_constant_value(value)
-    if not isinstance(attribute, IntegerAttr):
-        return None
-    number = attribute.value.data
-    if unsigned:
-        width = attribute.type.bitwidth if isinstance(attribute.type, IntegerType) else 64
-        number = integers.unsigned(number, width)
-    return number
+def _bound(value: SSAValue, op: ForOp) -> int | None:
+    """A bound or step of a loop, as the loop reads it, if it is known."""
+    number = known_integer(value)
+    if number is None or op.unsigned_cmp is None:
+        return number
+    return unsigned(number, value.type.bitwidth if isinstance(value.type, IntegerType) else 64)
 
 
 class InlineConstantIf(RewritePattern):
@@ -28,7 +25,7 @@ class InlineConstantIf(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: IfOp, rewriter: PatternRewriter) -> None:
-        condition = _constant(op.cond)
+        condition = known_integer(op.cond)
         if condition is None:
             return
         region = op.true_region if condition else op.false_region
@@ -43,13 +40,12 @@ class InlineShortLoop(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ForOp, rewriter: PatternRewriter) -> None:
-        unsigned = op.unsigned_cmp is not None
-        lower, upper = (_constant(v, unsigned=unsigned) for v in (op.lb, op.ub))
+        lower, upper = _bound(op.lb, op), _bound(op.ub, op)
         if lower is None or upper is None:
             return
         if upper <= lower:
             rewriter.replace(op, (), op.iter_args)
             return
-        step = _constant(op.step, unsigned=unsigned)
+        step = _bound(op.step, op)
         if step is not None and step >= upper - lower:
             replace_op_with_region(rewriter, op, op.body, (op.lb, *op.iter_args))

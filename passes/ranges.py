@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.integers import greatest, least
-from pallasite.dialects.types import bit_width, element_of, splat_value
+from pallasite.dialects.types import bit_width, element_of
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.scalar_folds import FOLDS
 
@@ -179,13 +179,8 @@ def _number(value: SSAValue) -> int | None:
     """What a constant, or every element of one, is."""
     if type(value.type) is not VectorType:
         return constant_of(value)
-    owner = value.owner
-    if type(owner) is not arith.ConstantOp:
-        return None
-    number = splat_value(owner.properties["value"])
-    if number is None:
-        return None
-    return int(number) & 1 if element_of(value) == i1 else int(number)
+    number = arith.splat_number(value)
+    return None if number is None else int(number)
 
 
 def is_judged(value: SSAValue) -> bool:

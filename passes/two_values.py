@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, f32, i32
+from xdsl.dialects.builtin import VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.integers import greatest, least
 from pallasite.dialects.predicates import ORDERS
-from pallasite.dialects.types import bit_width, splat_value
+from pallasite.dialects.types import bit_width
 
 Number = int | float
 
@@ -38,13 +37,7 @@ def number(value: SSAValue) -> Number | None:
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp):
         return number(owner.source)
-    if not isinstance(owner, arith.ConstantOp):
-        return None
-    known = (
-        cast("FloatAttr[Any] | IntegerAttr[Any]", owner.value).value.data
-        if isinstance(owner.value, FloatAttr | IntegerAttr)
-        else splat_value(owner.value)
-    )
+    known = arith.known_number(value)
     return None if known is None or math.isnan(known) else known
 
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i32,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
@@ -30,6 +30,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.tpu.attrs import VectorPadAttr
 from pallasite.dialects.tpu.base import (
     ANY_RANK_VECTOR,
@@ -295,7 +296,7 @@ class AssumeMultipleOp(TpuOp):
             raise VerifyException(f"expected an integer or index, got {type}")
         if multiple == 0:
             raise VerifyException(f"expected a multiple of at least 1, got {multiple}")
-        if (constant := constant_value(self.value)) is not None and constant % multiple:
+        if (constant := known_integer(self.value)) is not None and constant % multiple:
             raise VerifyException(f"constant {constant} is no multiple of {multiple}")
 
 
@@ -312,15 +313,6 @@ def check_dimensions(dims: Sequence[int], rank: int) -> None:
     for dim in dims:
         if not 0 <= dim < rank:
             raise VerifyException(f"dimension {dim} is out of range for rank {rank}")
-
-
-def constant_value(value: SSAValue) -> int | None:
-    """The integer that `arith.constant` gives `value`, if it does."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or owner.name != "arith.constant":
-        return None
-    attr = owner.properties.get("value")
-    return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 OPERATIONS = (

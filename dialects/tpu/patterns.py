@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
     FloatAttr,
-    IntegerAttr,
     MemRefType,
     PackableType,
     VectorType,
@@ -22,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import ConstantLike
 
-from pallasite.dialects.arith import ConstantOp
+from pallasite.dialects.arith import ConstantOp, known_integer
 from pallasite.dialects.math import RoundEvenOp
 from pallasite.dialects.memref import CastOp
 from pallasite.dialects.tpu.base import FALSE, is_signless
@@ -92,7 +91,7 @@ class DropWholeSlice(RewritePattern):
     def match_and_rewrite(self, op: MemrefSliceOp, rewriter: PatternRewriter) -> None:
         if op.dynamic_sizes or op.mem_ref.type != op.result.type:
             return
-        if all(_integer(index) == 0 for index in op.base_idx):
+        if all(known_integer(index) == 0 for index in op.base_idx):
             rewriter.replace(op, (), (op.mem_ref,))
 
 
@@ -101,7 +100,7 @@ class StaticSliceSizes(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MemrefSliceOp, rewriter: PatternRewriter) -> None:
-        sizes = [_integer(size) for size in op.dynamic_sizes]
+        sizes = [known_integer(size) for size in op.dynamic_sizes]
         if not any(size is not None and size > 0 for size in sizes):
             return
         shape = list(op.result.type.get_shape())
@@ -248,11 +247,6 @@ class UnneededExtension(RewritePattern):
         if users and all(_narrows(user, width) for user in users):
             op.properties["integer_extended"] = FALSE
             rewriter.notify_op_modified(op)
-
-
-def _integer(value: SSAValue) -> int | None:
-    constant = ConstantLike.get_constant_value(value)
-    return constant.value.data if isinstance(constant, IntegerAttr) else None
 
 
 def _with_shape(type: AnyMemRef, shape: Sequence[int]) -> AnyMemRef:

@@ -10,11 +10,11 @@ import numpy as np
 
 from pallasite.diagnostics import SourceLocation
 from pallasite.dialects import tpu
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.integers import wrap
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.cores import VECTOR_SUBCORE
 from pallasite.dialects.tpu.dma import is_gather
-from pallasite.dialects.tpu.movement import constant_value
 from pallasite.interpreter.effects.observed import is_repeated
 from pallasite.interpreter.machine import indirect
 from pallasite.interpreter.machine.accesses import Box
@@ -63,7 +63,7 @@ def fetch_and_add(op: tpu.FetchAndAddSyncOp, facts: Facts) -> Callable[..., Step
     """
     at = source_location(op)
     rank = len(op.indices)
-    loads = constant_value(op.value) == 0 and not is_repeated(op)
+    loads = known_integer(op.value) == 0 and not is_repeated(op)
 
     def fn(core: Core, ref: Ref, *operands: int) -> Steps:
         index, (value, number) = operands[:rank], operands[rank:]

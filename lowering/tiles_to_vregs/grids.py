@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
-
-from pallasite.dialects import arith
 
 Registers = NDArray[Any]
 """A grid: SSA values of registers (None where poison), of the grid's shape."""
@@ -30,12 +27,3 @@ def everywhere(register: SSAValue | None, shape: Grid) -> Registers:
     array = np.empty(shape, dtype=object)
     array.fill(register)
     return array
-
-
-def known_integer(value: SSAValue) -> int | None:
-    """The integer that `value` is, if it is a scalar constant."""
-    owner = value.owner
-    if type(owner) is not arith.ConstantOp:
-        return None
-    constant = owner.properties["value"]
-    return constant.value.data if isinstance(constant, IntegerAttr) else None

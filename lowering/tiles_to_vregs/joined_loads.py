@@ -23,12 +23,12 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, func, tpu
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.registers import BOX
 from pallasite.dialects.types import integers_in, tiling_of
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.lowering.creation import index_attribute, made
-from pallasite.lowering.tiles_to_vregs.grids import known_integer
 from pallasite.lowering.tiles_to_vregs.ordered_loads import Position, Time, times_of_loads
 
 Flags = tuple[int, ...]

@@ -21,12 +21,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from pallasite.dialects import arith, func, memref, tpu
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.registers import BOX
 from pallasite.dialects.types import bit_width, integers_in, tiling_of
 from pallasite.dialects.walking import of_kind, operations, operations_of
 from pallasite.layouts.registers import LANES, REACH, SUBLANES
 from pallasite.lowering.creation import made
-from pallasite.lowering.tiles_to_vregs.grids import known_integer
 from pallasite.lowering.tiles_to_vregs.row_masks import Sublanes, row_masks
 from pallasite.passes.dead_code import remove_dead_code
 from pallasite.passes.effects import is_pure

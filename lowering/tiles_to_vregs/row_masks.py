@@ -7,9 +7,9 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from pallasite.dialects import func, tpu
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, SUBLANES
-from pallasite.lowering.tiles_to_vregs.grids import known_integer
 
 Sublanes = frozenset[int]
 

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.diagnostics import Unsupported, VerifyError
 from pallasite.dialects import arith, func
+from pallasite.dialects.arith import known_integer
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.types import integers_in, is_vector, splat
@@ -45,7 +46,6 @@ from pallasite.lowering.tiles_to_vregs.grids import (
     Grid,
     Registers,
     as_grid,
-    known_integer,
 )
 from pallasite.lowering.tiles_to_vregs.joined_loads import join_loads
 from pallasite.lowering.tiles_to_vregs.ordered_loads import load_rows_in_order

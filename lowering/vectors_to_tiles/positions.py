@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import arith, grid, tpu, vector
 from pallasite.dialects.predicates import MIRRORED
-from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
+from pallasite.dialects.types import bit_width, element_of, shape_of, vector_of
 from pallasite.layouts.registers import LANES, SUBLANES
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -28,10 +28,8 @@ def _constant(value: SSAValue) -> int | None:
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp) and not isinstance(owner.source.type, VectorType):
         return constant_of(owner.source)
-    if isinstance(owner, arith.ConstantOp):
-        number = splat_value(owner.value)
-        return int(number) if isinstance(number, int) else None
-    return None
+    number = arith.splat_number(value)
+    return number if isinstance(number, int) else None
 
 
 def _interval(op: arith.CmpiOp) -> tuple[int, int, int] | None:

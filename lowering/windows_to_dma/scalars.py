@@ -48,11 +48,7 @@ def known(value: Scalar | None) -> int | None:
     """The integer that `value` is now, None if only the running kernel knows it."""
     if isinstance(value, int):
         return value
-    owner = value.owner if value is not None else None
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        constant = cast(IntegerAttr[IntegerType], owner.value).value.data
-        return constant & 1 if owner.result.type == i1 else constant
-    return None
+    return None if value is None else arith.known_integer(value)
 
 
 def same(a: Scalar, b: Scalar) -> bool:

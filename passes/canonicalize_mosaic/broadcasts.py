@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import copysign
 from typing import cast
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, VectorType, i1, i32
+from xdsl.dialects.builtin import VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, tpu, vector
@@ -15,7 +15,6 @@ from pallasite.dialects.types import (
     is_float,
     is_vector,
     splat,
-    splat_value,
     vector_of,
 )
 from pallasite.passes.canonicalize_mosaic.driver import (
@@ -30,7 +29,7 @@ def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
     """Constants become splats; narrow scalars are broadcast in 32 bits; masks as i32."""
     source, result = op.operands[0], op.results[0]
     kind = cast(VectorType[Attribute], result.type)
-    constant = _constant(source)
+    constant = arith.known_number(source)
     if constant is not None:
         return r.emit(arith.ConstantOp(splat(kind, constant)))
     element = element_of(source)
@@ -47,15 +46,6 @@ def legalize_broadcast(op: vector.BroadcastOp, r: Legalizer) -> SSAValue | None:
 
 def _of(kind: VectorType[Attribute], element: Attribute) -> VectorType[Attribute]:
     return vector_of(element, kind.get_shape())
-
-
-def _constant(value: SSAValue) -> int | float | None:
-    owner = value.owner
-    if not isinstance(owner, arith.ConstantOp):
-        return None
-    if isinstance(owner.value, IntegerAttr | FloatAttr):
-        return owner.value.value.data
-    return splat_value(owner.value)
 
 
 def _through_i32(op: Operation, r: Legalizer) -> SSAValue:
@@ -86,7 +76,7 @@ def legalize_shape(op: Operation, r: Legalizer) -> SSAValue | None:
 def _only_constant(op: Operation) -> int | float | None:
     """What every element of every vector that `op` takes is, if that is one number: 0.0 and -0.0
     are two."""
-    found = [_constant(v) for v in op.operands if is_vector(v)]
+    found = [arith.known_number(v) for v in op.operands if is_vector(v)]
     first, *others = [None if v is None else (copysign(1, v), v) for v in found]
     return found[0] if all(v == first for v in others) else None
 

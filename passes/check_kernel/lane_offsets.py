@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu, vector
-from pallasite.dialects.tpu.movement import constant_value
+from pallasite.dialects.arith import known_integer
 from pallasite.layouts.registers import LANES
 
 _LOADS = (tpu.VectorLoadOp, vector.LoadOp)
@@ -34,7 +34,7 @@ def lane_offset(value: SSAValue) -> int:
         elif isinstance(op, Operation) and op.dialect_name() in ("arith", "math"):
             waiting += [(v, shift) for v in op.operands if _lies_somewhere(v)]
         elif isinstance(op, _LOADS) and op.indices:
-            found.add((constant_value(op.indices[-1]) or 0) + shift)
+            found.add((known_integer(op.indices[-1]) or 0) + shift)
         else:
             found.add(shift)
     offsets = {offset % LANES for offset in found}

@@ -38,7 +38,7 @@ from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, func, vector
 from pallasite.dialects.integers import wrap
-from pallasite.dialects.types import element_of, splat, splat_value
+from pallasite.dialects.types import element_of, splat
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
 from pallasite.passes.dead_code import remove_dead_code
@@ -172,15 +172,9 @@ def same(one: SSAValue, other: SSAValue) -> bool:
 
 
 def _known(value: SSAValue) -> int | float | None:
-    owner = value.owner
-    while type(owner) is vector.BroadcastOp:
-        owner = owner.source.owner
-    if type(owner) is not arith.ConstantOp:
-        return None
-    constant = owner.properties["value"]
-    if type(constant) is FloatAttr or type(constant) is IntegerAttr:
-        return cast("FloatAttr[Any] | IntegerAttr[Any]", constant).value.data
-    return splat_value(constant)
+    while type(owner := value.owner) is vector.BroadcastOp:
+        value = owner.source
+    return arith.known_number(value)
 
 
 def fold_kernel(module: ModuleOp, admits: Admits | None = None) -> None:
