@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .random_verdicts import BITS, BYTES, HALVES, KINDS, WORDS, Ref, Shape
+from .random_verdicts import BITS, KINDS, Ref, Shape
 from .random_verdicts_values import VMEM, Values
 
 _STATES = ("float32", "float32", "int32", "bfloat16", "int16", "int8", "bool", "uint32")
-_ALL = (*WORDS, *WORDS, *HALVES, *BYTES, "int4", "uint4", "int2", "uint2", "float4_e2m1fn", "bool")
 
 
 class Loops(Values):
