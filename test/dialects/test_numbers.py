@@ -1,4 +1,4 @@
-"""Predicates of comparisons, and the numbers that bits stand for, against NumPy."""
+"""Predicates of comparisons, the numbers that bits stand for, and those that constants are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ from itertools import product
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    VectorType,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.ir import Block
 
+from pallasite.dialects import arith
 from pallasite.dialects.directives import CMPF_PREDICATES, CMPI_PREDICATES
 from pallasite.dialects.integers import greatest, least, unsigned, wrap
 from pallasite.dialects.predicates import MIRRORED, OPPOSITE, ORDERS, holds
+from pallasite.dialects.types import splat
 
 NUMBERS = (-(1 << 31), -256, -129, -128, -1, 0, 1, 127, 128, 255, 256, (1 << 32) - 1)
 
@@ -43,3 +55,20 @@ def test_comparisons_of_integers(predicate: str) -> None:
 def test_which_comparisons_of_floats_are_orders() -> None:
     others = [name for name in CMPF_PREDICATES if name[-2:] not in ORDERS]
     assert others == ["false", "ord", "uno", "true"]
+
+
+def test_numbers_of_constants() -> None:
+    bits = VectorType(i1, [8, 128])
+    words = VectorType(i32, [8, 128])
+    for attribute, integer, number in (
+        (IntegerAttr(-7, i32), -7, -7),
+        (IntegerAttr(-1, i1), 1, 1),
+        (FloatAttr(0.5, f32), None, 0.5),
+        (splat(words, -7), None, -7),
+        (splat(bits, 1), None, 1),
+        (DenseIntOrFPElementsAttr.from_list(VectorType(i32, [2]), [1, 2]), None, None),
+    ):
+        value = arith.ConstantOp(attribute).result
+        assert arith.known_integer(value) == integer
+        assert arith.known_number(value) == number
+    assert arith.known_number(Block(arg_types=[i32]).args[0]) is None
