@@ -209,7 +209,8 @@ def shift_is_by_the_divisor(patch: MonkeyPatch) -> None:
 
 @fault("canonicalize-mosaic", SPREAD)
 def broadcast_constant_is_zero(patch: MonkeyPatch) -> None:
-    patch.setattr(broadcasts, "_constant", lambda _: 0.0)
+    right = broadcasts.splat
+    patch.setattr(broadcasts, "splat", lambda kind, _: right(kind, 0.0))
 
 
 @fault("canonicalize-mosaic", MASKS)
