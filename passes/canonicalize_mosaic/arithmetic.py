@@ -68,7 +68,7 @@ def multiply_by_shift(op: arith.MuliOp, r: Legalizer) -> SSAValue | None:
 @rule(*(k for k in (*_kinds(arith), *_kinds(math)) if k not in NOT_ARITHMETIC))
 def legalize_arithmetic(op: Operation, r: Legalizer) -> SSAValue | None:
     """Narrow floats compute in f32 and round once; narrow integers compute in i32 and wrap."""
-    if not op.results or not is_vector(op.results[0]) or not op.operands:
+    if len(op.results) != 1 or not is_vector(op.results[0]) or not op.operands:
         return None
     element = element_of(op.operands[0])
     if isinstance(element, IntegerType):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pallasite
+from pallasite.diagnostics import Unsupported
 
 from .memory_kernels import kernel
 
@@ -249,3 +250,16 @@ def test_unsigned_loops_beyond_the_greatest_signed_number() -> None:
       scf.yield %t : {kind}
     }}"""
     check(body, [expected], expected)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_operations_of_two_results_without_registers(element: str) -> None:
+    kind = f"vector<16x128x{element}>"
+    body = f"""%x = vector.load %a[%z, %z] : A, {kind}
+        %s, %c = math.sincos %x : {kind}
+        %y = arith.subf %s, %c : {kind}
+        tpu.vector_store %b[%z, %z], %y {{strides = array<i32>}} : B, {kind},"""
+    module = kernel([f"16x128x{element}"] * 2, body)
+    with pytest.raises(Unsupported, match=r"math\.sincos") as error:
+        pallasite.lower(module, form="vreg", target="v5e", **BEYOND)
+    assert error.value.code == "no-tile-rule"
