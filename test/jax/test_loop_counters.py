@@ -81,6 +81,7 @@ def test_counters_that_are_right_are_not_told() -> None:
         lambda x, n: scanned(jnp.int32(0), 4, x),
         lambda x, n: lax.fori_loop(n[0], n[1], lambda i, x: x + i.astype(f32), x),
         lambda x, n: lax.fori_loop(2, 6, lambda i, x: x + i, x),
+        lambda x, n: x + lax.while_loop(lambda i: i < 5, lambda i: i + 2, n[0]).astype(f32),
     ]
     with warnings.catch_warnings(), simulate(form="dma"):
         warnings.simplefilter("error", KernelWarning)

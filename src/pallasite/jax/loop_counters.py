@@ -63,10 +63,12 @@ def _lowered_to(eqn: Any) -> str | None:
         counted, _ = pallas_utils.pattern_match_while_to_fori_loop(
             params["cond_jaxpr"], test, params["body_jaxpr"], body
         )
+        if counted is None:
+            return None
         start, end = (_number(value) for value in eqn.invars[test + body : test + body + 2])
         # Loops from 0 go to lengths, which are not negative.
         in_order = start == 0 if end is None else start is not None and start <= end
-        return _WHILE if counted is not None and not in_order else None
+        return None if in_order else _WHILE
     return None
 
 
