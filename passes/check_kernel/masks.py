@@ -9,17 +9,17 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
-from pallasite.passes.check_kernel.carried import through_words, ways_to
+from pallasite.passes.check_kernel.carried import ways_to
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
+from pallasite.passes.check_kernel.words import compares_packed, through_words
 from pallasite.targets import Target
 
 
@@ -225,7 +225,7 @@ def _masks_of_rows(op: Operation, target: Target) -> None:
 
 def _has_packed_compare(op: Operation, target: Target, depth: int = 8) -> bool:
     if not isinstance(op, _COMBINATIONS):
-        return _compares_packed(op, target)
+        return compares_packed(op, target)
     made = (v.owner for v in op.operands if isinstance(v.owner, Operation))
     return depth > 0 and any(_has_packed_compare(m, target, depth - 1) for m in made)
 
@@ -244,24 +244,10 @@ def _compares_few_rows(mask: SSAValue, target: Target, depth: int = 8) -> bool:
     if isinstance(op, _COMBINATIONS):
         first = _first_to_vary(op, target)
         return first is not None and _compares_few_rows(first, target, depth - 1)
-    if not _compares_packed(op, target):
+    if not compares_packed(op, target):
         return False
     first = _first_to_vary(op, target)
     return first is not None and _in_few_rows(first, target)
-
-
-def _compares_packed(op: Operation, target: Target) -> bool:
-    """Whether the compiler compares packed elements as they are, which gives masks of their width;
-    others it widens."""
-    if isinstance(op, arith.CmpfOp):
-        element = cast(AnyVector, op.lhs.type).element_type
-        return isinstance(element, BFloat16Type) and op.name in target.bf16_ops
-    if not isinstance(op, arith.CmpiOp):
-        return False
-    bits = bit_width(op.lhs.type)
-    if op.predicate.value.data in (EQ, NE):
-        return bits in target.equated_bits and target.narrowest_select_bits <= bits < 32
-    return bits == 16 and op.name in target.i16_ops
 
 
 def _in_few_rows(value: SSAValue, target: Target, depth: int = 8) -> bool:
@@ -365,7 +351,7 @@ def _lies_along(
         return _Along.OTHER
     # The first one that varies decides where the others go.
     way = next((way for way in found if way is not _Along.NOTHING), _Along.NOTHING)
-    return _Along.PACKED if way is _Along.LANES and _compares_packed(op, target) else way
+    return _Along.PACKED if way is _Along.LANES and compares_packed(op, target) else way
 
 
 def _of_broadcast(op: vector.BroadcastOp) -> _Along:

@@ -296,3 +296,78 @@ def reduced(shape: str, dims: str, left: str) -> str:
         }}"""  # fmt: skip
     arguments = f"%x: {memref(f'{shape}xf32')}, %y: {memref(f'{flat}xf32')}, %true: i1"
     return kernel(arguments, body)
+
+
+def rows(element: str, first: str, last: str, columns: int = 128) -> str:
+    """A branch between rows that packed elements have in memory (`%r8_1` is row 1 of 8) or that
+    were narrowed from words, or what memory holds row by row."""
+    kind, one = f"vector<{columns}x{element}>", f"vector<1x{columns}x{element}>"
+    word = "f32" if element == "bf16" else "i32"
+    wide, narrow = kind.replace(element, word), "truncf" if element == "bf16" else "trunci"
+    widen = "extf" if element == "bf16" else "extsi"
+    add = {"bf16": "addf", "i16": "addi", "i8": "andi"}[element]
+    body = load("flat", "x", f"{columns}x{element}", "%c0")
+    body += load("words", "w", f"{columns}x{word}", "%c0")
+    for count in (1, 4, 8, 32):
+        held = memref(f"{count}x{columns}x{element}")
+        for row in sorted({0, 1 % count, min(count - 1, 8)}):
+            name = f"r{count}_{row}"
+            body += f"""%i{name} = arith.constant {row} : index
+            %l{name} = vector.load %y{count}[%i{name}, %c0] : {held}, {one}
+            %{name} = vector.shape_cast %l{name} : {one} to {kind}
+            %w{name} = arith.{widen} %{name} : {kind} to {wide}
+            %n{name} = arith.{narrow} %w{name} : {wide} to {kind}
+            %{name}_sum = arith.{add} %{name}, %flat : {kind}
+            %by_{name} = arith.select %true, %{name}, %flat : {kind}
+            """
+    body += f"""%narrow = arith.{narrow} %words : {wide} to {kind}
+    %flat_sum = arith.{add} %flat, %r8_1 : {kind}
+    {load("m", "y32", f"32x{columns}x{element}")}
+    %second = vector.extract_strided_slice %m {{offsets = [1, 0], sizes = [1, {columns}],
+      strides = [1, 1]}} : vector<32x{columns}x{element}> to {one}
+    %sliced = vector.shape_cast %second : {one} to {kind}
+    %r = scf.if %true -> ({kind}) {{
+      scf.yield %{first} : {kind}
+    }} else {{
+      scf.yield %{last} : {kind}
+    }}"""
+    arguments = f"%x: {memref(f'{columns}x{element}')}, %w: {memref(f'{columns}x{word}')}, "
+    arguments += ", ".join(
+        f"%y{count}: {memref(f'{count}x{columns}x{element}')}" for count in (1, 4, 8, 32)
+    )
+    return kernel(arguments + ", %true: i1", body)
+
+
+@pytest.mark.parametrize("target", ["v5e", "v6e"])
+@pytest.mark.parametrize("element", ["bf16", "i16", "i8"])
+def test_rows_of_packed_elements_lie_in_their_row_of_their_tile(element: str, target: str) -> None:
+    for row in ("r32_1", "sliced", "r1_0", "r4_1", "by_r8_1"):
+        check(rows(element, row, row), target)
+        beyond(rows(element, "r32_0", row), "carried-flat", target)
+    check(rows(element, "r32_1", "sliced"), target)
+    beyond(rows(element, "r4_1", "r8_1"), "carried-flat", target)
+    # Tiles of bytes have 4 to 32 rows, of half words 2 to 8.
+    for first, last, halves in (("r1_0", "by_r4_0", False), ("r32_0", "r32_8", True)):
+        good = halves == (element != "i8")
+        ask = check if good else partial(beyond, code="carried-flat")
+        ask(rows(element, first, last), target=target)
+
+
+@pytest.mark.parametrize("element", ["bf16", "i16"])
+def test_half_words_that_were_narrowed_lie_in_tiles_of_registers(element: str) -> None:
+    """Of 8 rows on chips that compute no half words, as in memory, else of 16."""
+    for last in ("narrow", "flat_sum", "nr4_0"):
+        check(rows(element, "r8_0", last), "v5e")
+        beyond(rows(element, "r8_1", last), "carried-flat", "v5e")
+        beyond(rows(element, "r8_0", last), "carried-flat", "v6e")
+    check(rows(element, "nr8_1", "nr4_1"), "v6e")
+    check(rows(element, "r8_1", "r4_1_sum"), "v5e")
+    check(rows(element, "r4_1", "r4_1_sum"), "v6e")
+    check(rows(element, "flat", "flat_sum"), "v6e")
+
+
+def test_bytes_that_were_narrowed_lie_in_tiles_of_32_rows() -> None:
+    for target in ("v5e", "v6e"):
+        check(rows("i8", "r32_0", "narrow"), target)
+        beyond(rows("i8", "r32_1", "narrow"), "carried-flat", target)
+        beyond(rows("i8", "r8_0", "narrow"), "carried-flat", target)

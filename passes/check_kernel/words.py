@@ -1,0 +1,50 @@
+"""What the TPU compiler computes of packed elements by widening them to words of 32 bits."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType
+from xdsl.ir import Operation
+
+from pallasite.dialects import arith
+from pallasite.dialects.types import AnyVector, bit_width
+from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
+from pallasite.targets import TARGETS, Target
+
+SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+"""Operations on integers of 16 bits that some chips have."""
+_WIDENED = frozenset[str]().union(*(target.bf16_ops for target in TARGETS.values()))
+"""Operations on bf16 that chips without them widen at once."""
+
+
+def through_words(op: Operation, target: Target) -> bool:
+    """Whether the compiler computes `op` on elements of 16 bits by widening and narrowing them.
+
+    Functions that are spelled out later (`math.sin`) stay in place until then.
+    """
+    kind = op.results[0].type
+    values = op.operands[1:] if isinstance(op, arith.SelectOp) else op.operands
+    if not isinstance(kind, VectorType) or any(v.type != kind for v in values):
+        return False
+    element = cast(AnyVector, kind).element_type
+    if isinstance(op, arith.SelectOp):
+        return bit_width(element) < target.narrowest_select_bits
+    if isinstance(element, BFloat16Type):
+        return op.name in _WIDENED - target.bf16_ops
+    halves = isinstance(element, IntegerType) and bit_width(element) == 16
+    return isinstance(op, SUMS) and halves and op.name not in target.i16_ops
+
+
+def compares_packed(op: Operation, target: Target) -> bool:
+    """Whether the compiler compares packed elements as they are, which gives masks of their width;
+    others it widens."""
+    if isinstance(op, arith.CmpfOp):
+        element = cast(AnyVector, op.lhs.type).element_type
+        return isinstance(element, BFloat16Type) and op.name in target.bf16_ops
+    if not isinstance(op, arith.CmpiOp):
+        return False
+    bits = bit_width(op.lhs.type)
+    if op.predicate.value.data in (EQ, NE):
+        return bits in target.equated_bits and target.narrowest_select_bits <= bits < 32
+    return bits == 16 and op.name in target.i16_ops
