@@ -82,7 +82,7 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "arrays of one dimension fill registers row by row as memory holds them, a row or "
                 "column of more dimensions, or what was computed as words of 32 bits, only part of "
                 "each, and a carried vector has one place",
-                _ADVICE if bits == 32 else _PACKED_ADVICE,
+                _ADVICE,
             )  # fmt: skip
         rows = [place for place in places if isinstance(place, Row)]
         if bits == 32:
@@ -94,12 +94,11 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 "rows of packed elements lie where they do in the tiles of their array, what was "
                 "computed as words of 32 bits in tiles of registers, and a carried vector has one "
                 "place",
-                _PACKED_ADVICE,
+                _ADVICE,
             )  # fmt: skip
 
 
 _ADVICE = "carry it in two dimensions, x.reshape(1, n)"
-_PACKED_ADVICE = f"{_ADVICE}, or as a 32-bit type"
 _SAID = {
     PACKED: "laid out as memory holds it",
     "row": "a row of more dimensions or computed as words",
