@@ -4,9 +4,9 @@ Asked of libtpu 0.0.51, element by element: a one-dimensional vector lies as mem
 one sublane of registers where it was a row of something, or along their sublanes where it was a
 column. The compiler gives what `scf.for` and `scf.if` carry one place and fails (`Invalid input
 layout`, or an abort) where another arrives; `scf.while` moves them, as our own lowering does. Rows
-of words move to where they are wanted. Rows of packed elements do not: they have to lie in tiles of
-equally many rows, and in the same row of those. Tiles are those of memory until the elements are
-computed as words and narrowed, which leaves them in the tiles of registers, in the same row.
+have to lie in tiles of equally many rows, and in the same row of those. The tiles of packed
+elements are those of memory until they are computed as words and narrowed, which leaves them in the
+tiles of registers, in the same row.
 """
 
 from __future__ import annotations
@@ -85,8 +85,6 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
                 _ADVICE,
             )  # fmt: skip
         rows = [place for place in places if isinstance(place, Row)]
-        if bits == 32:
-            rows = [Row(row.tile) for row in rows]
         if not all(a.meets(b) for a in rows for b in rows):
             raise refusal(
                 op, "carried-flat", f"{op.name} carries a one-dimensional {kind} that lies in "
@@ -308,7 +306,8 @@ def _of_load(op: vector.LoadOp | tpu.VectorLoadOp, target: Target) -> Row:
     shape = cast(AnyVector, op.results[0].type).get_shape()
     if bit_width(held) == 32:
         one = len(shape) > 1 and shape[-2] == 1
-        return Row(SUBLANES, EVERY if one else _start_row(op, SUBLANES))
+        begins = _start_row(op, SUBLANES) == 0
+        return Row(SUBLANES, EVERY if one else 0 if begins else None)
     base = op.operands[0].owner
     if len(held.get_shape()) < 2 or bit_width(held) != bit_width(op.results[0].type):
         return Row()

@@ -371,3 +371,14 @@ def test_bytes_that_were_narrowed_lie_in_tiles_of_32_rows() -> None:
         check(rows("i8", "r32_0", "narrow"), target)
         beyond(rows("i8", "r32_1", "narrow"), "carried-flat", target)
         beyond(rows("i8", "r8_0", "narrow"), "carried-flat", target)
+
+
+def test_rows_of_words_lie_in_their_row() -> None:
+    text = meeting("third", "third", branch=True)
+    check(text)
+    other = text.replace("%r = scf.if", """%first0 = vector.extract_strided_slice %z
+      {offsets = [1, 0], sizes = [1, 256], strides = [1, 1]}
+      : vector<8x256xf32> to vector<1x256xf32>
+    %first = vector.shape_cast %first0 : vector<1x256xf32> to vector<256xf32>
+    %r = scf.if""")  # fmt: skip
+    beyond(other.replace("yield %third", "yield %first", 1), "carried-flat")
