@@ -33,7 +33,9 @@ def transpose_pairs(
     if wide is None:
         return None
     value, layout = narrow(wide, IntegerType(16), c)
-    return c.bitcast(value, grid_type(layout, wide.shape, element))
+    made = c.bitcast(value, grid_type(layout, wide.shape, element))
+    # Few rows may have been packed into smaller tiles.
+    return c.relayout(Tiled(made, layout, wide.shape), target).grid
 
 
 def stack_pairs(op: Operation, permutation: Sequence[int] | None, c: Converter) -> SSAValue | None:

@@ -107,3 +107,19 @@ def test_copies_take_less_than_different_values(shape: tuple[int, ...], element:
 @pytest.mark.parametrize("shape", [(300,), (128,), (2, 3, 40)])
 def test_copies_are_right(shape: tuple[int, ...], element: str):
     moves(shape, element, "aaa", "v5e", unit=False)
+
+
+@pytest.mark.parametrize("shape", [(8, 2, 256), (8, 4, 384), (4, 4, 256), (16, 4, 256)])
+@pytest.mark.parametrize("form", ["mosaic", "tiles", "vreg"])
+def test_few_packed_rows_change_places_with_a_leading_dimension(
+    shape: tuple[int, int, int], form: str
+):
+    """Several columns of them are packed into one register."""
+    lead, rows, columns = shape
+    source, result = (f"{a}x{b}x{columns}xbf16" for a, b in ((lead, rows), (rows, lead)))
+    body = f"""%x = vector.load %a[%z, %z, %z] : A, vector<{source}>
+        %y = tpu.transpose %x, [1, 0, 2] : vector<{source}> -> vector<{result}>
+        tpu.vector_store %b[%z, %z, %z], %y {{strides = array<i32>}} : B, vector<{result}>,"""
+    value = np.random.default_rng(0).standard_normal(shape).astype(TYPES["bf16"])
+    (actual,) = pallasite.run(kernel([source, result], body), [value], form=form, target="v5e")
+    assert np.array_equal(np.asarray(actual), value.transpose(1, 0, 2))
