@@ -53,6 +53,8 @@ def needs_single_rows(buffer: SSAValue, bits: int) -> bool:
         return True
     if any(_unknown_rows(*part) for part in _transferred_parts(buffer, tile)):
         return True
+    if bits < 32 and _recast_within_tiles(buffer, tile):
+        return True
     packed = ((row, max(p, packing(bits))) for row, p in _rows(buffer))
     if any(p > 1 and _begins_words(row, p) for row, p in packed):
         return True
@@ -118,6 +120,23 @@ def _transferred_parts(value: SSAValue, tile: int) -> Iterator[tuple[tpu.MemrefS
             source = op.operands[0].type
             rows = tile * _bits(source) // _bits(kind)
         yield from _transferred_parts(op.results[0], rows)
+
+
+def _recast_within_tiles(value: SSAValue, tile: int) -> bool:
+    """Whether a part of packed rows that may begin within a tile of `tile` rows is seen as another
+    type: accesses to it do not find the array behind both views."""
+    for use in value.uses:
+        op = use.operation
+        if type(op) not in LAYOUT_VIEWS or ref_type(op.results[0]) is None:
+            continue
+        if isinstance(op, tpu.MemrefBitcastOp):
+            continue
+        cut = isinstance(op, tpu.MemrefSliceOp) and remainder(op.base_idx[-2], tile) != 0
+        if cut and _has_user(op.results[0], tpu.MemrefBitcastOp):
+            return True
+        if _recast_within_tiles(op.results[0], tile):
+            return True
+    return False
 
 
 def _bits(kind: Attribute) -> int:

@@ -107,3 +107,21 @@ def test_rows_of_parts_of_one_packed_matrix_of_several(rows: int, columns: int, 
     expected[1, : size - 2] = x[1, 10:]
     (actual,) = pallasite.run(kernel([whole, whole], text), [x], form=form, target="v5e")
     assert np.array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("first, rows", [(8, 16), (8, 24), (24, 16)])
+@pytest.mark.parametrize("form", ["mosaic", "tiles", "vreg"])
+def test_parts_that_begin_within_tiles_as_words(first: int, rows: int, form: str) -> None:
+    whole, part = f"memref<40x256xi16, {VMEM}>", f"memref<{rows}x256xi16, {VMEM}>"
+    words, loaded = f"memref<{rows // 2}x256xi32, {VMEM}>", f"vector<{rows // 2}x256xi32>"
+    text = f"""%o = arith.constant 0 : i32
+    %f = arith.constant {first} : i32
+    %s = tpu.memref_slice %a[%f, %o] : {whole} -> {part}
+    %w = tpu.memref_bitcast %s : {part} -> {words}
+    %x = vector.load %w[%z, %z] : {words}, {loaded}
+    tpu.vector_store %b[%z, %z], %x {{strides = array<i32>}} : B, {loaded},"""
+    x = np.random.default_rng(0).integers(-999, 999, (40, 256)).astype(np.int16)
+    taken = x[first : first + rows].astype(np.int32)
+    module = kernel(["40x256xi16", f"{rows // 2}x256xi32"], text)
+    (actual,) = pallasite.run(module, [x], form=form, target="v5e")
+    assert np.array_equal(np.asarray(actual), (taken[::2] & 0xFFFF) | (taken[1::2] << 16))
