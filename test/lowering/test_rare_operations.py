@@ -261,5 +261,5 @@ def test_operations_of_two_results_without_registers(element: str) -> None:
         tpu.vector_store %b[%z, %z], %y {{strides = array<i32>}} : B, {kind},"""
     module = kernel([f"16x128x{element}"] * 2, body)
     with pytest.raises(Unsupported, match=r"math\.sincos") as error:
-        pallasite.lower(module, form="vreg", target="v5e", **BEYOND)
+        pallasite.lower(module, "vreg", "v5e", allow_beyond_reference=True)
     assert error.value.code == "no-tile-rule"
