@@ -127,7 +127,9 @@ def _rounded(
     shift = 32 - bit_width(element)
     for value in grids:
         narrowed, packed = narrow(Tiled(value, layout, shape), element, c)
-        whole, _ = widen(Tiled(narrowed, packed, shape), element_of(value), c)
+        whole, wide = widen(Tiled(narrowed, packed, shape), element_of(value), c)
+        # Rows in tiles of fewer rows may have been packed in other tiles.
+        whole = c.relayout(Tiled(whole, wide, shape), layout).grid
         bits = c.bitcast(whole, _like(whole, i32))
         words.append(c.emit(arith.ShRUIOp(bits, _constant(bits, shift, c))))
     return words
