@@ -22,6 +22,12 @@ INDEXED_REFS = (
     "or load the ref and use jnp.take_along_axis(x, indices, axis, mode='promise_in_bounds'), with "
     "indices of the shape of the result",
 )
+COMBINED = (
+    "combine slices: functools.reduce(operator.{}, [x[:, i : i + 1] for i in range(x.shape[1])]), "
+    "of many first halves: x[:, : n // 2] and x[:, n // 2 :]"
+)
+_CHOSEN = "or choose: jnp.where(lax.broadcasted_iota(jnp.int32, x.shape, axis) == index, value, x)"
+_LARGE = "above 1e18, whose square is infinite, use jnp.log({0}) + jnp.log(2.0)"
 _SOLVERS = (
     "cholesky", "eig", "eigh", "householder_product", "linear_solve", "lu", "qr", "schur", "svd",
     "triangular_solve", "tridiagonal_solve",
@@ -42,7 +48,7 @@ ON_SUBCORES: dict[str, str] = {
 ADVICE: dict[str, tuple[str, ...]] = {
     "dynamic_slice": (_REFS,),
     "dynamic_update_slice": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
-    "scatter": ("store to a part of a ref: ref[pl.ds(start, size)] = x",),
+    "scatter": ("store to a part of a ref: ref[pl.ds(start, size)] = x", _CHOSEN),
     "scatter-add": (
         "store to a part of a ref: ref[pl.ds(start, size)] += x",
         "sums by index are products: jnp.dot((rows == indices).astype(x.dtype), x), " + EXACTLY,
@@ -56,8 +62,11 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "cummax": (_EXTREMES.format("jnp.maximum"),),
     "cummin": (_EXTREMES.format("jnp.minimum"),),
     "cumlogsumexp": (_EXTREMES.format("jnp.logaddexp"),),
-    "reduce_prod": ("reduce the logarithms with jnp.sum, or multiply in a loop",),
-    "reduce_xor": ("reduce in a loop over rows with ^",),
+    "reduce_prod": (
+        COMBINED.format("mul"),
+        "or, of positive numbers, jnp.exp(jnp.sum(jnp.log(x), axis))",
+    ),
+    "reduce_xor": (COMBINED.format("xor"),),
     "reduce": ("use jnp.sum, jnp.max, jnp.min, jnp.any or jnp.all",),
     "fft": (_OUTSIDE, "small transforms are products with a DFT matrix, " + EXACTLY),
     "real": ("keep real and imaginary parts in arrays of their own",),
@@ -68,19 +77,30 @@ ADVICE: dict[str, tuple[str, ...]] = {
         ("reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum"),
         (_WINDOWS,),
     ),
-    "expm1": ("use jnp.exp(x) - 1, for jax.nn.elu jnp.where(x > 0, x, jnp.exp(x) - 1)",),
-    "cbrt": ("use x ** (1 / 3) of absolute values",),
-    "asin": ("use jnp.arctan2(x, jnp.sqrt(1 - x * x))",),
-    "acos": ("use jnp.arctan2(jnp.sqrt(1 - x * x), x)",),
+    "expm1": (
+        "use jnp.exp(x) - 1, for jax.nn.elu jnp.where(x > 0, x, jnp.exp(x) - 1)",
+        "that keeps few digits of small x: where jnp.abs(x) < 0.5 choose 2 * t / (1 - t) with "
+        "t = jnp.tanh(x / 2)",
+    ),
+    "cbrt": ("use jnp.sign(x) * jnp.abs(x) ** (1 / 3)",),
+    "asin": ("use jnp.arctan2(x, jnp.sqrt((1 - x) * (1 + x)))",),
+    "acos": ("use jnp.arctan2(jnp.sqrt((1 - x) * (1 + x)), x)",),
     "atan": ("use jnp.arctan2(x, 1.0)",),
-    "sinh": ("use (jnp.exp(x) - jnp.exp(-x)) / 2",),
+    "sinh": (
+        "use (jnp.exp(x) - jnp.exp(-x)) / 2",
+        "that keeps few digits of small x: where jnp.abs(x) < 0.5 choose 2 * t / (1 - t * t) with "
+        "t = jnp.tanh(x / 2)",
+    ),
     "cosh": ("use (jnp.exp(x) + jnp.exp(-x)) / 2",),
-    "asinh": ("use jnp.log(x + jnp.sqrt(x * x + 1)) of absolute values, with the sign of x",),
-    "acosh": ("use jnp.log(x + jnp.sqrt(x * x - 1))",),
+    "asinh": (
+        "use jnp.sign(x) * jnp.log1p(a + a * a / (1 + jnp.sqrt(a * a + 1))) with a = jnp.abs(x)",
+        _LARGE.format("a"),
+    ),
+    "acosh": ("use jnp.log1p(t + jnp.sqrt(t * (t + 2))) with t = x - 1", _LARGE.format("x")),
     "atanh": ("use (jnp.log1p(x) - jnp.log1p(-x)) / 2",),
     **dict.fromkeys(_SPECIAL_FUNCTIONS, (_OUTSIDE, "or sum the terms of its series")),
     "erfc": (
-        "use 1 - lax.erf(x)",
+        "use 1 - lax.erf(x), which is 0 for x above 4 and keeps few digits before",
         "for jax.nn.gelu(x, approximate=False) 0.5 * x * (1 + lax.erf(x * 0.5**0.5))",
     ),
     "reduce_precision": ("cast to the narrow type and back",),

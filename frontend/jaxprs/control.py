@@ -95,7 +95,9 @@ def _scan(e: Equation) -> Result:
             "use lax.fori_loop and read and write refs: ref[pl.ds(i, 1), :]",
         )
     if params["reverse"]:
-        raise e.unsupported("a loop that counts down", "count up and compute the position")
+        raise e.unsupported(
+            "a loop that counts down", "count up and compute the position: n - 1 - i"
+        )
     jaxpr, has_index = pallas_utils.pattern_match_scan_to_fori_loop(closed.jaxpr, consts, carries)
     if has_index and not _is_whole(jaxpr):
         jaxpr, has_index = closed.jaxpr, False

@@ -19,7 +19,9 @@ def _dot_general(e: Equation) -> Result:
         if types.is_unsigned(aval.dtype):
             raise e.unsupported(
                 f"the matrix unit takes integers as signed, got {aval.dtype}",
-                "cast to a signed type first",
+                "cast both operands to float32, with precision=lax.Precision.HIGHEST, and the "
+                f"result back: exact up to {2**24}",
+                "a signed type of the same width takes the larger half of the numbers for negative",
                 code="unsupported-type",
             )
     contracting, batch = e.params["dimension_numbers"]

@@ -9,6 +9,7 @@ from jax import lax
 
 from pallasite.diagnostics import WITHOUT_X64
 from pallasite.dialects.pallas import ArgReduceOp, ReduceOp
+from pallasite.frontend.jaxprs.advice import COMBINED
 from pallasite.frontend.jaxprs.rules import Result, rule
 from pallasite.frontend.jaxprs.tracer import Equation
 from pallasite.frontend.jaxprs.types import is_float
@@ -51,7 +52,8 @@ def _any_or_all(e: Equation) -> Result:
     if e.inputs[0].dtype != np.bool_:
         raise e.unsupported(
             f"'{e.name}' of {e.inputs[0].dtype}",
-            "compare with zero first, or reduce in a loop over rows",
+            "compare with zero first, x != 0, to ask for any or all",
+            COMBINED.format(f"{_LOGIC[e.equation.primitive]}_"),
             code="unsupported-type",
         )
     return _reduced(e, _LOGIC[e.equation.primitive])

@@ -132,10 +132,14 @@ def _pad(e: Equation) -> Result:
         return e.arguments[0]
     for axis, (low, high, interior) in enumerate(e.params["padding_config"]):
         if low < 0 or high < 0 or interior:
+            period = interior + 1
             raise e.unsupported(
                 f"padding of ({low}, {high}, {interior}) along dimension {axis}",
-                "slice to make an array smaller; only low and high edges grow",
-            )
+                *([f"spread and choose: jnp.where(lax.broadcasted_iota(jnp.int32, shape, {axis}) % "
+                   f"{period} == 0, jnp.repeat(x, {period}, {axis}), value), without the last "
+                   f"{interior}"] if interior else []),
+                *(["slice to make an array smaller"] if min(low, high) < 0 else []),
+            )  # fmt: skip
         for size, before in ((low, True), (high, False)):
             if size:
                 size = int(size)

@@ -35,7 +35,7 @@ _UNKNOWN_VECTORS = (
 """What has no layout there, libtpu 0.0.52 says."""
 _INSTEAD: dict[type[Operation], str] = {
     arith.CeilDivSIOp: "write -jnp.floor_divide(-x, y)",
-    arith.CeilDivUIOp: "write (x + y - 1) // y",
+    arith.CeilDivUIOp: "write x // y + (x % y != 0).astype(x.dtype)",
     arith.FloorDivSIOp: "write jnp.floor_divide(x, y), which selects between quotients",
     arith.MaxnumfOp: "write jnp.maximum(x, y)",
     arith.MinnumfOp: "write jnp.minimum(x, y)",

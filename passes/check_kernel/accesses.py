@@ -221,16 +221,28 @@ def _unproven(op: Operation, dim: int, divisor: int) -> Unsupported:
 
 def _at_any_place(op: Operation, dim: int) -> str:
     """What reads or writes a place that begins no tile."""
+    shape, accessed = cast(AnyMemRef, base_of(op).type).get_shape(), accessed_shape(op)
+    size, count, flat = shape[dim], accessed[dim], len(shape) == 1
+    # Flat vectors are not rotated.
+    row = ".reshape(1, -1)" if flat else ""
+    axis = dim + flat
     if not stores(op):
-        return "load an aligned block and rotate it: pltpu.roll(ref[...], -index % size, axis)"
-    if accessed_shape(op)[dim] == 1:
+        part = ", ".join(["0"] * flat + [":"] * dim + [f":{count}"])
+        return (
+            "load an aligned block and rotate it: "
+            f"pltpu.roll(ref[...]{row}, -index % {size}, {axis})[{part}]"
+        )
+    if count == 1:
         return (
             "choose where the value goes: ref[...] = jnp.where("
             f"lax.broadcasted_iota(jnp.int32, ref.shape, {dim}) == index, value, ref[...])"
         )
+    pads = tuple((0, size - count if d == axis else 0) for d in range(len(shape) + flat))
+    numbered = f"(1, {size})" if flat else "ref.shape"
     return (
-        "load an aligned block and rotate the value into place: "
-        "ref[...] = jnp.where(inside, pltpu.roll(value, index, axis), ref[...])"
+        f"rotate the padded value into place: ref[...] = jnp.where((k >= index) & (k < index + "
+        f"{count}), pltpu.roll(jnp.pad(value{row}, {pads}), index, {axis}), ref[...]{row})"
+        f"{'[0]' * flat}, with k = lax.broadcasted_iota(jnp.int32, {numbered}, {axis})"
     )
 
 

@@ -54,6 +54,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
                 f"these fill registers of {SUBLANES * per_word * LANES} elements",
                 "keep two dimensions, for example (1, n) in place of (n,), or reshape outside the "
                 "kernel",
+                _by_slices(old, new),
             )  # fmt: skip
     elif not (_folds(old, new, target) or _columns(old, new, per_word, target)):
         raise _refused(
@@ -61,7 +62,7 @@ def reshape_rule(op: vector.ShapeCastOp, target: Target) -> None:
             "lanes are folded only whole: trailing dimensions into the last one or out of it, or "
             "rows of at most 128 elements where one length divides the other; reshapes that follow "
             "each other count as one",
-            f"pad rows to a multiple of {LANES}, concatenate slices, or reshape outside the kernel",
+            _by_slices(old, new), "or reshape outside the kernel",
         )  # fmt: skip
 
 
@@ -191,7 +192,29 @@ def _is_whole(ref: Any, value: Any) -> bool:
     return tuple(ref.get_shape()) == tuple(value.get_shape())
 
 
-def _refused(op: vector.ShapeCastOp, source: AnyVector, reason: str, instead: str) -> Unsupported:
+def _by_slices(old: Sequence[int], new: Sequence[int]) -> str:
+    """JAX for the reshape that cuts rows of lanes, or joins them, by slices."""
+    lanes, others = old[-1], new[-1]
+    rows = f"x.reshape(-1, {lanes})"
+    if others % lanes == 0:
+        held = others // lanes
+        return (
+            f"join rows: jnp.concatenate([x.reshape(-1, {held}, {lanes})[:, i] for i in "
+            f"range({held})], 1).reshape({list(new)})"
+        )
+    if lanes % others == 0:
+        return (
+            f"cut rows: jnp.stack([{rows}[:, i : i + {others}] for i in range(0, {lanes}, "
+            f"{others})], 1).reshape({list(new)})"
+        )
+    return (
+        f"join all rows and cut that: jnp.concatenate([row[:, i : i + {others}] for i in "
+        f"range(0, {prod(old)}, {others})]).reshape({list(new)}) with row = jnp.concatenate("
+        f"[{rows}[i : i + 1] for i in range({prod(old) // lanes})], 1)"
+    )
+
+
+def _refused(op: vector.ShapeCastOp, source: AnyVector, reason: str, *instead: str) -> Unsupported:
     old, new = list(source.get_shape()), list(cast(AnyVector, op.results[0].type).get_shape())
     message = f"the TPU compiler cannot reshape {old} to {new} of {source.element_type}"
-    return refusal(op, "reshape", message, reason, instead)
+    return refusal(op, "reshape", message, reason, *instead)
