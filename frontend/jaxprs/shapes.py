@@ -260,7 +260,9 @@ def _gather(e: Equation) -> Result:
     if along[0] < len(shape) - 2:
         raise e.unsupported(
             f"a gather along dimension {along[0]} of {len(shape)}",
-            "gather along one of the two minormost dimensions",
+            "gather along one of the two minormost dimensions, or choose among the parts: for i in "
+            f"range({source.shape[along[0]]}): found = jnp.where(indices == i, x"
+            f"[{':, ' * along[0]}i : i + 1], found)",
         )
     element = types.element_type(indices.dtype)
     flat = e.emit(vector.ShapeCastOp(e.operand(1), types.value_type(shape, element)))

@@ -287,3 +287,22 @@ def test_interior_padding_by_repetition(axis: int) -> None:
         f"{axis}) % 2 == 0, jnp.repeat(x, 2, {axis}), value), without the last 1",
         right, [FLOATS], expected,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("axis, shape", [(0, (3, 8, 128)), (1, (2, 3, 8, 128))])
+def test_gathers_along_leading_dimensions_by_choice(axis: int, shape: tuple[int, ...]) -> None:
+    x = RANDOM.standard_normal(shape).astype(np.float32)
+    indices = RANDOM.integers(0, 3, shape).astype(np.int32)
+
+    def right(x: Any, indices: Any) -> Any:
+        found = jnp.zeros(indices.shape, x.dtype)
+        for i in range(3):
+            part = x[i : i + 1] if axis == 0 else x[:, i : i + 1]
+            found = jnp.where(indices == i, part, found)
+        return found
+
+    follow(
+        lambda x, i: jnp.take_along_axis(x, i, axis, mode="promise_in_bounds"),
+        f"range(3): found = jnp.where(indices == i, x[{':, ' * axis}i : i + 1], found)",
+        right, [x, indices], np.take_along_axis(x, indices, axis),
+    )  # fmt: skip
