@@ -164,7 +164,7 @@ def _renamed(op: Operation, target: Target) -> SSAValue | None:
     old, new, bits = shape_of(source.type), shape_of(result.type), bit_width(result.type)
     match op:
         case vector.ExtractStridedSliceOp():
-            renames = len(new) > 1 or bits >= 16
+            renames = True
         case vector.ShapeCastOp():
             renames = _recasts(old, new, bits, target)
             if renames and len(old) > len(new) and old[-1:] == (1,) != new[-1:]:

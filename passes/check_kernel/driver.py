@@ -31,6 +31,7 @@ from pallasite.dialects.types import bit_width, element_type
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.absent import ABSENT_RULES
 from pallasite.passes.check_kernel.accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
+from pallasite.passes.check_kernel.begun_lanes import begun_at_one_lane
 from pallasite.passes.check_kernel.carried import carried_flat
 from pallasite.passes.check_kernel.carried_splats import check_carried_splats
 from pallasite.passes.check_kernel.casts import CAST_RULES, ROUNDING_RULES
@@ -198,8 +199,8 @@ _REFERENCE = _merged(
         tpu.DynamicRotateOp: (strided_rotation,),
         tpu.ReduceIndexOp: (index_reduction,),
         vector.MultiReductionOp: (packed_extremum,),
-        scf.ForOp: (carried_flat, signed_counter, loop_to_the_only_step),
-        scf.IfOp: (carried_flat, renamed_by_branches),
+        scf.ForOp: (carried_flat, begun_at_one_lane, signed_counter, loop_to_the_only_step),
+        scf.IfOp: (carried_flat, begun_at_one_lane, renamed_by_branches),
         vector.ExtractStridedSliceOp: (stride_rule,),
         vector.ShapeCastOp: (reshape_rule,),
         tpu.MemrefSliceOp: (slice_rule,),
