@@ -283,7 +283,7 @@ def test_rows_of_narrow_types_as_the_notes_say_to_write_them(dtype: str, row: in
 
     x = jnp.asarray(np.random.default_rng(0).integers(-9, 9, (64, 128))).astype(dtype)
     expected = {read: x[row : row + 1], store: x.at[row].set(x[8])}
-    read_so, store_so = "it: pltpu.roll(ref[...], -index % size", "ref[...] = jnp.where(lax."
+    read_so, store_so = "it: pltpu.roll(ref[...], -index % 64, 0)[", "ref[...] = jnp.where(lax."
     for plain, told, note in ((read, read_rotated, read_so), (store, store_chosen, store_so)):
         for body in (plain, told):
             call = pl.pallas_call(
