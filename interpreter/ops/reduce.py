@@ -289,8 +289,9 @@ def reduce_index(op: tpu.ReduceIndexOp, facts: Facts) -> Function:
 
 @meaning(vector.ScanOp)
 def scan(op: vector.ScanOp, facts: Facts) -> Function:
-    """Running values along one dimension, and the last of them; exclusive ones begin with the
-    initial value."""
+    """Running values along one dimension, and the last of them. Exclusive ones begin with the
+    initial value and leave out the last element; inclusive ones begin with the first (MLIR's
+    lowering of `vector.scan`)."""
     source = cast(AnyVector, op.source.type)
     fold = fold_of(op, op.kind.data.value, source)
     combine = _combiner(fold, source)
@@ -298,10 +299,12 @@ def scan(op: vector.ScanOp, facts: Facts) -> Function:
     size = source.get_shape()[dim]
 
     def function(x: Array, initial: Array) -> tuple[Array, Array]:
-        total, values = initial, [initial]
-        for i in range(size):
-            total = combine(total, x.take(i, dim))
+        elements = [x.take(i, dim) for i in range(size)]
+        total, *rest = elements if inclusive else [initial, *elements[:-1]]
+        values = [total]
+        for element in rest:
+            total = combine(total, element)
             values.append(total)
-        return np.stack(values[1:] if inclusive else values[:-1], dim), total
+        return np.stack(values, dim), total
 
     return function
