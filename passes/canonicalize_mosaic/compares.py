@@ -17,12 +17,10 @@ from pallasite.dialects import arith
 from pallasite.dialects.predicates import OPPOSITE
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer, rule
-from pallasite.passes.canonicalize_mosaic.selects import governed_bits
+from pallasite.passes.canonicalize_mosaic.selects import COMBINATIONS, governed_bits
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
-EQ, NE = 0, 1
-"""Predicates of `arith.cmpi` that do not order."""
 FALSE, ORD, UEQ, UNO, TRUE = 0, 7, 8, 14, 15
 OPPOSITES = {9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
 """ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not. `ueq` has no
@@ -76,7 +74,7 @@ def compared_packed(op: arith.CmpiOp, target: Target) -> bool:
     """Whether registers compare the narrow integers of `op` as they are, and their mask governs
     only data as narrow: for wider data it would be taken apart."""
     bits = bit_width(element_of(op.lhs))
-    equality = op.predicate.value.data in (EQ, NE)
+    equality = op.predicate_name in ("eq", "ne")
     if bits not in (target.equated_bits if equality else target.ordered_bits):
         return False
     ordered = () if equality else (op.lhs, op.rhs)
@@ -87,20 +85,20 @@ def _governs(mask: SSAValue, bits: int, ordered: Sequence[SSAValue]) -> bool:
     """Whether `mask`, alone or with masks of such data, chooses between values of `bits` bits, but
     not the larger or smaller of `ordered`: of these the TPU compiler makes an extremum, which
     narrow integers do not have."""
-    for use in mask.uses:
-        op = use.operation
-        if isinstance(op, arith.SelectOp):
-            if use.index or bit_width(element_of(op.result)) != bits:
+    waiting, seen = [mask], {mask}
+    while waiting:
+        for use in waiting.pop().uses:
+            op = use.operation
+            if isinstance(op, arith.SelectOp):
+                if use.index or bit_width(element_of(op.result)) != bits:
+                    return False
+                if ordered and _are_equal(ordered, (op.lhs, op.rhs), (op.rhs, op.lhs)):
+                    return False
+            elif not isinstance(op, COMBINATIONS) or governed_bits(op.result) not in (None, bits):
                 return False
-            if ordered and _are_equal(ordered, (op.lhs, op.rhs), (op.rhs, op.lhs)):
-                return False
-        elif isinstance(op, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
-            if {governed_bits(v) for v in op.operands} - {None, bits}:
-                return False
-            if not _governs(op.result, bits, ordered):
-                return False
-        else:
-            return False
+            elif op.result not in seen:
+                seen.add(op.result)
+                waiting.append(op.result)
     return True
 
 

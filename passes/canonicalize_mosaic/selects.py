@@ -22,21 +22,32 @@ from pallasite.passes.canonicalize_mosaic.driver import (
     rule,
 )
 
+COMBINATIONS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+"""What makes a mask of two."""
+
 
 def governed_bits(mask: SSAValue) -> int | None:
     """The width of the data that a mask was made from; None if it fits any."""
-    owner = mask.owner
-    if isinstance(owner, arith.CmpiOp | arith.CmpfOp):
-        return bit_width(element_of(owner.operands[0]))
-    if isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None:
-        return None
-    if isinstance(owner, vector.BroadcastOp) and isinstance(owner.source.owner, arith.ConstantOp):
-        return None  # which becomes a splat
-    if isinstance(owner, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
-        found = {governed_bits(v) for v in owner.operands} - {None}
-        # Masks of different widths meet as masks of words.
-        return 32 if len(found) > 1 else next(iter(found), None)
-    return 32
+    found, waiting, seen = set[int](), [mask], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if isinstance(owner, COMBINATIONS):
+            waiting += [v for v in owner.operands if v not in seen]
+            seen.update(owner.operands)
+        elif isinstance(owner, arith.CmpiOp | arith.CmpfOp):
+            found.add(bit_width(element_of(owner.operands[0])))
+        elif not _is_splat(value):
+            found.add(32)
+    # Masks of different widths meet as masks of words.
+    return 32 if len(found) > 1 else next(iter(found), None)
+
+
+def _is_splat(value: SSAValue) -> bool:
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return isinstance(owner.source.owner, arith.ConstantOp)  # becomes one
+    return isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None
 
 
 @rule(arith.SelectOp)

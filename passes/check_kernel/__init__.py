@@ -2,7 +2,8 @@
 
 `driver` puts the `rules` together; each other file has those of one subject, or advice about it.
 What the rules ask of the TPU compiler's own choices is in `viewed_array`, `reference_parts`,
-`kept_once`, `lane_offsets`, `words` and, as windows need it too, `passes.reference_tiles`.
+`kept_once`, `lane_offsets`, `flat_places`, `ways`, `words` and, as windows need it too,
+`passes.reference_tiles`.
 """
 
 from pallasite.passes.check_kernel.driver import CheckKernelPass, check_kernel

@@ -19,7 +19,8 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.branch_registers import is_constant
-from pallasite.passes.check_kernel.carried import arriving, carried_from, through_words
+from pallasite.passes.check_kernel.ways import arriving, carried_from
+from pallasite.passes.check_kernel.words import through_words
 from pallasite.targets import Target
 
 _LOADS = (vector.LoadOp, tpu.VectorLoadOp)

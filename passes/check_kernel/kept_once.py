@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.types import AnyVector, bit_width, shape_of, splat_value, tiling_of
 from pallasite.layouts.registers import LANES
-from pallasite.passes.check_kernel.carried import arriving
+from pallasite.passes.check_kernel.ways import carried_from, ways_to
 
 Once = tuple[bool, bool]
 """Whether a vector is kept once for all rows of a register, and for all of its lanes."""
@@ -30,7 +30,7 @@ def kept_once(value: SSAValue, depth: int = 16) -> Once:
     if not depth:
         return False, False
     if isinstance(op, scf.ForOp | scf.IfOp):
-        return _both(kept_once(v, depth - 1) for v in arriving(op, cast(OpResult, value).index))
+        return _both(kept_once(v, depth - 1) for v in ways_to(value))
     if isinstance(op, scf.WhileOp) and _hands_on(op):
         index, end = cast(OpResult, value).index, cast(Operation, op.after_region.block.last_op)
         return _both(kept_once(v[index], depth - 1) for v in (op.arguments, end.operands))
@@ -64,12 +64,10 @@ def _both(found: Iterable[Once]) -> Once:
 
 def _of_carried(argument: BlockArgument, depth: int) -> Once:
     """What a loop carries is kept as it begins."""
-    loop, index = argument.owner.parent_op(), argument.index
+    loop, first = argument.owner.parent_op(), carried_from(argument)
     if isinstance(loop, scf.WhileOp) and _hands_on(loop):
-        return kept_once(loop.arguments[index], depth - 1)
-    if not isinstance(loop, scf.ForOp) or not index:
-        return False, False
-    return kept_once(loop.iter_args[index - 1], depth - 1)
+        first = loop.arguments[argument.index]
+    return (False, False) if first is None else kept_once(first, depth - 1)
 
 
 def _hands_on(loop: scf.WhileOp) -> bool:

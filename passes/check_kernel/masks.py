@@ -16,9 +16,10 @@ from pallasite.dialects import arith, scf, tpu, vector
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width, splat_value, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
-from pallasite.passes.check_kernel.carried import ways_to
+from pallasite.passes.canonicalize_mosaic.selects import COMBINATIONS
 from pallasite.passes.check_kernel.reshapes import reshaped_from
 from pallasite.passes.check_kernel.rules import RuleTable
+from pallasite.passes.check_kernel.ways import ways_to
 from pallasite.passes.check_kernel.words import compares_packed, through_words
 from pallasite.targets import Target
 
@@ -224,7 +225,7 @@ def _masks_of_rows(op: Operation, target: Target) -> None:
 
 
 def _has_packed_compare(op: Operation, target: Target, depth: int = 8) -> bool:
-    if not isinstance(op, _COMBINATIONS):
+    if not isinstance(op, COMBINATIONS):
         return compares_packed(op, target)
     made = (v.owner for v in op.operands if isinstance(v.owner, Operation))
     return depth > 0 and any(_has_packed_compare(m, target, depth - 1) for m in made)
@@ -241,7 +242,7 @@ def _compares_few_rows(mask: SSAValue, target: Target, depth: int = 8) -> bool:
     op = mask.owner
     if not isinstance(op, Operation) or not depth:
         return False
-    if isinstance(op, _COMBINATIONS):
+    if isinstance(op, COMBINATIONS):
         first = _first_to_vary(op, target)
         return first is not None and _compares_few_rows(first, target, depth - 1)
     if not compares_packed(op, target):
@@ -297,7 +298,6 @@ def _along_rows(op: vector.BroadcastOp) -> bool:
 
 
 _CONVERSIONS = (tpu.SitofpOp, tpu.FptosiOp)
-_COMBINATIONS = (arith.AndIOp, arith.OrIOp, arith.XOrIOp)
 
 
 class _Along(Enum):
@@ -368,7 +368,7 @@ def _of_broadcast(op: vector.BroadcastOp) -> _Along:
 MASK_RULES: RuleTable = {
     **dict.fromkeys((scf.ForOp, scf.IfOp, scf.WhileOp), (_carried_masks,)),
     **dict.fromkeys((tpu.TransposeOp, vector.TransposeOp), (_mask_transpose,)),
-    **dict.fromkeys(_COMBINATIONS, (_masks_of_rows,)),
+    **dict.fromkeys(COMBINATIONS, (_masks_of_rows,)),
     arith.SelectOp: (_mask_choice, _mask_of_a_row),
     tpu.BitcastOp: (_mask_bitcast,),
     tpu.ConcatenateOp: (_mask_concatenation, _flat_concatenation),

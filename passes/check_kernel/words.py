@@ -9,7 +9,6 @@ from xdsl.ir import Operation
 
 from pallasite.dialects import arith
 from pallasite.dialects.types import AnyVector, bit_width
-from pallasite.passes.canonicalize_mosaic.compares import EQ, NE
 from pallasite.targets import TARGETS, Target
 
 SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
@@ -45,6 +44,6 @@ def compares_packed(op: Operation, target: Target) -> bool:
     if not isinstance(op, arith.CmpiOp):
         return False
     bits = bit_width(op.lhs.type)
-    if op.predicate.value.data in (EQ, NE):
+    if op.predicate_name in ("eq", "ne"):
         return bits in target.equated_bits and target.narrowest_select_bits <= bits < 32
     return bits == 16 and op.name in target.i16_ops

@@ -1,0 +1,47 @@
+"""What loops and branches hand on: the values that a result, or a loop's argument, may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from xdsl.ir import BlockArgument, OpResult, SSAValue
+
+from pallasite.dialects import arith, scf, vector
+
+
+def arriving(op: scf.ForOp | scf.IfOp, index: int) -> Iterable[SSAValue]:
+    """What result `index` may be: the initial value and the values that the regions yield."""
+    if isinstance(op, scf.ForOp):
+        yield op.iter_args[index]
+    for region in op.regions:
+        for block in region.blocks:
+            if isinstance(block.last_op, scf.YieldOp):
+                yield block.last_op.operands[index]
+
+
+def first_varying(values: Iterable[SSAValue]) -> SSAValue | None:
+    """The first of `values` that is no constant."""
+    free = (arith.ConstantOp, vector.BroadcastOp)
+    return next((v for v in values if not isinstance(v.owner, free)), None)
+
+
+def ways_to(value: SSAValue) -> list[SSAValue]:
+    """What a result of a loop or branch, or a loop's carried argument, may be; of loops what it is
+    at first comes first. Nothing for other values."""
+    if isinstance(value, BlockArgument):
+        loop, index = value.owner.parent_op(), value.index - 1
+        return list(arriving(loop, index)) if isinstance(loop, scf.ForOp) and index >= 0 else []
+    op = value.owner
+    if not isinstance(op, scf.ForOp | scf.IfOp):
+        return []
+    return list(arriving(op, cast(OpResult, value).index))
+
+
+def carried_from(value: SSAValue) -> SSAValue | None:
+    """The value in whose place a loop's argument lies, or a result of a loop or branch.
+
+    None for other values, and where all that arrives is constant.
+    """
+    ways = ways_to(value)
+    return next(iter(ways), None) if isinstance(value, BlockArgument) else first_varying(ways)
