@@ -122,7 +122,8 @@ def _boolean_results(tokens: Tokens, index: int, count: int) -> list[int]:
     name = tokens.word(start)
     results = [name] if count == 1 else [f"{name}#{k}" for k in range(count)]
     # Other functions and regions have values of the same name.
-    uses = [use for use in tokens.find(results) if index < use < tokens.end_around(index)]
+    end = tokens.end_around(index)
+    uses = [use for use in tokens.find(results) if index < use < end]
     used = [tokens.word(use) for use in uses]
     compared = {tokens.word(use) for use in uses if _is_compared(tokens, use)}
     return [k for k, name in enumerate(results) if name in compared and used.count(name) == 1]

@@ -17,9 +17,7 @@ from jax import lax
 from jax._src import core
 from jax._src.pallas import utils as pallas_utils
 
-from pallasite.diagnostics import Diagnostic, Note, warn
-from pallasite.dialects.locations import position_of
-from pallasite.frontend.jaxprs.locations import location_of
+from pallasite.jax.odd_equations import warn_at
 
 _SCAN = "the number of turns: count from 0, and add the start where it is used"
 _WHILE = "the end: where the loop may begin behind it, use jnp.maximum(start, end)"
@@ -33,16 +31,12 @@ def warn_of_counters(jaxprs: Iterable[Any]) -> None:
         for eqn in jaxpr.eqns:
             given = _lowered_to(eqn)
             if given is not None and eqn.outvars[0] in used:
-                place = location_of(eqn.source_info)
-                warn(
-                    Diagnostic(
-                        "loop-counter",
-                        "the counter of this loop is used after it, where JAX lowers it to another "
-                        "number than it is",
-                        None if place is None else position_of(place),
-                        [Note(f"it is {given}")],
-                        severity="warning",
-                    )
+                warn_at(
+                    eqn,
+                    "loop-counter",
+                    "the counter of this loop is used after it, where JAX lowers it to another "
+                    "number than it is",
+                    f"it is {given}",
                 )
         warn_of_counters(core.subjaxprs(jaxpr))
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from jax._src import core as jax_core
 
-from pallasite.diagnostics import Diagnostic, Note, warn
-from pallasite.dialects.locations import position_of
 from pallasite.frontend.jaxprs.internals import (
     core_type,
     mesh_of_memory,
@@ -23,7 +21,7 @@ from pallasite.frontend.jaxprs.internals import (
     tpu_primitives,
     transfer,
 )
-from pallasite.frontend.jaxprs.locations import location_of
+from pallasite.jax.odd_equations import warn_at
 
 
 def warn_of_unnamed_subcores(jaxpr: Any, mesh: Any) -> None:
@@ -38,7 +36,14 @@ def warn_of_unnamed_subcores(jaxpr: Any, mesh: Any) -> None:
             continue
         names = [name for name in device_id if name in mesh.shape]
         if names:
-            _warn(equation, str(names[0]))
+            warn_at(
+                equation,
+                "unnamed-subcore",
+                f"device_id names axis '{names[0]}' of the mesh that runs the kernel, of which JAX "
+                f"takes no notice: '{equation.primitive.name}' reaches the subcore that runs it",
+                "subcores of one kind have no names for each other",
+                "let them meet by plsc.subcore_barrier(), and in VMEM_SHARED or HBM",
+            )
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
@@ -56,20 +61,3 @@ def _named(equation: Any) -> tuple[Any, Any]:
         _, _, semaphore, _, device_id = transfer(equation.params["tree"], equation.invars)
         return device_id, semaphore
     return None, None
-
-
-def _warn(equation: Any, name: str) -> None:
-    location = location_of(equation.source_info)
-    warn(
-        Diagnostic(
-            "unnamed-subcore",
-            f"device_id names axis '{name}' of the mesh that runs the kernel, of which JAX takes "
-            f"no notice: '{equation.primitive.name}' reaches the subcore that runs it",
-            None if location is None else position_of(location),
-            [
-                Note("subcores of one kind have no names for each other"),
-                Note("let them meet by plsc.subcore_barrier(), and in VMEM_SHARED or HBM"),
-            ],
-            severity="warning",
-        )
-    )

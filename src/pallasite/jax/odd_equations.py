@@ -1,0 +1,16 @@
+"""What is odd about an equation of a kernel that JAX lowers all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pallasite.diagnostics import Diagnostic, Note, warn
+from pallasite.dialects.locations import position_of
+from pallasite.frontend.jaxprs.locations import location_of
+
+
+def warn_at(equation: Any, code: str, message: str, *notes: str) -> None:
+    """Warns of `equation` of a jaxpr, at its line."""
+    place = location_of(equation.source_info)
+    at = None if place is None else position_of(place)
+    warn(Diagnostic(code, message, at, [Note(note) for note in notes], severity="warning"))
