@@ -29,7 +29,13 @@ OPPOSITE = {
 """Of each predicate of `arith.cmpi`, the one that is true where it is not."""
 
 
+def is_unsigned(predicate: str) -> bool:
+    """Whether a predicate of `arith.cmpi` reads integers without their sign; `eq` and `ne` read no
+    sign, either way."""
+    return predicate[0] == "u"
+
+
 def holds(predicate: str, left: int, right: int, bits: int) -> bool:
     """Whether `arith.cmpi` is true of two integers of `bits` bits, given with or without a sign."""
-    read = unsigned if predicate[0] == "u" else wrap
+    read = unsigned if is_unsigned(predicate) else wrap
     return bool(ORDERS[predicate[-2:]](read(left, bits), read(right, bits)))

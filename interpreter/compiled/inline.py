@@ -34,14 +34,15 @@ from pallasite.dialects.arith import (
     XOrIOp,
 )
 from pallasite.dialects.integers import wrap
+from pallasite.dialects.predicates import is_unsigned
 
 Names = Sequence[str]
 
 _ARITHMETIC: dict[type[Operation], str] = {AddiOp: "+", SubiOp: "-", MuliOp: "*"}
 _BITWISE: dict[type[Operation], str] = {AndIOp: "&", OrIOp: "|", XOrIOp: "^"}
 _ORDER: dict[type[Operation], str] = {MinSIOp: "<", MaxSIOp: ">"}
-_SIGNED = ("==", "!=", "<", "<=", ">", ">=")
-_UNSIGNED = ("<", "<=", ">", ">=")
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+"""Of each order at the end of a predicate's name, Python's sign."""
 
 
 def bits_of(type: Attribute) -> int | None:
@@ -92,11 +93,11 @@ def _compare(op: Operation, names: Names) -> str | None:
     bits = bits_of(op.operands[0].type)
     if bits is None or bits == 1:
         return None
-    predicate = cast(CmpiOp, op).predicate.value.data
-    if predicate < len(_SIGNED):
-        return f"{names[0]} {_SIGNED[predicate]} {names[1]}"
+    predicate = cast(CmpiOp, op).predicate_name
+    sign = _COMPARED[predicate[-2:]]
+    if not is_unsigned(predicate):
+        return f"{names[0]} {sign} {names[1]}"
     mask = (1 << bits) - 1
-    sign = _UNSIGNED[predicate - len(_SIGNED)]
     return f"({names[0]} & {mask}) {sign} ({names[1]} & {mask})"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.ir import Attribute
 
 from pallasite.dialects import arith, math, tpu
-from pallasite.dialects.predicates import ORDERS
+from pallasite.dialects.predicates import ORDERS, is_unsigned
 from pallasite.dialects.types import shape_of
 from pallasite.interpreter.meanings import Facts, Function, meaning
 from pallasite.interpreter.ops.kinds import is_vector, to_signed, to_unsigned
@@ -31,25 +31,25 @@ def _unordered(a: Any, b: Any) -> Any:
     return (a != a) | (b != b)
 
 
-_FLOAT: tuple[Function, ...] = (
-    lambda a, b: (a == a) & False,
-    operator.eq,
-    operator.gt,
-    operator.ge,
-    operator.lt,
-    operator.le,
-    operator.ne,
-    lambda a, b: (a == a) & (b == b),
-    lambda a, b: (a == b) | _unordered(a, b),
-    lambda a, b: np.logical_not(a <= b),
-    lambda a, b: np.logical_not(a < b),
-    lambda a, b: np.logical_not(a >= b),
-    lambda a, b: np.logical_not(a > b),
-    operator.ne,
-    _unordered,
-    lambda a, b: (a == a) | True,
-)
-"""Predicate number of `cmpf` -> comparison: false, the ordered ones, the unordered ones, true."""
+_FLOAT: dict[str, Function] = {
+    "false": lambda a, b: (a == a) & False,
+    "oeq": operator.eq,
+    "ogt": operator.gt,
+    "oge": operator.ge,
+    "olt": operator.lt,
+    "ole": operator.le,
+    "one": operator.ne,
+    "ord": lambda a, b: (a == a) & (b == b),
+    "ueq": lambda a, b: (a == b) | _unordered(a, b),
+    "ugt": lambda a, b: np.logical_not(a <= b),
+    "uge": lambda a, b: np.logical_not(a < b),
+    "ult": lambda a, b: np.logical_not(a >= b),
+    "ule": lambda a, b: np.logical_not(a > b),
+    "une": operator.ne,
+    "uno": _unordered,
+    "true": lambda a, b: (a == a) | True,
+}
+"""The comparison of each predicate of `arith.cmpf`; `one` is true on NaN, as in Mosaic."""
 
 
 def _as_i1(type: Attribute, function: Function) -> Function:
@@ -61,7 +61,7 @@ def _as_i1(type: Attribute, function: Function) -> Function:
 @meaning(arith.CmpiOp)
 def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
     name, type = op.predicate_name, op.lhs.type
-    compare, unsigned = ORDERS[name[-2:]], name[0] == "u"
+    compare, unsigned = ORDERS[name[-2:]], is_unsigned(name)
     if name in ("eq", "ne") or (not unsigned and width(type) != 1):
         return compare
     value = to_unsigned(type) if unsigned else to_signed(type)
@@ -70,7 +70,7 @@ def cmpi(op: arith.CmpiOp, facts: Facts) -> Function:
 
 @meaning(arith.CmpfOp)
 def cmpf(op: arith.CmpfOp, facts: Facts) -> Function:
-    return _as_i1(op.lhs.type, _FLOAT[op.predicate.value.data])
+    return _as_i1(op.lhs.type, _FLOAT[op.predicate_name])
 
 
 @meaning(arith.SelectOp)

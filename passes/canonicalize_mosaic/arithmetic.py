@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math
+from pallasite.dialects.predicates import is_unsigned
 from pallasite.dialects.types import Dense, bit_width, element_of, is_float, is_vector, splat
 from pallasite.passes.canonicalize_mosaic.bits_of_floats import equated_by_bits
 from pallasite.passes.canonicalize_mosaic.compares import compared_packed, ordered
@@ -158,7 +159,7 @@ def _adds_words(op: Operation, r: Legalizer) -> bool:
 
 
 def _unsigned_compare(op: Operation) -> bool:
-    return isinstance(op, arith.CmpiOp) and op.predicate.value.data >= 6
+    return isinstance(op, arith.CmpiOp) and is_unsigned(op.predicate_name)
 
 
 def _splat(value: SSAValue, number: int) -> Dense:

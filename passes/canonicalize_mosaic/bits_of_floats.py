@@ -19,25 +19,27 @@ from pallasite.dialects import arith, math, tpu
 from pallasite.dialects.types import bit_width, element_of, shape_of, splat, vector_of
 from pallasite.passes.canonicalize_mosaic.driver import Legalizer
 
-OEQ, ONE = 1, 6
-"""Predicates of `arith.cmpf`; the latter is true on NaN in Mosaic."""
+_AS_INTEGERS = {"oeq": "eq", "one": "ne"}
+"""Predicates of `arith.cmpf`, and of `arith.cmpi` those that say the same of bits that no NaN has:
+`one` is true on NaN in Mosaic."""
 _PACKED = (arith.SelectOp, arith.CmpfOp, math.AbsFOp, arith.NegfOp, tpu.VectorStoreOp)
 """Operations that take bf16 as it is, or are perhaps rewritten here."""
 
 
 def equated_by_bits(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
     """`op` on half words; None if it is another comparison, or takes less in f32."""
-    predicate = op.predicate.value.data
+    predicate = _AS_INTEGERS.get(op.predicate_name)
+    if predicate is None:
+        return None
     for value, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         number = arith.splat_number(other)
-        if number is None or isnan(number) or number == 0 or predicate not in (OEQ, ONE):
+        if number is None or isnan(number) or number == 0:
             continue
         if not _stays_packed(value, op):
             continue
         half = r.emit(arith.BitcastOp(value, vector_of(i16, shape_of(value.type))))
         bits = splat(cast(VectorType[Attribute], half.type), _half_word(number))
-        same = "eq" if predicate == OEQ else "ne"
-        return r.emit(arith.CmpiOp(half, r.emit(arith.ConstantOp(bits)), same))
+        return r.emit(arith.CmpiOp(half, r.emit(arith.ConstantOp(bits)), predicate))
     return None
 
 

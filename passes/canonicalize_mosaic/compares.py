@@ -21,29 +21,28 @@ from pallasite.passes.canonicalize_mosaic.selects import COMBINATIONS, governed_
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
 
-FALSE, ORD, UEQ, UNO, TRUE = 0, 7, 8, 14, 15
-OPPOSITES = {9: 5, 10: 4, 11: 3, 12: 2, 13: 1}
-"""ugt, uge, ult, ule, une: each is true where the ordered predicate beside it is not. `ueq` has no
-such opposite: `one` is true of NaN, too (spec/README.md)."""
+_OPPOSITES = {"ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt", "une": "oeq"}
+"""Of unordered predicates the ordered one that is true where they are not. `ueq` has no such
+opposite: `one` is true of NaN, too (spec/README.md)."""
 
 
 def ordered(op: arith.CmpfOp, r: Legalizer) -> SSAValue | None:
     """A predicate that vector units lack, by those that they have; None if they have it."""
-    predicate = op.predicate.value.data
-    if predicate in (FALSE, TRUE):
-        return r.emit(arith.ConstantOp(splat(_mask(op), predicate // TRUE)))
-    if predicate in (ORD, UEQ, UNO):
+    predicate = op.predicate_name
+    if predicate in ("false", "true"):
+        return r.emit(arith.ConstantOp(splat(_mask(op), int(predicate == "true"))))
+    if predicate in ("ord", "ueq", "uno"):
         left, right = (r.emit(arith.CmpfOp(v, v, "oeq")) for v in (op.lhs, op.rhs))
         both = r.emit(arith.AndIOp(left, right))
-        if predicate == ORD:
+        if predicate == "ord":
             return both
         apart = _not(both, op, r)
-        if predicate == UNO:
+        if predicate == "uno":
             return apart
         return r.emit(arith.OrIOp(r.emit(arith.CmpfOp(op.lhs, op.rhs, "oeq")), apart))
-    if predicate not in OPPOSITES:
+    if predicate not in _OPPOSITES:
         return None
-    return _not(r.emit(arith.CmpfOp(op.lhs, op.rhs, OPPOSITES[predicate])), op, r)
+    return _not(r.emit(arith.CmpfOp(op.lhs, op.rhs, _OPPOSITES[predicate])), op, r)
 
 
 def _mask(op: arith.CmpfOp) -> VectorType[Attribute]:

@@ -14,15 +14,12 @@ from xdsl.ir import Operation, SSAValue
 from pallasite.diagnostics import Unsupported
 from pallasite.dialects import arith
 from pallasite.dialects.locations import refusal
+from pallasite.dialects.predicates import is_unsigned
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
 from pallasite.passes.check_kernel.vectors import EXTREMUM_AS_FLOATS, constant_or_value
 from pallasite.passes.equal_values import equal_values
 from pallasite.targets import Target
-
-_COMPARISONS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})
-"""Predicates of `arith.cmpi` that order their operands: all but eq (0) and ne (1)."""
-_UNSIGNED_COMPARISONS = frozenset({6, 7, 8, 9})
 
 
 def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
@@ -30,7 +27,7 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
     condition, type = op.operands[0].owner, op.results[0].type
     if not isinstance(condition, arith.CmpiOp) or not isinstance(type, VectorType):
         return
-    if condition.predicate.value.data not in _COMPARISONS:
+    if condition.predicate_name in ("eq", "ne"):
         return
     compared, chosen = list(condition.operands), list(op.operands[1:])
     if bit_width(type) < 32:
@@ -43,7 +40,7 @@ def _narrow_extremum(op: arith.SelectOp, target: Target) -> None:
         return
     if not _equal(compared, chosen) and not _equal(compared, chosen[::-1]):
         return
-    unsigned = condition.predicate.value.data in _UNSIGNED_COMPARISONS
+    unsigned = is_unsigned(condition.predicate_name)
     _narrowed_extremum(op, op.operands[1:], arith.ExtUIOp if unsigned else arith.ExtSIOp)
 
 

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f16, f32, i
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, memref, scf, tpu
-from pallasite.dialects.directives import CMPI_PREDICATES
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.keywords import RoundingMode
 from pallasite.passes.check_kernel.absent import ABSENT_SCALARS
@@ -104,7 +103,7 @@ def _bits(op: Operation, target: Target) -> None:
     if op.operands[0].type != i1:
         return
     if isinstance(op, arith.CmpiOp):
-        name = CMPI_PREDICATES[op.predicate.value.data]
+        name = op.predicate_name
         if name[0] != "s":
             return
         what, instead = f"comparing scalars of i1 by {name!r}", "compare them without a sign"

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pallasite.dialects import arith, math, tpu, vector
-from pallasite.dialects.directives import CMPF_PREDICATES
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
@@ -274,7 +273,7 @@ def _flat(op: tpu.DynamicRotateOp | tpu.DynamicGatherOp | tpu.IotaOp, target: Ta
 
 def _comparison(op: arith.CmpfOp, target: Target) -> None:
     """Comparisons hold for numbers; what else must hold for NaN is said by a second one."""
-    name = CMPF_PREDICATES[op.predicate.value.data]
+    name = op.predicate_name
     if name not in ("oeq", "ogt", "oge", "olt", "ole", "one"):
         raise refusal(
             op, "comparison", f"comparing floats by {name!r} is not supported",
