@@ -1,8 +1,9 @@
 """Ways in: every file that holds a TPU kernel becomes a module of registered operations.
 
 What a file is, its content tells: MLIR text of a kernel module, Mosaic bytecode, a StableHLO
-module or an HLO dump. From the latter two the kernel is taken out of its custom call, and how the
-program calls it is recorded on the module (`pallasite.dialects.kernel_call`).
+module (text, bytecode or a portable artifact) or an HLO dump. From the latter two the kernel is
+taken out of its custom call, and how the program calls it is recorded on the module
+(`pallasite.dialects.kernel_call`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pallasite.dialects.kernel_call import set_call
 from pallasite.frontend import hlo, stablehlo
 from pallasite.frontend.bytecode_reader import is_bytecode, read_bytecode
 from pallasite.frontend.calls import AS_TEXT, CallSite, first_of, pick, unpack
+from pallasite.frontend.other_bytecode import as_text, is_other_bytecode
 from pallasite.frontend.scan import Tokens
 from pallasite.frontend.text import read_text
 from pallasite.frontend.versions import is_serialized, upgrade
@@ -49,10 +51,10 @@ def read(data: str | bytes, name: str = "<input>", call: int | None = 0) -> Modu
     `UsageError` where there is no such call.
     """
     if isinstance(data, bytes):
-        if is_bytecode(data):
+        if is_bytecode(data) and not is_other_bytecode(data, name):
             _check_bare(call, name)
             return _from_bytecode(data, name)
-        data = _decode(data, name)
+        data = _as_text(data, name)
     sites = _find_calls(data, name)
     if sites is None:
         _check_bare(call, name)
@@ -77,9 +79,9 @@ def is_kernel_text(data: bytes, name: str = "<input>") -> bool:
 
 def read_kernel(data: str | bytes, name: str = "<input>") -> ModuleOp:
     """The module in Mosaic bytecode or in MLIR text."""
-    if isinstance(data, bytes) and is_bytecode(data):
+    if isinstance(data, bytes) and is_bytecode(data) and not is_other_bytecode(data, name):
         return _from_bytecode(data, name)
-    return _from_text(_decode(data, name) if isinstance(data, bytes) else data, name)
+    return _from_text(_as_text(data, name) if isinstance(data, bytes) else data, name)
 
 
 def _check_bare(call: int | None, name: str) -> None:
@@ -126,6 +128,10 @@ def _is_beginning(text: str, where: SourceLocation | None) -> bool:
     space = text[: len(text) - len(text.lstrip())]
     first = (space.count("\n") + 1, len(space) - space.rfind("\n"))
     return where is not None and (where.line, where.column) == first
+
+
+def _as_text(data: bytes, name: str) -> str:
+    return as_text(data, name) if is_bytecode(data) else _decode(data, name)
 
 
 def _decode(data: bytes, name: str) -> str:
