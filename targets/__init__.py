@@ -4,7 +4,7 @@ Nothing here decides anything; a pass asks for a capability by name and never fo
 Sources: spec/pallas_semantics.md section 9 and spec/vreg_lowering.md sections 1.8 and 10.6.
 """
 
-from pallasite.targets.generations import DEFAULT_TARGET, TARGETS, get_target
+from pallasite.targets.generations import DEFAULT_TARGET, TARGETS, get_target, targets_with
 from pallasite.targets.target import SparseCores, Target
 
-__all__ = ["DEFAULT_TARGET", "TARGETS", "SparseCores", "Target", "get_target"]
+__all__ = ["DEFAULT_TARGET", "TARGETS", "SparseCores", "Target", "get_target", "targets_with"]

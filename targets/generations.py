@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from pallasite.diagnostics import UsageError
@@ -50,7 +51,7 @@ _EQUATED = frozenset({8, 16, 32})
 _SHIFTED = frozenset({4, 8, 16, 32})
 
 _V4 = Target(
-    name="v4", topology="v4:2x2x1", cores=2,
+    name="v4", topology="v4:2x2x1", device_kind="TPU v4", cores=2,
     vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
     memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
@@ -61,7 +62,7 @@ _V4 = Target(
     bf16_ops_per_second=137.5e12,
 )  # fmt: skip
 _V5E = Target(
-    name="v5e", topology="v5e:2x2",
+    name="v5e", topology="v5e:2x2", device_kind="TPU v5 lite",
     vmem_bytes=128 * MIB, hbm_bytes=16 * GIB,
     matmul_pairs=frozenset(_FLOAT_V5 | _INT_V5), staged=_STAGED_V5,
     bf16_ops=_BF16_V4, equated_bits=_EQUATED, shifted_bits=_SHIFTED,
@@ -78,14 +79,14 @@ _V5E = Target(
 # The cores of both compute alike.
 _V5P = replace(
     _V5E,
-    name="v5p", topology="v5p:2x2x1", cores=2, active_cores=2,
+    name="v5p", topology="v5p:2x2x1", device_kind="TPU v5", cores=2, active_cores=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,
 )  # fmt: skip
 _V6E = Target(
-    name="v6e", topology="v6e:2x2",
+    name="v6e", topology="v6e:2x2", device_kind="TPU v6 lite",
     vmem_bytes=128 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
     hbm_bytes=32 * GIB, reserved_semaphores=73,
     mxu_contracting=256, mxu_columns=256, mxus=2,
@@ -107,7 +108,8 @@ _V6E = Target(
     sparse=_SPARSE_V6E,
 )  # fmt: skip
 _V7X = Target(
-    name="v7x", topology="tpu7x:2x2x1", chip_devices=2,
+    name="v7x", topology="tpu7x:2x2x1", device_kind="TPU7x",
+    chip_devices=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
     hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415,
@@ -134,6 +136,12 @@ TARGETS: dict[str, Target] = {t.name: t for t in (_V4, _V5E, _V5P, _V6E, _V7X)}
 
 DEFAULT_TARGET = _V5E.name
 """Whose kernels are meant where nobody says."""
+
+
+def targets_with(feature: Callable[[Target], object]) -> str:
+    """The names of the targets of which `feature` is true, for messages: `v6e and v7x`."""
+    *others, last = (name for name, target in TARGETS.items() if feature(target))
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def get_target(name: str) -> Target:

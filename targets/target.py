@@ -50,6 +50,8 @@ class Target:
     name: str
     topology: str
     """What JAX's ahead-of-time compiler calls a small slice of this chip."""
+    device_kind: str
+    """What JAX's devices of this chip call themselves (`device_kind`)."""
     cores: int = 1
     """TensorCores that one device shows to a kernel."""
     active_cores: int = 1

@@ -25,7 +25,7 @@ from pallasite.diagnostics import (
 )
 from pallasite.dialects.kernel import FORMS
 from pallasite.interpreter.driver import DEFAULT_STEPS
-from pallasite.targets import DEFAULT_TARGET, get_target
+from pallasite.targets import DEFAULT_TARGET, TARGETS, get_target
 from pallasite.tools.array_files import device_inputs, save_arrays
 from pallasite.tools.command_line import (
     add_format_option,
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
         "theirs)",
     )  # fmt: skip
     p.add_argument(
-        "--target", default=DEFAULT_TARGET, help="v4, v5e, v5p, v6e or v7x (default: %(default)s)"
+        "--target", default=DEFAULT_TARGET, help=f"{', '.join(TARGETS)} (default: %(default)s)"
     )
     add_lowering_options(p)
     _add_machine_options(p)

@@ -14,7 +14,7 @@ from pallasite.diagnostics import Diagnostic, Note
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.kernel import Kernel, functions_of
 from pallasite.dialects.locations import refusal, source_location
-from pallasite.targets import Target
+from pallasite.targets import Target, targets_with
 
 _SHARED = ("parallel", "core_parallel", "subcore_parallel")
 
@@ -86,7 +86,8 @@ def _shared_blocks(kernel: Kernel, results: int) -> Iterator[Diagnostic]:
                 source_location(kernel.func),
                 [
                     Note(
-                        "two cores that share the axis (v4, v5p) have each a block of their own: "
+                        "two cores that share the axis "
+                        f"({targets_with(lambda t: t.cores > 1)}) have each a block of their own: "
                         "the one written back last replaces the other"
                     ),
                     Note(

@@ -13,7 +13,7 @@ from pallasite.layouts.registers import LANES
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import Array, array_of
 from pallasite.passes.divisibility import constant_of
-from pallasite.targets import Target
+from pallasite.targets import Target, targets_with
 
 _MOST_STRIDES = 3
 """Distances that one transfer knows. The compiler splits copies that have more where the semaphore
@@ -24,13 +24,14 @@ _Level = tuple[int, int, int]
 
 
 def _counts_transfers(op: tpu.EnqueueDmaOp, target: Target) -> None:
-    """Regular semaphores count transfers from v6e on; DMA semaphores count bytes everywhere."""
+    """Not every target has regular semaphores count transfers; DMA semaphores count bytes."""
     if target.dma_signals_regular or not _signals_regular(op):
         return
     raise refusal(
         op, "transfer-semaphore",
         f"a DMA of {target.name} cannot signal a regular semaphore",
-        "its engines count bytes; only newer ones (v6e, v7x) count transfers",
+        "its engines count bytes; those of "
+        f"{targets_with(lambda t: t.dma_signals_regular)} count transfers, too",
         "use a DMA semaphore (pltpu.SemaphoreType.DMA) and wait for the copy",
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.check_kernel.rules import Rule, RuleTable
-from pallasite.targets import Target
+from pallasite.targets import Target, targets_with
 
 _WORDS = frozenset({32})
 _HALVES = frozenset({16, 32})
@@ -317,11 +317,11 @@ REFERENCE_RULES: RuleTable = {
 
 
 def _stochastic_rounding(op: Operation, target: Target) -> None:
-    """Chips before v5 round to the nearest number only."""
+    """Some targets round to the nearest number only."""
     if not target.stochastic_round:
         raise refusal(
             op, "stochastic-round", f"{target.name} has no stochastic rounding",
-            "v5e and newer chips have it",
+            f"{targets_with(lambda t: t.stochastic_round)} have it",
             "round to nearest with astype, or add random bits below those kept and cut them off",
         )  # fmt: skip
 

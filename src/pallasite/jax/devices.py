@@ -27,15 +27,6 @@ from jax.experimental.pallas import tpu as pltpu
 from pallasite.jax.settings import Settings
 from pallasite.targets import TARGETS, Target
 
-DEVICE_KINDS = {
-    "v4": "TPU v4",
-    "v5e": "TPU v5 lite",
-    "v5p": "TPU v5",
-    "v6e": "TPU v6 lite",
-    "v7x": "TPU7x",
-}
-"""What JAX's devices of each target call themselves."""
-
 Current = Callable[[], Settings | None]
 
 
@@ -52,7 +43,7 @@ def answer_for_target(current: Current) -> None:
 
     def get_device_kind() -> str:
         settings = current()
-        return kind() if settings is None else DEVICE_KINDS[settings.target]
+        return kind() if settings is None else TARGETS[settings.target].device_kind
 
     def get_num_device_cores() -> int:
         settings = current()
@@ -81,7 +72,7 @@ def _answer_of_devices(current: Current) -> None:
         settings = current()
         if settings is None or self.platform != "cpu":
             return kind.__get__(self)
-        return DEVICE_KINDS[settings.target]
+        return TARGETS[settings.target].device_kind
 
     def num_cores(self: Any) -> int:
         settings = current()
@@ -108,16 +99,15 @@ def _answer_of_devices(current: Current) -> None:
     device.core_on_chip = property(core_on_chip)
     # The number of CPUs need not be that of a slice, so JAX arranges them as any CPUs.
     handlers = mesh_utils.device_kind_handler_dict
-    for name in DEVICE_KINDS.values():
-        if name in handlers:
-            handlers[name] = _unless_cpu(handlers[name])
+    for name in {target.device_kind for target in TARGETS.values()} & handlers.keys():
+        handlers[name] = _unless_cpu(handlers[name])
 
 
 def coordinates(chip: int, target: Target) -> tuple[int, int, int]:
     """Where chip number `chip` is in a slice of `target`, x first; two chips in x.
 
-    Slices of v5e and v6e are flat and grow in y; those of the others are two chips in y as well,
-    and grow in z.
+    Flat slices grow in y; spatial ones (`Target.spatial`) are two chips in y as well, and grow
+    in z.
     """
     x, rest = chip % 2, chip // 2
     return (x, rest % 2, rest // 2) if target.spatial else (x, rest, 0)
