@@ -26,7 +26,8 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 
 from pallasite.dialects.pallas.attrs import OperandAttr, Role
-from pallasite.dialects.pallas.base import PallasOp, integers_of
+from pallasite.dialects.pallas.axes import OverGrid, axis_properties
+from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.pallas.kernel_rules import verify_kernel
 from pallasite.dialects.pallas.kernel_text import parse_kernel, print_kernel
 from pallasite.dialects.tpu import (
@@ -48,7 +49,7 @@ are if it is not given."""
 
 
 @irdl_op_definition
-class KernelOp(PallasOp):
+class KernelOp(OverGrid):
     """A Pallas kernel: grid, operands with their blocks, scratch, and the body.
 
     The body runs once per grid point, last axis fastest; its arguments are the refs of the
@@ -65,8 +66,6 @@ class KernelOp(PallasOp):
     sym_name = prop_def(StringAttr)
     grid = opt_prop_def(I64_ARRAY)
     grid_names = opt_prop_def(ArrayAttr[StringAttr])
-    semantics = opt_prop_def(ArrayAttr[DimensionSemanticsAttr])
-    mapped = opt_prop_def(I64_ARRAY)
     mesh = opt_prop_def(UnitAttr)
     core_type = opt_prop_def(CoreTypeAttr)
     operand_specs = prop_def(ArrayAttr[OperandAttr], prop_name="operands")
@@ -107,17 +106,12 @@ class KernelOp(PallasOp):
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(name),
             "operands": ArrayAttr(specs),
+            **axis_properties(semantics, mapped),
         }
         if grid is not None:
             properties["grid"] = dense_integers(grid)
         if grid_names is not None:
             properties["grid_names"] = ArrayAttr(StringAttr(n) for n in grid_names)
-        if semantics is not None:
-            properties["semantics"] = ArrayAttr(
-                DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
-            )
-        if mapped:
-            properties["mapped"] = dense_integers(mapped)
         if mesh:
             properties["mesh"] = UnitAttr()
         if core is not None:
@@ -156,11 +150,6 @@ class KernelOp(PallasOp):
         return ("",) * rank if self.grid_names is None else tuple(n.data for n in self.grid_names)
 
     @property
-    def axis_semantics(self) -> tuple[str, ...]:
-        """The dimension semantics of every axis, empty if the kernel says nothing."""
-        return () if self.semantics is None else tuple(s.data.value for s in self.semantics)
-
-    @property
     def known_semantics(self) -> tuple[DimensionSemanticsAttr, ...]:
         """One per axis: as given, else arbitrary, and parallel for mapped axes."""
         rank = len(self.grid_shape or ())
@@ -168,12 +157,6 @@ class KernelOp(PallasOp):
             return self.semantics.data
         kinds = (DimensionSemantics.PARALLEL, DimensionSemantics.ARBITRARY)
         return tuple(DimensionSemanticsAttr(kinds[a in self.user_axes]) for a in range(rank))
-
-    @property
-    def user_axes(self) -> tuple[int, ...]:
-        """The axes that `pallas.program_id` counts, by position in the grid."""
-        mapped = integers_of(self.mapped)
-        return tuple(a for a in range(len(self.grid_shape or ())) if a not in mapped)
 
     @property
     def alias_pairs(self) -> tuple[tuple[int, int], ...]:

@@ -22,16 +22,16 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect
 
 from pallasite.dialects.pallas.attrs import WindowAttr
-from pallasite.dialects.pallas.base import PallasOp, integers_of
+from pallasite.dialects.pallas.axes import OverGrid, axis_properties
+from pallasite.dialects.pallas.base import integers_of
 from pallasite.dialects.pallas.pipeline_rules import verify_pipeline
 from pallasite.dialects.pallas.pipeline_text import parse_pipeline, print_pipeline
-from pallasite.dialects.tpu import DimensionSemantics, DimensionSemanticsAttr
 from pallasite.dialects.tpu.base import I64_ARRAY
 from pallasite.dialects.types import dense_integers
 
 
 @irdl_op_definition
-class EmitPipelineOp(PallasOp):
+class EmitPipelineOp(OverGrid):
     """Runs its body once per point of a grid over blocks of refs, as `pltpu.emit_pipeline`.
 
     Blocks are fetched and written back as in a kernel (spec/pallas_semantics.md section 2); a ref
@@ -50,8 +50,6 @@ class EmitPipelineOp(PallasOp):
     bounds = var_operand_def(i32)
     offsets = var_operand_def(i32)
     grid = prop_def(I64_ARRAY)
-    semantics = opt_prop_def(ArrayAttr[DimensionSemanticsAttr])
-    mapped = opt_prop_def(I64_ARRAY)
     windows = prop_def(ArrayAttr[WindowAttr])
     no_pipelining = opt_prop_def(UnitAttr)
     trace_scopes = opt_prop_def(UnitAttr)
@@ -82,13 +80,8 @@ class EmitPipelineOp(PallasOp):
         properties: dict[str, Attribute] = {
             "grid": dense_integers(grid),
             "windows": ArrayAttr(windows),
+            **axis_properties(semantics, mapped),
         }
-        if semantics is not None:
-            properties["semantics"] = ArrayAttr(
-                DimensionSemanticsAttr(DimensionSemantics(s)) for s in semantics
-            )
-        if mapped:
-            properties["mapped"] = dense_integers(mapped)
         if no_pipelining:
             properties["no_pipelining"] = UnitAttr()
         if trace_scopes:
@@ -115,17 +108,6 @@ class EmitPipelineOp(PallasOp):
     def grid_shape(self) -> tuple[int, ...]:
         """Sizes of the grid's axes, DYNAMIC where one of the bounds is the size."""
         return integers_of(self.grid)
-
-    @property
-    def axis_semantics(self) -> tuple[str, ...]:
-        """The dimension semantics of every axis, empty if the pipeline says nothing."""
-        return () if self.semantics is None else tuple(s.data.value for s in self.semantics)
-
-    @property
-    def user_axes(self) -> tuple[int, ...]:
-        """The axes that `pallas.program_id` counts, by position in the grid."""
-        mapped = integers_of(self.mapped)
-        return tuple(a for a in range(len(self.grid_shape)) if a not in mapped)
 
     @property
     def blocks(self) -> tuple[BlockArgument, ...]:

@@ -20,8 +20,8 @@ from pallasite.dialects.pallas.attrs import DimKind, WindowAttr
 from pallasite.dialects.pallas.scope import check_yield
 from pallasite.dialects.types import bit_width
 from pallasite.dialects.verification import BrokenRule
+from pallasite.layouts.registers import LANES, SUBLANES
 
-LANES, SUBLANES = 128, 8
 MOST_POINTS = 4096
 """Grids of at most this many points are walked to see which blocks return."""
 
