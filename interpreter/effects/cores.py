@@ -15,7 +15,7 @@ from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.semaphores import Pause, Wait
 from pallasite.interpreter.meanings import Facts, effect
 from pallasite.interpreter.values import Array
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 
 
 @effect(tpu.DeviceIdOp)
@@ -69,15 +69,15 @@ def prng_random_bits(op: tpu.PrngRandomBitsOp, facts: Facts) -> Callable[[Core],
     """The next words, register by register in row-major order of the value's tiles."""
     type = op.result.type
     element, shape = type.element_type, type.get_shape()
-    packing = max(1, 32 // bit_width(type))
-    registers = packing > 1 and register_rank(type) == 3 and shape[-3:-1] == (SUBLANES, LANES)
+    per_word = packing(bit_width(type))
+    registers = per_word > 1 and register_rank(type) == 3 and shape[-3:-1] == (SUBLANES, LANES)
 
     def fn(core: Core) -> Array:
         if registers:
             return values.from_words(core.prng.registers(shape[:-1]), element)
         *lead, rows, columns = shape if len(shape) > 1 else (1, *shape)
-        words = core.prng.registers([*lead, -(-rows // packing), columns])
-        if packing == 1:
+        words = core.prng.registers([*lead, -(-rows // per_word), columns])
+        if per_word == 1:
             return values.values_of(element)(np.ascontiguousarray(words)).reshape(shape)
         # The elements of a word lie below each other.
         split = np.moveaxis(values.from_words(words, element), -1, -2)

@@ -22,6 +22,7 @@ from pallasite.diagnostics import Unsupported
 from pallasite.interpreter import values
 from pallasite.interpreter.machine.boxes import Piece, offsets
 from pallasite.interpreter.values import Array
+from pallasite.layouts.registers import packing
 
 if TYPE_CHECKING:
     from pallasite.interpreter.machine.memory import Buffer
@@ -66,7 +67,7 @@ class Codec:
 
     def __init__(self, bits: int, carrier: Any, storage: Any) -> None:
         self.bits = bits
-        self.packing = 32 // bits
+        self.packing = packing(bits)
         self.carrier = np.dtype(carrier)
         self.storage = np.dtype(storage)
         self.mark = np.dtype(_UNSIGNED.get(bits, np.uint8))

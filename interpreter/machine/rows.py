@@ -29,7 +29,7 @@ from pallasite.interpreter.machine.codec import raw_codec, view
 from pallasite.interpreter.machine.faults import negative, outside
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.values import Array
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 
 ALL = (True,) * SUBLANES
 CONSECUTIVE = tuple(range(SUBLANES))
@@ -233,15 +233,15 @@ def _judged(
     if box is not None and box.leaves(index):
         return None, Fault.BOX
     starts = tuple(a + int(b) for a, b in zip(first, index, strict=True))
-    packing = 32 // bits
-    found = registers(digits, starts, shape, steps, sublanes, offsets, packing, straight)
-    if found is None or base % (LANES * packing):
+    per_word = packing(bits)
+    found = registers(digits, starts, shape, steps, sublanes, offsets, per_word, straight)
+    if found is None or base % (LANES * per_word):
         return None, Fault.ALIGNMENT
     if not found.pieces:
         return found, None
     if fixed:
         extents = tuple(end - start for end, start in zip(ends, first, strict=True))
-    if _leaves(index, extents, first, blocks, shape[: len(shape) - (2 if packing == 1 else 3)],
+    if _leaves(index, extents, first, blocks, shape[: len(shape) - (2 if per_word == 1 else 3)],
                steps, sublanes):  # fmt: skip
         return found, Fault.REF
     if base + found.lowest < 0 or (base + found.highest) * bits > size * 8:

@@ -36,6 +36,7 @@ from pallasite.interpreter.values import (
     values_of,
     width,
 )
+from pallasite.layouts.registers import packing
 
 
 def _explicit(x: Array, packing: int) -> Array:
@@ -61,7 +62,7 @@ def _registers(rows: Array, packing: int) -> Array:
 
 
 def _packing(type: Attribute) -> int:
-    return max(32 // width(type), 1)
+    return packing(width(type))
 
 
 @meaning(tpu.PackSubelementsOp)

@@ -20,7 +20,7 @@ from pallasite.layouts.planner.program import Program
 from pallasite.layouts.planner.solve import solve
 from pallasite.layouts.planner.trace import Trace
 from pallasite.layouts.planner.words import WordMove, unique_rows
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 
 Build = Callable[[Program, int], int | None]
 _How = Mask | tuple[Field | None, Field | None]
@@ -75,8 +75,8 @@ def scattered(move: Move, found: Trace) -> bool:
     if bits == 32 or reshaped or found.slopes[:2] != (0, 0):
         return False
     n, rows, k = found.register.shape
-    packing = 32 // bits
-    first, second = np.moveaxis(found.register.reshape(n, rows // packing, packing, k), 2, 0)[:2]
+    pairs = found.register.reshape(n, rows // packing(bits), packing(bits), k)
+    first, second = np.moveaxis(pairs, 2, 0)[:2]
     both = (first >= 0) & (second >= 0)
     return 2 * int((both & (first != second)).sum()) > int(both.sum())
 

@@ -17,6 +17,7 @@ from pallasite.dialects.types import (
     splat,
     splat_value,
 )
+from pallasite.layouts.registers import packing
 from pallasite.passes.canonicalize_mosaic.driver import (
     Legalizer,
     rule,
@@ -81,7 +82,7 @@ def _takes_masks_of_words(op: arith.SelectOp, r: Legalizer) -> bool:
     """Whether narrow data is chosen by masks of words that are packed: halves always, integer bytes
     unless they are there as words."""
     bits = bit_width(element_of(op.result))
-    if 32 // bits > r.target.max_mask_subelements:
+    if packing(bits) > r.target.max_mask_subelements:
         return False
     if bits != 8:
         return bits == 16

@@ -13,7 +13,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, own_core
 from pallasite.dialects.tpu.dma import is_gather
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, shape_of
-from pallasite.layouts.registers import LANES
+from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.divisibility import remainder
 
 _HBM = ("hbm", "any", "host", None)
@@ -55,7 +55,7 @@ def _check_words(op: Operation, type: AnyMemRef) -> None:
         f"a copy of rows of {row[0]} x {type.element_type} on a subcore",
         "the TPU compiler says: The contiguous inner slice in the DMA transfer must be divisible "
         "by 4 bytes",
-        f"copy a multiple of {32 // bits} elements",
+        f"copy a multiple of {packing(bits)} elements",
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def check_slice(op: tpu.MemrefSliceOp, compact: bool) -> None:
     if not compact or bits >= 32 or memory_space(array) not in _HBM:
         return
     whole = shape_of(array)
-    dim, unit = (0, LANES * 32 // bits) if len(whole) == 1 else (len(whole) - 2, 32 // bits)
+    dim, unit = (0, LANES * packing(bits)) if len(whole) == 1 else (len(whole) - 2, packing(bits))
     if part[dim] == whole[dim]:
         return
     if remainder(op.base_idx[dim], unit) == 0 and part[dim] % unit == 0:

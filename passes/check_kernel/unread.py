@@ -18,7 +18,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.tpu.base import TRUE
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space
 from pallasite.dialects.walking import operations_of
-from pallasite.layouts.registers import LANES, SUBLANES
+from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import ACCESSES, Access, Store, accessed_shape, base_of, stores
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.effects import is_pure
@@ -82,7 +82,7 @@ def _registers(op: Operation, buffer: SSAValue) -> Registers:
     strided = isinstance(op, tpu.StridedLoadOp | tpu.StridedStoreOp)
     if strided or getattr(op, "mask", None) or bits not in _FORWARDED or len(shape) < 2:
         return set()
-    units = [*[1] * (len(shape) - 2), SUBLANES * (32 // bits), LANES]
+    units = [*[1] * (len(shape) - 2), SUBLANES * packing(bits), LANES]
     ranges: list[range] = []
     for place, size, unit in zip(_start(op, buffer), accessed_shape(op), units, strict=False):
         if place is None or place % unit or size % unit:
