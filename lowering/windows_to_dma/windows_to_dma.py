@@ -45,7 +45,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
     IndexType,
     IntegerAttr,
     LocationAttr,
@@ -92,6 +91,7 @@ from pallasite.lowering.windows_to_dma.operands import Operand, Role, classify
 from pallasite.lowering.windows_to_dma.scalars import Scalar, ScalarBuilder, known
 from pallasite.lowering.windows_to_dma.schedule import Pipeline
 from pallasite.lowering.windows_to_dma.transfers import Pipelined
+from pallasite.lowering.windows_to_dma.whole import whole_windows
 from pallasite.passes.check_kernel.memory import vmem_with_copies
 from pallasite.passes.check_kernel.refs import check_scratch
 from pallasite.passes.dead_code import remove_dead_code
@@ -312,7 +312,7 @@ class _Lowering:
         new = func.FuncOp(function.sym_name.data, (entry.arg_types, ()), Region(entry))
         new.location = function.location
         new.properties = {**function.properties, "function_type": new.function_type}
-        new.attributes = self._attributes(bounds)
+        new.attributes = self._attributes(entry, bounds)
         block = self.module.body.block
         block.insert_op_before(new, function)
         maps = {w.transform for w in self.kernel.windows}
@@ -321,8 +321,11 @@ class _Lowering:
                 op.detach()
                 op.erase(safe_erase=False)
 
-    def _attributes(self, bounds: int) -> dict[str, Attribute]:
-        """What the new function says of itself; `bounds` of its arguments are sizes of the grid."""
+    def _attributes(self, entry: Block, bounds: int) -> dict[str, Attribute]:
+        """What the new function with the body `entry` says of itself.
+
+        `bounds` of its arguments are sizes of the grid.
+        """
         attributes = {
             key: value
             for key, value in self.function.attributes.items()
@@ -334,8 +337,10 @@ class _Lowering:
             attributes["dimension_semantics"] = ArrayAttr([parallel])
             cores = DenseArrayBase.from_list(i64, [self.split.cores])
             attributes["iteration_bounds"] = cores
-            whole = ArrayAttr([DictionaryAttr({})] * len(self.operands))
-            attributes["window_params"] = whole
+            scalars = entry.arg_types[1 : len(entry.args) - len(self.operands)]
+            arrays = [operand.type for operand in self.operands]
+            windows = whole_windows(self.module, arrays, scalars, self.location)
+            attributes["window_params"] = ArrayAttr(windows)
         attributes["scalar_prefetch"] = IntegerAttr(bounds + len(self.kernel.prefetch), i64)
         attributes["scratch_operands"] = IntegerAttr(0, i64)
         once = [

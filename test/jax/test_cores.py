@@ -15,8 +15,11 @@ import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite import lower  # noqa: E402
 from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
-from pallasite.jax import simulate  # noqa: E402
+from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
+from pallasite.jax import kernels, simulate  # noqa: E402
+from pallasite.targets import get_target  # noqa: E402
 
 from .support import ramp  # noqa: E402
 
@@ -197,3 +200,38 @@ def test_a_step_does_not_fetch_for_the_next_core(semantics: str) -> None:
             jax.block_until_ready(call(x))
     assert "still in flight after the scope of %blocks" in caught.value.message
     assert any("of their own" in note.message for note in caught.value.notes)
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("form", ["dma", "vreg"])
+def test_cores_see_whole_tables(compiler: Any, form: Any) -> None:
+    """A table in SMEM beside a prefetched one is a window of each core, in the compiler's eyes."""
+
+    def body(first: Any, x: Any, second: Any, o: Any) -> None:
+        i, j = pl.program_id(0), pl.program_id(1)
+        o[...] = x[...] + first[i] + second[j, i]
+
+    block = pl.BlockSpec((8, 128), lambda i, j, _: (2 * i + j, 0))
+    call = pl.pallas_call(
+        body,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(4, 2),
+            in_specs=[block, pl.BlockSpec(memory_space=pltpu.SMEM)],
+            out_specs=block,
+        ),
+        out_shape=jax.ShapeDtypeStruct((64, 128), jnp.int32),
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )
+    first, second = ramp(4, dtype=jnp.int32), 10 * ramp(2, 4, dtype=jnp.int32)
+    x = ramp(64, 128, dtype=jnp.int32)
+    with simulate(target="v4", form=form, checks="all"):
+        found = call(first, x, second)
+    added = np.repeat((np.asarray(first) + np.asarray(second)).T.reshape(-1), 8)
+    np.testing.assert_array_equal(found, x + added[:, None])
+    (kernel,) = kernels(call, first, x, second, target="v4", form="mosaic")
+    lowered = lower(kernel, form, "v4")
+    verdict = compile_ahead_of_time(
+        lowered, topology=get_target("v4").topology, layout_passes=form == "dma", compiler=compiler
+    )
+    assert verdict.accepted, verdict.message
