@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from pallasite.dialects import arith
@@ -12,7 +13,7 @@ from pallasite.dialects.tpu import BitcastOp
 from pallasite.frontend.jaxprs import types
 from pallasite.frontend.jaxprs.internals import tpu_primitives
 from pallasite.frontend.jaxprs.rules import Result, rule
-from pallasite.frontend.jaxprs.tracer import Equation
+from pallasite.frontend.jaxprs.tracer import Equation, Known
 from pallasite.frontend.jaxprs.types import (
     bits,
     is_bool,
@@ -29,6 +30,11 @@ def _convert(e: Equation) -> Result:
     if old == new:
         return e.arguments
     wanted = e.result_type  # raises for types that no kernel has
+    number = e.arguments[0]
+    if isinstance(number, Known) and bits(old) > 32 and is_integer(old):
+        # With jax_enable_x64 Python's integers are 64 bits wide until they meet an operand. Of
+        # floats, the TPU compiler takes no such conversion.
+        return Known(np.asarray(number.value, old).astype(new)[()], new)
     if is_float(old) and is_float(new) and bits(old) != bits(new):
         cast = arith.ExtFOp if bits(old) < bits(new) else arith.TruncFOp
         return e.emit(cast(e.operand(0), wanted))

@@ -14,6 +14,7 @@ from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 pytestmark = pytest.mark.jax
@@ -71,6 +72,49 @@ def test_the_note_works(body: Any, form: str) -> None:
                 with jax.enable_x64(False):
                     result = call(X)
     np.testing.assert_array_equal(result, expected)
+
+
+NUMBERS: dict[str, Any] = {
+    "remainder": lambda x: x % 7,
+    "of a negative number": lambda x: (x - 500) % -7,
+    "quotient": lambda x: x // 3,
+    "choice": lambda x: jnp.where(x > 100, x, -5),
+    "limits": lambda x: jnp.clip(x, 30, 100),
+    "places": lambda x: x + lax.broadcasted_iota(jnp.int32, x.shape, 1) % 4,
+    "a place in memory": lambda x: x + pl.program_id(0) % 2,
+    "one of many": lambda x: x + jax.nn.one_hot(x[:, 0] % 128, 128, dtype=jnp.int32),
+    "more than a word": lambda x: jnp.where(x > 100, x, 5 << 33 | 6),
+    "a float's": lambda x: x.astype(jnp.float32) % 7 // 3,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_python_take_the_type_of_what_they_meet(name: str, form: str) -> None:
+    """As JAX lowers them: a function of JAX's takes them as 64 bits, and casts."""
+    x = np.arange(2048, dtype=np.int32).reshape(16, 128)
+
+    def body(x: Any, o: Any) -> None:
+        o[...] = NUMBERS[name](x[...]).astype(jnp.int32)
+
+    block = pl.BlockSpec((16, 128), lambda i: (jnp.int32(0), jnp.int32(0)))
+    shape = jax.ShapeDtypeStruct(x.shape, jnp.int32)
+    call = pl.pallas_call(body, out_shape=shape, grid=(1,), in_specs=[block], out_specs=block)
+    with jax.enable_x64(True), simulate("v6e", form):
+        found = call(x)
+        expected = pl.pallas_call(body, out_shape=shape, grid=(1,), interpret=True)(x)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_wide_floats_are_refused_in_every_form() -> None:
+    def body(x: Any, o: Any) -> None:
+        o[...] = jnp.clip(x[...], 0.3, 200.0)
+
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(X.shape, jnp.float32))
+    for form in FORMS:
+        with simulate(form=form), pytest.raises(Unsupported, match=r"f64|float64"):
+            with jax.enable_x64(True):
+                call(X)
 
 
 def test_index_maps_have_a_line() -> None:
