@@ -40,7 +40,6 @@ _KINDS = (
 )
 _OF_JAX = f"JAX writes a program: {AS_TEXT}"
 _OF_PYTHON = "a program in Python runs as it is: python -m pallasite.jax FILE.py"
-_PROGRAM_MARKS = ("stablehlo.", "mhlo.", "vhlo.")
 
 
 def read(data: str | bytes, name: str = "<input>", call: int | None = 0) -> ModuleOp:
@@ -97,7 +96,7 @@ def _find_calls(text: str, name: str) -> list[CallSite] | None:
     """The custom calls of a program, None for text that is no program."""
     if text.lstrip().startswith("HloModule"):
         return hlo.find_calls(Tokens(text, name, angles=False))
-    if not any(mark in text for mark in _PROGRAM_MARKS):
+    if not any(mark in text for mark in stablehlo.DIALECTS):
         return None
     tokens = Tokens(text, name, angles=True)
     return stablehlo.find_calls(tokens) if stablehlo.is_program(tokens) else None

@@ -20,7 +20,8 @@ from pallasite.dialects.kernel_call import BOOLEANS, EFFECTS, NAME
 from pallasite.frontend.calls import TARGET, CallSite, check_aliases
 from pallasite.frontend.scan import Tokens, unescape
 
-_DIALECTS = ("stablehlo.", "mhlo.", "vhlo.")
+DIALECTS = ("stablehlo.", "mhlo.", "vhlo.")
+"""What the names of a program's operations and attributes begin with."""
 _OPERATIONS = ("stablehlo.custom_call", "mhlo.custom_call")
 
 Value = tuple[int, int]
@@ -30,7 +31,7 @@ Value = tuple[int, int]
 def is_program(tokens: Tokens) -> bool:
     """Whether the text speaks of a StableHLO dialect outside strings, or names its operations."""
     return any(
-        tokens.word(i).lstrip('"#!').startswith(_DIALECTS)
+        tokens.word(i).lstrip('"#!').startswith(DIALECTS)
         for i in range(len(tokens))
         if tokens.kind(i) == "word" or (tokens.kind(i) == "string" and tokens.kind(i + 1) == "(")
     )

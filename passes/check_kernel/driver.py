@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ComplexType, MemRefType, ModuleOp, VectorType, i32, i64
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i32, i64
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
@@ -27,7 +27,7 @@ from pallasite.dialects.kernel import (
     kernel_function,
 )
 from pallasite.dialects.locations import refusal, source_location
-from pallasite.dialects.types import bit_width, element_type
+from pallasite.dialects.types import element_type
 from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.absent import ABSENT_RULES
 from pallasite.passes.check_kernel.accesses import ACCESS_REFERENCE_RULES, ACCESS_RULES
@@ -41,7 +41,7 @@ from pallasite.passes.check_kernel.control import (
     CONTROL_RULES,
     grid_dimensions,
 )
-from pallasite.passes.check_kernel.elements import check_element, check_size, half_as_wide
+from pallasite.passes.check_kernel.elements import check_element, check_held, check_size
 from pallasite.passes.check_kernel.extrema import EXTREMUM_RULES
 from pallasite.passes.check_kernel.grid import check_core_axes
 from pallasite.passes.check_kernel.index_reductions import index_reduction, packed_extremum
@@ -109,24 +109,8 @@ def _check_operands(func: FuncOp) -> None:
     """libtpu: "not implemented: rewriting computation to not contain X{64|128} element types"."""
     for argument in func.body.block.args:
         element = element_type(argument.type)
-        if not isinstance(argument.type, MemRefType) or _element_bits(element) <= 32:
-            continue
-        first = next((use.operation for use in argument.uses), func)
-        if isinstance(element, ComplexType):
-            instead = "keep real and imaginary parts in arrays of their own"
-        else:
-            instead = half_as_wide(element)
-        raise refusal(
-            first, "element-type", f"kernels cannot hold elements of type {element}",
-            "memory holds elements of 2, 4, 8, 16 or 32 bits", instead,
-        )  # fmt: skip
-
-
-def _element_bits(element: Attribute) -> int:
-    """The bits of an element, of both parts of a complex one."""
-    if isinstance(element, ComplexType):
-        return 2 * bit_width(cast(Attribute, element.element_type))
-    return bit_width(element)
+        if isinstance(argument.type, MemRefType):
+            check_held(next((use.operation for use in argument.uses), func), element)
 
 
 def _returned(op: ReturnOp, target: Target) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from math import prod
+from typing import cast
 
-from xdsl.dialects.builtin import Float16Type, IntegerType
+from xdsl.dialects.builtin import ComplexType, Float16Type, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from pallasite.diagnostics import WITHOUT_X64
@@ -13,6 +14,8 @@ from pallasite.dialects.types import AnyVector, bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 
 _UNKNOWN_FLOATS = frozenset({"f8E3M4", "f8E4M3", "f8E4M3FNUZ", "f8E5M2FNUZ"})
+HELD = "memory holds elements of 2, 4, 8, 16 or 32 bits"
+"""The note of refusals of elements that it does not hold."""
 MOST_REGISTERS = 1 << 18
 """Of one vector: 1 GiB, several times the VMEM of any target, which is where registers spill."""
 
@@ -50,10 +53,23 @@ def check_element(op: Operation, element: Attribute) -> None:
         raise refusal(
             op, "element-type", f"vectors of {element} are not supported, got them in {op.name}",
             "a register holds 32-bit words; use a 32-bit type",
-            half_as_wide(element),
+            _half_as_wide(element),
         )  # fmt: skip
 
 
-def half_as_wide(element: Attribute) -> str:
+def check_held(op: Operation, element: Attribute) -> None:
+    """Raises `Unsupported` at `op` for elements of an operand that no memory of a core holds."""
+    if isinstance(element, ComplexType):
+        # Both parts.
+        bits = 2 * bit_width(cast(Attribute, element.element_type))
+        instead = "keep real and imaginary parts in arrays of their own"
+    else:
+        bits, instead = bit_width(element), _half_as_wide(element)
+    if bits > 32:
+        message = f"kernels cannot hold elements of type {element}"
+        raise refusal(op, "element-type", message, HELD, instead)
+
+
+def _half_as_wide(element: Attribute) -> str:
     """What to write instead of elements of 64 bits."""
     return f"use {'float32' if element.name == 'f64' else 'int32'}, {WITHOUT_X64}"

@@ -21,6 +21,7 @@ from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
+from pallasite.passes.check_kernel.elements import HELD
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import array_of
@@ -76,7 +77,7 @@ def _made(op: memref.AllocaOp, target: Target) -> None:
     if bits > 32 or (bits == 1 and space != "smem"):
         raise refusal(
             op, "element-width", f"a buffer of {element} is not supported",
-            "memory holds elements of 2, 4, 8, 16 or 32 bits",
+            HELD,
             "use int32, and compare with 0" if bits == 1 else "use int32 or float32",
             f"the TPU compiler says: Unsupported bitwidth: {bits}",
         )  # fmt: skip

@@ -21,6 +21,7 @@ from pallasite.dialects.subcores import is_compact, subcore_counts, subcore_kern
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, in_space, memory_core
 from pallasite.dialects.types import AnyMemRef, bit_width, element_type, memory_space, shape_of
 from pallasite.dialects.walking import operations
+from pallasite.passes.check_kernel.elements import check_held
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
 from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
@@ -89,13 +90,8 @@ def _check_operands(kernel: Kernel, running: int) -> None:
                 "operands stay in HBM; copy parts of them to scratch: pltpu.sync_copy",
             )
         element = cast(AnyMemRef, argument.type).element_type
-        if space != "semaphore_mem" and bit_width(element) > 32:
-            raise refusal(
-                kernel.func,
-                "element-type",
-                f"kernels cannot hold elements of type {element}",
-                "memory holds elements of 2, 4, 8, 16 or 32 bits",
-            )
+        if space != "semaphore_mem":
+            check_held(kernel.func, element)
 
 
 def _check_memory(kernel: Kernel) -> None:
