@@ -32,6 +32,8 @@ class _Keyword(Data[E]):
 
 
 class CoreType(StrEnum):
+    """The kinds of cores: the TensorCore and the two subcores of a SparseCore."""
+
     TC = "tc"
     SC_SCALAR_SUBCORE = "sc_scalar_subcore"
     SC_VECTOR_SUBCORE = "sc_vector_subcore"
@@ -46,6 +48,8 @@ class CoreTypeAttr(_Keyword[CoreType]):
 
 
 class PipelineMode(StrEnum):
+    """How many buffers a window has: one, or two that take turns."""
+
     SYNCHRONOUS = "synchronous"
     DOUBLE_BUFFERED = "double_buffered"
 
@@ -59,6 +63,8 @@ class PipelineModeAttr(_Keyword[PipelineMode]):
 
 
 class RevisitMode(StrEnum):
+    """When an output block may be visited again: in the next step only, or at any time."""
+
     IMMEDIATE = "immediate"
     ANY = "any"
 
@@ -72,6 +78,8 @@ class RevisitModeAttr(_Keyword[RevisitMode]):
 
 
 class DimensionSemantics(StrEnum):
+    """How the steps of a grid dimension depend on each other, and which cores share them."""
+
     PARALLEL = "parallel"
     ARBITRARY = "arbitrary"
     CORE_PARALLEL = "core_parallel"
@@ -87,6 +95,8 @@ class DimensionSemanticsAttr(_Keyword[DimensionSemantics]):
 
 
 class ContractPrecision(StrEnum):
+    """What f32 factors are multiplied as: rounded, whole, or in three bf16 passes."""
+
     BF16 = "bf16"
     FP32 = "fp32"
     BF16X3 = "bf16x3"
@@ -101,6 +111,8 @@ class ContractPrecisionAttr(_Keyword[ContractPrecision]):
 
 
 class PackFormat(StrEnum):
+    """Whether neighbours in a word come from neighbouring rows, or from different registers."""
+
     COMPRESSED = "compressed"
     INTERLEAVED = "interleaved"
 
@@ -114,6 +126,8 @@ class PackFormatAttr(_Keyword[PackFormat]):
 
 
 class ReductionKind(StrEnum):
+    """What a reduction computes along its dimensions."""
+
     SUM = "sum"
     MAX = "max"
     MIN = "min"
@@ -138,6 +152,8 @@ class ReductionKindAttr(_Keyword[ReductionKind]):
 
 
 class RoundingMode(StrEnum):
+    """How a conversion rounds."""
+
     TOWARDS_ZERO = "towards_zero"
     TO_NEAREST_EVEN = "to_nearest_even"
 
@@ -151,6 +167,8 @@ class RoundingModeAttr(_Keyword[RoundingMode]):
 
 
 class MemorySpace(StrEnum):
+    """The memories of a TPU; `any` leaves the choice to the compiler."""
+
     ANY = "any"
     VMEM = "vmem"
     SMEM = "smem"

@@ -76,6 +76,7 @@ def store_again(store: tpu.VectorStoreOp, value: SSAValue, memref: SSAValue) -> 
 
 
 def reshaped_ref(memref: SSAValue, shape: Shape, place: Operation) -> SSAValue:
+    """A view of `memref` in `shape`, with its layout, in front of `place`."""
     kind = cast(MemRefType[Attribute], memref.type)
     result = MemRefType(kind.element_type, shape, kind.layout, kind.memory_space)
     return insert_before(tpu.MemrefReshapeOp(operands=[memref], result_types=[result]), place)

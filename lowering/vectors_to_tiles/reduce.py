@@ -278,6 +278,7 @@ def mask_axis(
 
 
 def cut(value: SSAValue, dim: int, first: int, count: int, c: Converter) -> SSAValue:
+    """The `count` registers from `first` on along grid dimension `dim`."""
     shape = cast(VectorType[Attribute], value.type).get_shape()[:-2]
     offsets, sizes = [0] * len(shape), list(shape)
     offsets[dim], sizes[dim] = first, count

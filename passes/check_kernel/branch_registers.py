@@ -33,6 +33,7 @@ _BITCASTS = (arith.BitcastOp, tpu.BitcastOp)
 
 
 def is_constant(value: SSAValue) -> bool:
+    """Whether `value` is a constant, or a broadcast of one."""
     owner = value.owner
     if isinstance(owner, vector.BroadcastOp):
         return is_constant(owner.source)

@@ -52,6 +52,11 @@ class _KernelFailure(Exception):
 
 
 def call_back(call: KernelCall, device: Any, *inputs: Any) -> tuple[Any, ...]:
+    """What XLA calls for a kernel: the results of `call` on `device` as arrays.
+
+    Where it fails, the diagnostic is kept in the call and the XLA program ends; on several devices
+    it goes on with zeros.
+    """
     try:
         return tuple(call(int(np.asarray(device)), [np.asarray(array) for array in inputs]))
     except BaseException as error:  # an interrupt reaches the caller as what it is, too
