@@ -211,8 +211,11 @@ def test_cores_see_whole_tables(compiler: Any, form: Any) -> None:
         i, j = pl.program_id(0), pl.program_id(1)
         o[...] = x[...] + first[i] + second[j, i]
 
-    block = pl.BlockSpec((8, 128), lambda i, j, _: (2 * i + j, 0))
-    call = pl.pallas_call(
+    def place(i: Any, j: Any, _: Any) -> Any:
+        return 2 * i + j, 0
+
+    block = pl.BlockSpec((8, 128), place)
+    call: Any = pl.pallas_call(
         body,
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
