@@ -63,7 +63,9 @@ def _load(e: Equation, ref: SSAValue, transforms: Sequence[Any]) -> Result:
         )
     if not entries and space != "smem":
         raise e.unsupported(
-            "a ref of shape () can be loaded in SMEM only", "give it shape (1, 1), or SMEM"
+            "a ref of shape () can be loaded in SMEM only",
+            "pass the number in SMEM, in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ...], or as "
+            "jnp.reshape(x, (1, 1))",
         )
     return e.emit(LoadOp(ref, entries))
 

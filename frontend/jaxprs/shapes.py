@@ -260,7 +260,8 @@ def _gather(e: Equation) -> Result:
     if along[0] < len(shape) - 2:
         raise e.unsupported(
             f"a gather along dimension {along[0]} of {len(shape)}",
-            "gather along one of the two minormost dimensions, or choose among the parts: for i in "
+            "gather along one of the two minormost dimensions, or choose among the parts, from "
+            "found = jnp.zeros(indices.shape, x.dtype): for i in "
             f"range({source.shape[along[0]]}): found = jnp.where(indices == i, x"
             f"[{':, ' * along[0]}i : i + 1], found)",
         )

@@ -15,7 +15,7 @@ from pallasite.dialects.types import shape_of, tiling_of
 from pallasite.interpreter.effects.observed import is_counted
 from pallasite.interpreter.machine import recast
 from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
-from pallasite.interpreter.machine.faults import block_outside
+from pallasite.interpreter.machine.faults import block_outside, negative
 from pallasite.interpreter.machine.rounding import check_rounded
 from pallasite.interpreter.machine.views import Ref
 from pallasite.interpreter.meanings import Facts, meaning
@@ -85,7 +85,9 @@ def _of_a_block(
         try:
             return slice(ref, *operands)
         except ExecutionError as error:
-            error.notes += [
+            # A block cannot be guarded or made smaller, as other accesses can.
+            error.notes = [
+                *negative(operands[: len(shape)]),
                 Note("the index map of the operand asks for this block", line),
                 *block_outside(operands[: len(shape)], shape, ref.shape),
             ]

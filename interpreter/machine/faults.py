@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from pallasite.interpreter.machine.views import Ref
 
 
-BLOCK_INSIDE = Note("at least one element of every block must lie inside the array")
+BLOCK_INSIDE = Note(
+    "at least one element of every block must lie inside the array: give the grid pl.cdiv(n, size) "
+    "steps for n elements, or let the index map end at the last block: jnp.minimum(i, last)"
+)
 """What every index map has to keep to (spec/pallas_semantics.md section 1.4)."""
 ONE_VISIT = Note(
     "the steps of one output block must follow each other; reorder the grid, or give the output "

@@ -186,11 +186,13 @@ def _reduction(op: vector.MultiReductionOp, target: Target) -> None:
 
 def gather_unit(op: tpu.DynamicGatherOp, target: Target) -> None:
     """Raises `Unsupported` for a gather along sublanes on a chip whose units do lanes only."""
-    rank = len(op.source.type.get_shape())
-    if (rank - 2) in op.dimensions.get_values() and not target.sublane_gather:
+    shape = op.source.type.get_shape()
+    if (len(shape) - 2) in op.dimensions.get_values() and not target.sublane_gather:
         raise refusal(
             op, "sublane-gather", f"{target.name} has no gather along sublanes",
-            "gather along the last dimension, or index a ref row by row",
+            f"choose among the rows, from found = jnp.zeros(indices.shape, x.dtype): for i in "
+            f"range({shape[-2]}): found = jnp.where(indices == i, "
+            f"x[{':, ' * (len(shape) - 2)}i : i + 1], found)",
         )  # fmt: skip
 
 
@@ -205,7 +207,7 @@ def _gather_width(op: tpu.DynamicGatherOp, target: Target) -> None:
             op, "gather-width",
             f"{target.name} gathers {' or '.join(map(str, sorted(known)))}-bit elements along "
             f"{'lanes' if lanes else 'sublanes'}, got {bits}-bit ones",
-            "cast the operand to a 32-bit type first, and the result back",
+            "cast the operand to a 32-bit type first, of indices of int32, and the result back",
         )  # fmt: skip
     if bit_width(indices) != bits:
         raise refusal(
@@ -232,6 +234,7 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
     """The gather unit reads one register at a time, so the dimension must lie within one."""
     source = op.source.type
     shape, rows = source.get_shape(), SUBLANES * packing(bit_width(source))
+    indices = op.indices.type.get_shape()
     for dim in op.dimensions.get_values():
         limit = LANES if dim == len(shape) - 1 else rows
         if dim >= len(shape) - 2 and shape[dim] > limit:
@@ -240,8 +243,25 @@ def _gather_extent(op: tpu.DynamicGatherOp, target: Target) -> None:
                 f"a gather of {source.element_type} reaches {limit} elements of dimension {dim}, "
                 f"got {shape[dim]}",
                 "the gather unit reads a single register",
-                f"gather from pieces of {limit} and select between the results",
+                *_in_pieces(shape[dim], indices[dim], limit, dim),
             )  # fmt: skip
+
+
+def _in_pieces(size: int, wanted: int, limit: int, dim: int) -> list[str]:
+    """What to write for a gather of `wanted` from `size` elements of `dim`, by `limit` at a time:
+    pieces of the operand and of the indices have one shape."""
+    before = ":, " * dim
+    padded = [name for name, n in (("x", size), ("indices", wanted)) if n % limit]
+    joined = "" if wanted <= limit else f", and jnp.concatenate of the pieces along {dim}"
+    part = f"indices[{before}j : j + {limit}]" if wanted > limit else "indices"
+    pads = f"pad {' and '.join(padded)} to a multiple of {limit} (jnp.pad), and cut the result"
+    return [
+        f"gather in pieces of {limit}: p = {part}; found = jnp.zeros(p.shape, x.dtype); for i in "
+        f"range(0, {size}, {limit}): found = jnp.where(p // {limit} == i // {limit}, "
+        f"jnp.take_along_axis(x[{before}i : i + {limit}], p % {limit}, {dim}, "
+        f"mode='promise_in_bounds'), found){joined}",
+        *([pads] if padded else []),
+    ]
 
 
 _GATHERED_ROW = (

@@ -138,9 +138,23 @@ def _check(window: Window, index_map: FuncOp, bits: int) -> None:
                 f"the index of dimension {dim} of a block of shape {list(window.bounds)} is not "
                 f"known to be a multiple of {tile}",
                 f"blocks are transferred by whole tiles, which have {_words(tiles)} of its type",
-                f"count in blocks, or by multiples of {tile} (pl.multiple_of where it is known); "
-                "or take a larger block, and slice its value",
+                f"count in blocks, or by multiples of {tile} (pl.multiple_of where it is known)",
+                *_turned(window.bounds, dim, tile),
             )  # fmt: skip
+
+
+def _turned(bounds: tuple[int, ...], dim: int, tile: int) -> list[str]:
+    """How a kernel gets a block that begins within a tile: from a larger one, by a rotation."""
+    flat = len(bounds) == 1
+    # Flat blocks are multiples of this (spec/pallas_semantics.md).
+    step = 8 * LANES if flat else tile
+    size = -(-(bounds[dim] + tile - 1) // step) * step
+    value, along = ("ref[...].reshape(1, -1)", 1) if flat else ("ref[...]", dim)
+    taken = "0, " if flat else ":, " * dim
+    return [
+        f"or take {size} from p // {tile} * {tile} on, where p is the first that is wanted, and "
+        f"rotate: pltpu.roll({value}, -(p % {tile}) % {size}, {along})[{taken}:{bounds[dim]}]"
+    ]
 
 
 def _tile(bounds: tuple[int, ...], bits: int) -> tuple[int, ...]:

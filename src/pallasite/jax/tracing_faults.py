@@ -187,6 +187,52 @@ FAULTS = (
     ),
     Fault(
         ValueError,
+        "Invalid dtype for `swap`.*Ref dtype: (semaphore|dma_sem|barrier)",
+        "semaphores count, and are not stored to",
+        ("write pl.semaphore_signal(sem, n), and pl.semaphore_wait(sem, n) to take it away",),
+    ),
+    Fault(
+        ValueError,
+        "dtype=.*sem.* is not a valid dtype",
+        "semaphores are not loaded, nor computed with",
+        ("write pl.semaphore_read(sem) for the count of a regular semaphore",),
+    ),
+    Fault(
+        IndexError,
+        "",
+        "JAX sees refs of one dimension as no other type",
+        ("see the value so: lax.bitcast_convert_type(ref[...], dtype)",),
+        "state/utils.py",
+    ),
+    Fault(
+        NotImplementedError,
+        "Bitcast 1D ref with bitwidth change",
+        "words are split, and joined, along the dimension before the last",
+        (
+            "give the value rows: pltpu.bitcast(ref[...].reshape(-1, 128), dtype)",
+            "or pass the array as rows of 128",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "same after multiplying the second-minor dimension by the bitwidths",
+        "words are joined of whole groups of rows",
+        (
+            "pad the value: pltpu.bitcast(jnp.pad(ref[...], ((0, n), (0, 0))), dtype)",
+            "or see fewer rows: ref.at[pl.ds(0, rows)].bitcast(dtype)",
+        ),
+    ),
+    Fault(
+        ValueError,
+        "Non-static stride in `dslice`",
+        "the distance of the rows that are loaded is known when the kernel is traced",
+        (
+            "load them one by one: jnp.concatenate([ref[pl.ds(start + i * stride, 1), :] for i in "
+            "range(n)])",
+        ),
+    ),
+    Fault(
+        ValueError,
         "does not have (a )?corresponding jaxpr input",
         "what pl.run_scoped allocates is gone when its function returns",
         ("use the ref in that function, and return values",),
