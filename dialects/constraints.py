@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import TensorType, UnrankedTensorType, VectorType, i1
+from xdsl.dialects.builtin import IntegerType, TensorType, UnrankedTensorType, VectorType, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrConstraint,
@@ -17,6 +18,8 @@ from xdsl.irdl import (
     VerificationContext,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from pallasite.dialects.types import AnyVector
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,34 @@ class DerivedFrom(AttrConstraint[Attribute]):
     def mapping_type_vars(
         self, type_var_mapping: Mapping[TypeVar, AttrConstraint | IntConstraint]
     ) -> AttrConstraint[Attribute]:
+        return self
+
+
+@dataclass(frozen=True)
+class VectorOf(AttrConstraint[AnyVector]):
+    """A vector of rank at least `rank` whose element type is one of `elements`, if any are given.
+
+    `integers` admits all integer types besides.
+    """
+
+    elements: tuple[Attribute, ...] = ()
+    rank: int = 1
+    integers: bool = False
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not isinstance(attr, VectorType):
+            raise VerifyException(f"expected a vector, got {attr}")
+        if len(attr.shape.data) < self.rank:
+            raise VerifyException(f"expected a vector of rank at least {self.rank}, got {attr}")
+        if not self.elements and not self.integers:
+            return
+        element = attr.element_type
+        if (self.integers and isinstance(element, IntegerType)) or element in self.elements:
+            return
+        names = [str(e) for e in self.elements] + (["any integer"] if self.integers else [])
+        raise VerifyException(f"expected a vector of {' or '.join(names)}, got {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> VectorOf:
         return self
 
 

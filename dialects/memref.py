@@ -15,6 +15,8 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
     StringAttr,
     SymbolNameConstraint,
     TensorType,
@@ -84,6 +86,16 @@ def _verify_same_array(source: SSAValue, target: SSAValue) -> None:
         raise VerifyException(f"{one} and {two} differ in shape or element type")
 
 
+def _agree(one: Attribute, other: Attribute) -> bool:
+    """Whether one may know of the strides what the other does not.
+
+    What has no layout has the strides of an array that lies dense, which its shape says.
+    """
+    return one == other or all(
+        isinstance(a, NoneAttr | AffineMapAttr | StridedLayoutAttr) for a in (one, other)
+    )
+
+
 class _Cast(IRDLOperation, ABC):
     """The same memref under another type."""
 
@@ -106,12 +118,31 @@ class CastOp(_Cast):
 
     name = "memref.cast"
 
+    def verify_(self) -> None:
+        super().verify_()
+        one, two = self.source.type, self.dest.type
+        if not isinstance(one, MemRefType) or not isinstance(two, MemRefType):
+            return
+        if _ref(self.source).memory_space != _ref(self.dest).memory_space:
+            raise VerifyException(f"expected one memory space, got {one} and {two}")
+        if not _agree(_ref(self.source).layout, _ref(self.dest).layout):
+            raise VerifyException(f"expected layouts that agree, got {one} and {two}")
+
 
 @irdl_op_definition
 class MemorySpaceCastOp(_Cast):
     """The same memref under a type with another memory space."""
 
     name = "memref.memory_space_cast"
+
+    def verify_(self) -> None:
+        one, two = self.source.type, self.dest.type
+        if not isinstance(one, MemRefType) or not isinstance(two, MemRefType):
+            return
+        source, dest = _ref(self.source), _ref(self.dest)
+        same = source.shape == dest.shape and source.element_type == dest.element_type
+        if not same or source.layout != dest.layout:
+            raise VerifyException(f"expected {one} in another memory space, got {two}")
 
 
 @irdl_op_definition
@@ -181,6 +212,11 @@ class TransposeOp(IRDLOperation):
         expected = tuple(shape[d] for d in dims)
         if _ref(self.result).get_shape() != expected:
             raise VerifyException(f"expected shape {list(expected)}, got {self.result.type}")
+        source, result = _ref(self.source), _ref(self.result)
+        if source.element_type != result.element_type:
+            raise VerifyException(f"expected one element type, got {source} and {result}")
+        if source.memory_space != result.memory_space:
+            raise VerifyException(f"expected one memory space, got {source} and {result}")
 
 
 @irdl_op_definition

@@ -17,7 +17,9 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
     DictionaryAttr,
+    IndexType,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     VectorType,
     i64,
@@ -30,6 +32,7 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
+    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
@@ -46,8 +49,20 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from pallasite.dialects.constraints import DerivedFrom
-from pallasite.dialects.types import AnyVector, dense_integers, vector_type
+from pallasite.dialects.types import (
+    AnyVector,
+    dense_integers,
+    element_type,
+    is_float,
+    vector_type,
+)
 from pallasite.dialects.vector_shapes import verify_element_types
+
+_ANY_KINDS = (CombiningKindFlag.ADD, CombiningKindFlag.MUL)
+_FLOAT_KINDS = (
+    CombiningKindFlag.MINIMUMF, CombiningKindFlag.MAXIMUMF,
+    CombiningKindFlag.MINNUMF, CombiningKindFlag.MAXNUMF,
+)  # fmt: skip
 
 
 @irdl_op_definition
@@ -197,6 +212,13 @@ class ContractOp(IRDLOperation):
         loops = len(self.iterator_types)
         if len(self.indexing_maps) != 3:
             raise VerifyException(f"expected 3 indexing maps, got {len(self.indexing_maps)}")
+        verify_element_types(self.lhs.type, self.rhs.type)
+        _verify_kind(self.kind, self.result.type)
+        if is_float(element_type(self.lhs.type)) and not is_float(element_type(self.acc.type)):
+            raise VerifyException(
+                f"expected products of floats to be added to floats, got {self.lhs.type} "
+                f"and {self.acc.type}"
+            )
         sizes: dict[int, int] = {}
         for map, value in zip(self.indexing_maps, self.operands, strict=True):
             _verify_map(map, loops, value.type, sizes)
@@ -225,6 +247,14 @@ def _verify_map(map: AffineMapAttr, loops: int, type: Attribute, sizes: dict[int
             raise VerifyException(f"indexing map {map} does not fit type {type}")
 
 
+def _verify_kind(kind: CombiningKindAttr, type: Attribute) -> None:
+    """Elements of `type` can be combined so."""
+    element = element_type(type)
+    floats = kind.data in _FLOAT_KINDS or (kind.data in _ANY_KINDS and is_float(element))
+    if not (is_float(element) if floats else isinstance(element, IntegerType | IndexType)):
+        raise VerifyException(f"{kind.data} does not combine elements of {type}")
+
+
 def _outer(lhs: Attribute, rhs: Attribute) -> Attribute:
     if not isinstance(lhs, VectorType) or not isinstance(rhs, VectorType):
         return lhs
@@ -250,6 +280,13 @@ class OuterProductOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs (`,` $acc^)? attr-dict `:` type($lhs) `,` type($rhs)"
 
+    def verify_(self) -> None:
+        lhs, rhs = self.lhs.type, self.rhs.type
+        verify_element_types(lhs, rhs)
+        if any(isinstance(t, VectorType) and len(t.shape) != 1 for t in (lhs, rhs)):
+            raise VerifyException(f"expected vectors of rank 1, got {lhs} and {rhs}")
+        _verify_kind(self.kind, lhs)
+
 
 @irdl_op_definition
 class ScanOp(IRDLOperation):
@@ -257,8 +294,8 @@ class ScanOp(IRDLOperation):
 
     name = "vector.scan"
 
-    S: ClassVar = VarConstraint("S", AnyAttr())
-    T: ClassVar = VarConstraint("T", AnyAttr())
+    S: ClassVar = VarConstraint("S", base(VectorType))
+    T: ClassVar = VarConstraint("T", base(VectorType))
 
     source = operand_def(S)
     initial_value = operand_def(T)
@@ -273,6 +310,17 @@ class ScanOp(IRDLOperation):
     assembly_format = (
         "$kind `,` $source `,` $initial_value attr-dict `:` type($source) `,` type($initial_value)"
     )
+
+    def verify_(self) -> None:
+        source, initial = vector_type(self.source), vector_type(self.initial_value)
+        dim, shape = self.reduction_dim.value.data, list(source.get_shape())
+        verify_element_types(source, initial)
+        _verify_kind(self.kind, source)
+        if not 0 <= dim < len(shape):
+            raise VerifyException(f"reduction dimension {dim} does not fit {source}")
+        del shape[dim]
+        if tuple(shape) != initial.get_shape():
+            raise VerifyException(f"expected an initial value of shape {shape}, got {initial}")
 
 
 @irdl_op_definition

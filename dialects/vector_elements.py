@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AnyAttr,
     IRDLOperation,
     VarConstraint,
     irdl_op_definition,
@@ -29,13 +28,14 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.constraints import DerivedFrom
+from pallasite.dialects.constraints import DerivedFrom, VectorOf
 from pallasite.dialects.types import AnyVector, vector_type
 
 
 def _doubled(type: Attribute) -> Attribute:
     shape = cast(AnyVector, type).get_shape()
-    return VectorType(cast(AnyVector, type).element_type, (*shape[:-1], shape[-1] * 2))
+    *lead, size = shape or (1,)
+    return VectorType(cast(AnyVector, type).element_type, (*lead, size * 2))
 
 
 def _halved(type: Attribute) -> Attribute:
@@ -49,7 +49,7 @@ class InterleaveOp(IRDLOperation):
 
     name = "vector.interleave"
 
-    T: ClassVar = VarConstraint("T", AnyAttr())
+    T: ClassVar = VarConstraint("T", VectorOf(rank=0))
 
     lhs = operand_def(T)
     rhs = operand_def(T)
@@ -65,7 +65,7 @@ class DeinterleaveOp(IRDLOperation):
 
     name = "vector.deinterleave"
 
-    T: ClassVar = VarConstraint("T", AnyAttr())
+    T: ClassVar = VarConstraint("T", VectorOf())
 
     source = operand_def(T)
     res1 = result_def(DerivedFrom((T,), _halved))
@@ -73,6 +73,10 @@ class DeinterleaveOp(IRDLOperation):
 
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `->` type($res1)"
+
+    def verify_(self) -> None:
+        if vector_type(self.source).get_shape()[-1] % 2:
+            raise VerifyException(f"expected an even last dimension, got {self.source.type}")
 
 
 @irdl_op_definition

@@ -14,7 +14,9 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
+    TensorType,
     VectorType,
     i1,
     i64,
@@ -51,6 +53,11 @@ class StepOp(IRDLOperation):
     def __init__(self, result_type: Attribute) -> None:
         super().__init__(result_types=[result_type])
 
+    def verify_(self) -> None:
+        type = vector_type(self.result)
+        if type.get_num_dims() != 1 or not isinstance(type.element_type, IndexType):
+            raise VerifyException(f"expected a vector of index of rank 1, got {type}")
+
 
 @irdl_op_definition
 class ConstantMaskOp(IRDLOperation):
@@ -71,6 +78,11 @@ class ConstantMaskOp(IRDLOperation):
             raise VerifyException(f"expected a vector of i1, got {type}")
         if len(sizes) != max(type.get_num_dims(), 1):
             raise VerifyException(f"expected a size for each dimension of {type}")
+        extents = type.get_shape() or (1,)
+        if any(not 0 <= size <= extent for size, extent in zip(sizes, extents, strict=True)):
+            raise VerifyException(f"sizes {list(sizes)} do not fit {type}")
+        if 0 in sizes and any(sizes):
+            raise VerifyException(f"expected all sizes to be 0 if one is, got {list(sizes)}")
 
 
 class _Memory(IRDLOperation):
@@ -167,6 +179,28 @@ class GatherOp(IRDLOperation):
         "$base `[` $offsets `]` `[` $indices `]` `,` $mask `,` $pass_thru attr-dict `:` type($base)"
         " `,` type($indices) `,` type($mask) `,` type($pass_thru) `into` type($result)"
     )
+
+    def verify_(self) -> None:
+        result, base = vector_type(self.result), self.base.type
+        indices, mask = vector_type(self.indices), vector_type(self.mask)
+        if not isinstance(base, MemRefType | TensorType):
+            raise VerifyException(f"expected a memref or tensor, got {base}")
+        shaped = cast("MemRefType[Attribute] | TensorType[Attribute]", base)
+        if len(self.offsets) != shaped.get_num_dims():
+            raise VerifyException(f"expected {shaped.get_num_dims()} indices for {base}")
+        if self.pass_thru.type != result or shaped.element_type != result.element_type:
+            raise VerifyException(
+                f"expected elements of {base} and pass_thru of the type of the result, "
+                f"got {self.pass_thru.type} and {result}"
+            )
+        if not isinstance(indices.element_type, IntegerType | IndexType):
+            raise VerifyException(f"expected indices that are integers, got {indices}")
+        if mask.element_type != i1:
+            raise VerifyException(f"expected a mask of i1, got {mask}")
+        if not indices.get_shape() == mask.get_shape() == result.get_shape():
+            raise VerifyException(
+                f"expected indices and mask of the shape of {result}, got {indices} and {mask}"
+            )
 
 
 MEMORY_OPS = (StepOp, ConstantMaskOp, LoadOp, StoreOp, GatherOp)

@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import (
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    AnyAttr,
     IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
+    base,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -170,6 +170,8 @@ def _verify_box(
             raise VerifyException(
                 f"offset {offset}, size {size}, stride {stride} leave dimension of size {extent}"
             )
+        if stride != 1:
+            raise VerifyException(f"expected strides of 1, got {list(strides)}")
 
 
 @irdl_op_definition
@@ -232,7 +234,7 @@ class InsertStridedSliceOp(IRDLOperation):
 
     name = "vector.insert_strided_slice"
 
-    T: ClassVar = VarConstraint("T", AnyAttr())
+    T: ClassVar = VarConstraint("T", base(VectorType))
 
     source = operand_def(VectorType)
     dest = operand_def(T)

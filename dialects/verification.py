@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, VectorType
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    Signedness,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.parser import ForwardDeclaredValue
@@ -22,6 +30,7 @@ from pallasite.diagnostics import Diagnostic, Note, VerifyError
 from pallasite.dialects.func import CallOp, FuncOp, symbols_in
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.tpu.attrs import TiledLayoutAttr
+from pallasite.dialects.types import element_type, is_float
 
 _UNEXPECTED = re.compile(r"Unexpected attribute (?=\S)")
 
@@ -51,6 +60,7 @@ def _check_types(module: ModuleOp) -> None:
     """The types of values keep the rules that concern several of their parts."""
     # By identity: hashing a type takes longer than looking at it, and few types are made anew.
     seen: set[int] = set()
+    signed = False
     for op in module.walk():
         values = [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
         for value in values:
@@ -60,6 +70,24 @@ def _check_types(module: ModuleOp) -> None:
             rule = broken_type_rule(value.type)
             if rule is not None:
                 raise _broken(op, rule)
+            signed = signed or _is_signed(value.type)
+    if signed:
+        _check_signless(module)
+
+
+def _is_signed(type: Attribute) -> bool:
+    element = element_type(type)
+    return isinstance(element, IntegerType) and element.signedness.data is not Signedness.SIGNLESS
+
+
+def _check_signless(module: ModuleOp) -> None:
+    """What computes does so on integers that are neither signed nor unsigned, as MLIR's do."""
+    for op in module.walk():
+        if not op.name.startswith(("arith.", "math.")):
+            continue
+        for type in (*op.operand_types, *op.result_types):
+            if _is_signed(type):
+                raise _broken(op, f"expected signless integers, got {type}")
 
 
 def broken_type_rule(type: Attribute) -> str | None:
@@ -68,6 +96,9 @@ def broken_type_rule(type: Attribute) -> str | None:
         vector = cast("VectorType[Attribute]", type)
         if any(size < 1 for size in vector.get_shape()):
             return f"vectors have positive sizes, got {vector}"
+        element = vector.element_type
+        if not isinstance(element, IntegerType | IndexType) and not is_float(element):
+            return f"vectors have elements that are numbers, got {vector}"
     if isinstance(type, MemRefType):
         memref = cast("MemRefType[Attribute]", type)
         if isinstance(memref.layout, TiledLayoutAttr):
@@ -77,6 +108,8 @@ def broken_type_rule(type: Attribute) -> str | None:
                     f"a layout has one stride per dimension, expected {memref.get_num_dims()} "
                     f"strides in {memref}, got {len(tiling.strides)}"
                 )
+            if any(len(tile) > len(tiling.strides) for tile in tiling.tiles[:1]):
+                return f"a tile has at most as many dimensions as the memref, got {memref}"
             if any(size < 1 for tile in tiling.tiles for size in tile):
                 return f"tiles have positive sizes, got {memref}"
             if not tiling.nested:

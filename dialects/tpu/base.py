@@ -45,6 +45,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects.constraints import VectorOf
 from pallasite.dialects.sorted_properties import SortedProperties
 from pallasite.dialects.tpu.types import DMASemaphoreType, SemaphoreType
 from pallasite.dialects.types import AnyMemRef, AnyVector, is_float, split_grid
@@ -83,34 +84,6 @@ def check_element_types(source: AnyMemRef | AnyVector, result: AnyMemRef | AnyVe
     """Both hold the same element type."""
     if source.element_type != result.element_type:
         raise VerifyException(f"expected one element type, got {source} and {result}")
-
-
-@dataclass(frozen=True)
-class VectorOf(AttrConstraint[AnyVector]):
-    """A vector of rank at least `rank` whose element type is one of `elements`, if any are given.
-
-    `integers` admits all integer types besides.
-    """
-
-    elements: tuple[Attribute, ...] = ()
-    rank: int = 1
-    integers: bool = False
-
-    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        if not isinstance(attr, VectorType):
-            raise VerifyException(f"expected a vector, got {attr}")
-        if len(attr.shape.data) < self.rank:
-            raise VerifyException(f"expected a vector of rank at least {self.rank}, got {attr}")
-        if not self.elements and not self.integers:
-            return
-        element = attr.element_type
-        if (self.integers and isinstance(element, IntegerType)) or element in self.elements:
-            return
-        names = [str(e) for e in self.elements] + (["any integer"] if self.integers else [])
-        raise VerifyException(f"expected a vector of {' or '.join(names)}, got {attr}")
-
-    def mapping_type_vars(self, type_var_mapping: Any) -> VectorOf:
-        return self
 
 
 @dataclass(frozen=True)
@@ -226,6 +199,13 @@ class HasCanonicalForms(HasCanonicalizationPatternsTrait):
 
 ELEMENTWISE = (Pure(), Elementwise())
 UNARY_FORMAT = "$input attr-dict `:` type($input) `->` type($result)"
+
+
+def check_widths(*types: AnyMemRef | AnyVector) -> None:
+    """The bits of the elements are known, as those of `index` and of semaphores are not."""
+    for type in types:
+        if isinstance(type.element_type, IndexType | SemaphoreType | DMASemaphoreType):
+            raise VerifyException(f"expected elements of a known width, got {type}")
 
 
 def check_same_types(sources: Sequence[SSAValue]) -> None:

@@ -43,7 +43,7 @@ from pallasite.dialects.tpu.base import (
     operand,
 )
 from pallasite.dialects.tpu.keywords import RoundingModeAttr
-from pallasite.dialects.types import AnyVector
+from pallasite.dialects.types import AnyVector, bit_width
 
 STOCHASTIC_TARGETS = (
     BFloat16Type,
@@ -186,6 +186,9 @@ class ExtfOp(TpuOp):
     traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
     assembly_format = UNARY_FORMAT
 
+    def verify_(self) -> None:
+        check_narrower(self.input.type, self.result.type)
+
 
 @irdl_op_definition
 class TruncfOp(TpuOp):
@@ -200,6 +203,9 @@ class TruncfOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(*ELEMENTWISE, HasCanonicalForms())
     assembly_format = UNARY_FORMAT
+
+    def verify_(self) -> None:
+        check_narrower(self.result.type, self.input.type)
 
 
 @irdl_op_definition
@@ -255,6 +261,13 @@ class StochasticConvertElementwiseOp(TpuOp):
 def scalar_of(type: Attribute) -> Attribute:
     """The element type of a vector or tensor, else the type itself."""
     return type.element_type if isinstance(type, VectorType | TensorType) else type
+
+
+def check_narrower(narrow: Attribute, wide: Attribute) -> None:
+    """One type of floats has fewer bits than the other; both may be the same."""
+    one, other = scalar_of(narrow), scalar_of(wide)
+    if one != other and bit_width(one) >= bit_width(other):
+        raise VerifyException(f"expected {one} to be narrower than {other}")
 
 
 def check_same_type(input: AnyVector, result: AnyVector) -> None:

@@ -14,8 +14,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from pallasite.dialects.tpu.base import I32_ATTR, VECTOR, TpuOp, operands
+from pallasite.dialects.tpu.base import I32_ATTR, VECTOR, TpuOp, check_widths, operands
 from pallasite.dialects.tpu.cores import TENSOR_CORE, declared_core, enclosing_function
+from pallasite.dialects.types import bit_width
 
 
 @irdl_op_definition
@@ -92,6 +93,11 @@ class PrngRandomBitsOp(TpuOp):
     name = "tpu.prng_random_bits"
 
     result = result_def(VECTOR)
+
+    def verify_(self) -> None:
+        check_widths(self.result.type)
+        if bit_width(self.result.type) > 32:
+            raise VerifyException(f"expected elements of at most 32 bits, got {self.result.type}")
 
 
 def check_sparse_core(op: Operation) -> None:

@@ -65,7 +65,7 @@ class CreateSubelementMaskOp(TpuOp):
 
     from_ = prop_def(I32_ATTR, prop_name="from")
     to = prop_def(I32_ATTR)
-    result = result_def(ANY)
+    result = result_def(REGISTER_MASK)
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
@@ -89,6 +89,9 @@ class MaskCastOp(TpuOp):
         source, result = self.input.type, self.result.type
         if source.get_shape()[:2] != result.get_shape()[:2]:
             raise VerifyException(f"expected equal leading dimensions, got {source} and {result}")
+        flags = sorted((mask_packing(source), mask_packing(result)))
+        if flags[1] % flags[0] or _places(source) != _places(result):
+            raise VerifyException(f"expected masks of the same registers, got {source}, {result}")
 
 
 @irdl_custom_directive
@@ -137,8 +140,11 @@ class PackVmskOp(TpuOp):
         if not self.sources:
             raise VerifyException("expected at least one source")
         check_same_types(self.sources)
-        factor = mask_packing(self.result.type) // mask_packing(self.sources[0].type)
+        source, result = self.sources[0].type, self.result.type
+        factor = mask_packing(result) // mask_packing(source)
         check_positions(self.positions, len(self.sources), factor)
+        if _places(source) != _places(result):
+            raise VerifyException(f"expected registers of one size, got {source} and {result}")
 
 
 def mask_packing(mask: AnyVector) -> int:
@@ -146,6 +152,12 @@ def mask_packing(mask: AnyVector) -> int:
     split = split_grid(mask)
     register = split[1] if split else mask.get_shape()
     return register[-1] if len(register) > 2 else 1
+
+
+def _places(mask: AnyVector) -> tuple[int, ...]:
+    """The grid, sublanes and lanes of a register mask."""
+    grid, register = split_grid(mask) or ((), mask.get_shape())
+    return (*grid, *register[:2])
 
 
 OPERATIONS = (CreateMaskOp, CreateSubelementMaskOp, MaskCastOp, PackVmskOp)

@@ -41,6 +41,7 @@ from pallasite.dialects.tpu.base import (
     HasCanonicalForms,
     TpuOp,
     check_element_types,
+    check_widths,
     operand,
     operands,
 )
@@ -153,6 +154,15 @@ class RepeatOp(TpuOp):
         "$source `,` $dimension `x` $times attr-dict `:` type($source) `->` type($result)"
     )
 
+    def verify_(self) -> None:
+        source, dim, times = self.source.type, self.dimension.value.data, self.times.value.data
+        check_dimensions([dim], source.get_num_dims())
+        if times < 1:
+            raise VerifyException(f"expected at least one time, got {times}")
+        shape = list(source.get_shape())
+        shape[dim] *= times
+        check_inferred(self.result.type, VectorType(source.element_type, shape))
+
 
 @irdl_op_definition
 class BitcastOp(TpuOp):
@@ -169,6 +179,7 @@ class BitcastOp(TpuOp):
 
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
+        check_widths(source, result)
         widths = bit_width(source), bit_width(result)
         shapes = list(source.get_shape()), list(result.get_shape())
         if widths[0] != widths[1]:
@@ -196,6 +207,12 @@ class BitcastVregOp(TpuOp):
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure(), HasCanonicalForms())
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+
+    def verify_(self) -> None:
+        source, result = self.input.type, self.result.type
+        check_widths(source, result)
+        if source != result and words_of(source) != words_of(result):
+            raise VerifyException(f"expected as many words, got {source} and {result}")
 
 
 @irdl_op_definition
@@ -298,6 +315,19 @@ class AssumeMultipleOp(TpuOp):
             raise VerifyException(f"expected a multiple of at least 1, got {multiple}")
         if (constant := known_integer(self.value)) is not None and constant % multiple:
             raise VerifyException(f"constant {constant} is no multiple of {multiple}")
+
+
+def words_of(register: AnyVector) -> tuple[int, ...]:
+    """The shape of the words of registers, whose last dimension is within them if they are packed.
+
+    Raises for a vector that is none.
+    """
+    shape, width = register.get_shape(), bit_width(register)
+    if width == 32:
+        return shape
+    if width > 32 or 32 % width or len(shape) < 2 or shape[-1] != 32 // width:
+        raise VerifyException(f"expected registers of words, got {register}")
+    return shape[:-1]
 
 
 def check_inferred(result: AnyVector, expected: AnyVector) -> None:

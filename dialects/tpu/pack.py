@@ -34,6 +34,7 @@ from pallasite.dialects.tpu.base import (
     TpuOp,
     check_positions,
     check_same_types,
+    check_widths,
     is_signless,
     operand,
     operands,
@@ -90,6 +91,10 @@ class UnpackElementwiseOp(TpuOp):
 
     def verify_(self) -> None:
         result, narrow = self.result.type, self.source_type
+        if bit_width(self.source.type) != bit_width(result):
+            raise VerifyException(
+                f"expected elements of one width, got {self.source.type} and {result}"
+            )
         check_packable(result.element_type, narrow)
         check_part(self.index.value.data, bit_width(result) // bit_width(narrow))
 
@@ -114,6 +119,7 @@ class PackSubelementsOp(TpuOp):
         if not self.sources:
             raise VerifyException("expected at least one source")
         check_same_types(self.sources)
+        check_widths(self.sources[0].type, self.result.type)
         factor = bit_width(self.sources[0].type) // bit_width(self.result.type)
         check_positions(self.positions, len(self.sources), factor)
 
@@ -144,6 +150,7 @@ class UnpackSubelementsOp(TpuOp):
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
+        check_widths(source, result)
         if bit_width(source) >= bit_width(result):
             raise VerifyException(
                 f"expected a source of narrower elements than {result}, got {source}"

@@ -48,6 +48,12 @@ class BroadcastInSublanesOp(TpuOp):
     traits = traits_def(Pure())
     assembly_format = "$source `,` $lane attr-dict `:` type($source) `->` type($result)"
 
+    def verify_(self) -> None:
+        source = self.source.type
+        check_inferred(self.result.type, source)
+        if source.get_num_dims() < 2:
+            raise VerifyException(f"expected registers of rank 2 or 3, got {source}")
+
 
 @irdl_op_definition
 class GatherOp(TpuOp):
@@ -65,6 +71,17 @@ class GatherOp(TpuOp):
     assembly_format = (
         "$source `[` $indices `]` `in` $dimension attr-dict `:` type($source) `->` type($result)"
     )
+
+    def verify_(self) -> None:
+        source, dim = self.source.type, self.dimension.value.data
+        indices = self.indices.get_values()
+        check_dimensions([dim], source.get_num_dims())
+        shape = list(source.get_shape())
+        for index in indices:
+            if not 0 <= index < shape[dim]:
+                raise VerifyException(f"indices are in [0, {shape[dim]}), got {index}")
+        shape[dim] = len(indices)
+        check_inferred(self.result.type, VectorType(source.element_type, shape))
 
 
 @irdl_op_definition

@@ -24,6 +24,7 @@ from pallasite.dialects.tpu.base import (
     HasCanonicalForms,
     TpuOp,
     check_element_types,
+    check_widths,
     operand,
     operands,
     optional_operand,
@@ -158,6 +159,7 @@ class MemrefBitcastOp(TpuOp):
     def verify_(self) -> None:
         source, result = self.input.type, self.result.type
         check_memory_space(source, result)
+        check_widths(source, result)
         shapes = source.get_shape(), result.get_shape()
         if len(shapes[0]) != len(shapes[1]) or len(shapes[0]) < 2:
             raise VerifyException(f"expected equal ranks of at least 2, got {source} and {result}")

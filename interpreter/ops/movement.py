@@ -10,7 +10,7 @@ poison.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -266,7 +266,7 @@ def create_mask(op: tpu.CreateMaskOp, facts: Facts) -> Function:
 @meaning(tpu.CreateSubelementMaskOp)
 def create_subelement_mask(op: tpu.CreateSubelementMaskOp, facts: Facts) -> Function:
     """Rows count in elements; a range that ends before it begins is cleared, not set."""
-    type = cast(AnyVector, op.result.type)
+    type = op.result.type
     first, last = op.from_.value.data, op.to.value.data
     register = type.get_shape()[-register_rank(type) :]
     packing = register[2] if len(register) == 3 else 1

@@ -47,7 +47,8 @@ LOAD = f"tpu.load %m[%i, %i] sublanes [true] {{steps}} : {REF}, vector<2x1x8x128
         (f"memref<8x128xf32, #tpu.tiled<(8,-128),[1,1]>, {VMEM}>", "tiles have positive sizes"),
         (f"memref<8x128xf32, #tpu.tiled<(2,128)(4,1),[1,1]>, {VMEM}>", "whole smaller ones"),
         (f"memref<8x128xf32, #tpu.tiled<(8,128)(3,1),[1,1]>, {VMEM}>", "whole smaller ones"),
-        (f"memref<8x128xf32, #tpu.tiled<(1,8,128),[1,1]>, {VMEM}>", "whole smaller ones"),
+        (f"memref<8x128xf32, #tpu.tiled<(1,8,128),[1,1]>, {VMEM}>", "as many dimensions"),
+        ("vector<8x128x!tpu.semaphore>", "vectors have elements that are numbers"),
     ],
 )
 def test_types_of_values(argument: str, message: str) -> None:

@@ -25,7 +25,10 @@ DMA = mem("!tpu.dma_semaphore", "semaphore_mem")
 
 @dataclass(frozen=True)
 class Case:
-    """An operation in pieces, and a part of the message if it is wrong."""
+    """An operation in pieces, and a part of the message if it is wrong.
+
+    It is one of `tpu`, unless its name says otherwise.
+    """
 
     op: str
     operands: tuple[str, ...]
@@ -48,10 +51,13 @@ class Case:
         properties = f" <{{{self.properties}}}>" if self.properties else ""
         core = [f"tpu.core_type = #tpu.core_type<{self.core}>"] if self.core else []
         attributes = ", ".join(core + ([self.context] if self.context else []))
+        name = self.op if "." in self.op else f"tpu.{self.op}"
+        results = ", ".join(f"%r{i}" for i in range(len(self.results)))
+        types = f"({', '.join(self.operands)}) -> ({', '.join(self.results)})"
         return (
             f"func.func @f({arguments}) attributes {{{attributes}}} {{\n"
-            f'"tpu.{self.op}"({names}){properties} : ({", ".join(self.operands)})'
-            f" -> ({', '.join(self.results)})\nreturn\n}}\n"
+            f'{results}{" = " if results else ""}"{name}"({names}){properties} : {types}'
+            "\nreturn\n}\n"
         )
 
 
