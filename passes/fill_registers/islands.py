@@ -22,6 +22,7 @@ from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
 from pallasite.passes.fill_registers.orders import (
     Order,
+    ends_tiles,
     order_of_array,
     order_of_matrices,
     rows_of,
@@ -157,7 +158,9 @@ def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
             isinstance(op, vector.StoreOp) or (op.mask is None and not op.add.value.data)
         )
         if plain:
-            island.lies(op.base, op.indices, shape_of(value.type))
+            shape = shape_of(value.type)
+            island.lies(op.base, op.indices, shape)
+            plain = not island.of_matrices or ends_tiles(op.base, op.indices, shape)
         island.sound &= plain
         return []
     if isinstance(op, scf.ForOp | scf.YieldOp):

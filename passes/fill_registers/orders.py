@@ -78,6 +78,13 @@ def first_column(indices: Sequence[SSAValue]) -> int | None:
     return None if start is None or start < 0 or start % LANES else start
 
 
+def ends_tiles(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> bool:
+    """Whether columns of `ref` from `first_column` on end with a tile, or with the array: a store
+    of rows of 128 writes the whole of their last tile."""
+    start, columns = first_column(indices), cast(AnyMemRef, ref.type).get_shape()[-1]
+    return shape[-1] % LANES == 0 or (start is not None and start + shape[-1] == columns)
+
+
 def _tiling(ref: SSAValue, indices: Sequence[SSAValue], shape: tuple[int, ...]) -> Tiling | None:
     """How `ref` lies in VMEM, if matrices of a vector of `shape` are matrices of it."""
     kind = cast(AnyMemRef, ref.type)

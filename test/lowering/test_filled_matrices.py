@@ -250,6 +250,33 @@ def test_a_loop_may_carry_other_values(size: str) -> None:
     assert np.array_equal(actual, np.full(shape, 4))
 
 
+@pytest.mark.parametrize("element", ["f32", "bf16", "i8"])
+@pytest.mark.parametrize("first, columns", [(0, 246), (128, 150), (128, 256), (256, 50), (384, 22)])
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("constant", [False, True])
+def test_columns_behind_a_store_stay(
+    rows: int, first: int, columns: int, constant: bool, element: str
+) -> None:
+    """A store that ends within a tile of a wider array leaves the rest of the tile alone."""
+    part, whole = f"{rows}x{columns}x{element}", f"{rows}x406x{element}"
+    number = "1" if element == "i8" else "1.0"
+    value = f"arith.constant dense<{number}> : vector<{part}>"
+    text = f"""%o = vector.load %b[%z, %z] : B, vector<{whole}>
+    tpu.vector_store %c[%z, %z], %o {{strides = array<i32>}} : C, vector<{whole}>,
+    %f = arith.constant {first} : index
+    %v = {value if constant else f"vector.load %a[%z, %z] : A, vector<{part}>"}
+    tpu.vector_store %c[%z, %f], %v {{strides = array<i32>}} : C, vector<{part}>,"""
+    module = kernel([part, whole, whole], text)
+    draw = np.random.default_rng(0)
+    new, old = (draw.integers(2, 9, (rows, n)).astype(TYPES[element]) for n in (columns, 406))
+    expected = old.copy()
+    expected[:, first : first + columns] = 1 if constant else new
+    for target in ("v4", "v6e"):
+        for form in ("mosaic", "tiles", "vreg"):
+            (actual,) = pallasite.run(module, [new, old], form=form, target=target)
+            assert np.array_equal(actual, expected), (form, target)
+
+
 def loads(text: str) -> int:
     """How many registers a kernel loads on v5e."""
     shapes = ["5x8x256xbf16", "5x8x256xbf16"]
