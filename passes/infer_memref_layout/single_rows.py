@@ -131,8 +131,8 @@ def _recast_within_tiles(value: SSAValue, tile: int) -> bool:
             continue
         if isinstance(op, tpu.MemrefBitcastOp):
             continue
-        rows = isinstance(op, tpu.MemrefSliceOp) and len(op.base_idx) > 1
-        cut = rows and remainder(op.base_idx[-2], tile) != 0
+        starts = list(op.base_idx) if isinstance(op, tpu.MemrefSliceOp) else []
+        cut = len(starts) > 1 and remainder(starts[-2], tile) != 0
         if cut and _has_user(op.results[0], tpu.MemrefBitcastOp):
             return True
         if _recast_within_tiles(op.results[0], tile):
