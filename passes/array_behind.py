@@ -18,7 +18,11 @@ from pallasite.passes.insertion import Insertion
 
 _INDEX = IndexType()
 _Access = TypeVar("_Access", bound=Operation)
+_View = TypeVar("_View", bound=Operation)
 _Entry = TypeVar("_Entry")
+
+PARTS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp)
+"""Views that show a part of an array, each element as what it is."""
 
 
 def look_through(
@@ -38,11 +42,18 @@ def look_through(
             remove_dead_code(block)
 
 
-def views_behind(ref: SSAValue) -> Iterator[tpu.MemrefSliceOp | tpu.MemrefSqueezeOp]:
-    """The slices and squeezes that `ref` is made by, back to the array, the last one first."""
-    while isinstance(view := ref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+def views_behind(ref: SSAValue, *kinds: type[_View]) -> Iterator[_View]:
+    """The views of these kinds that `ref` is made by, one of the other, the last one first."""
+    while isinstance(view := ref.owner, kinds):
         yield view
         ref = view.operands[0]
+
+
+def viewed(ref: SSAValue, *kinds: type[Operation]) -> SSAValue:
+    """What `ref` is, or is seen of by views of these kinds."""
+    for view in views_behind(ref, *kinds):
+        ref = view.operands[0]
+    return ref
 
 
 def unsqueezed(
@@ -62,7 +73,7 @@ class ArrayBehind(Insertion):
 
     def found(self, array: SSAValue, index: list[SSAValue]) -> tuple[SSAValue, list[SSAValue]]:
         """The array behind the slices and squeezes of a ref, and where `index` of that is in it."""
-        for view in views_behind(array):
+        for view in views_behind(array, *PARTS):
             array = view.operands[0]
             if isinstance(view, tpu.MemrefSliceOp):
                 index = [self._sum(*pair) for pair in zip(view.base_idx, index, strict=True)]

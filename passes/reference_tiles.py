@@ -15,6 +15,7 @@ from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.types import bit_width
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.layouts.tiling import Tiling, infer_tiling, packed_tiling
+from pallasite.passes.array_behind import viewed
 from pallasite.targets import Target
 
 VIEWS = (tpu.MemrefSliceOp, tpu.MemrefSqueezeOp, tpu.MemrefBitcastOp, tpu.MemrefReshapeOp)
@@ -69,8 +70,7 @@ def rows_of_tiles(array: SSAValue, target: Target) -> int:
     XLA lays out what a kernel gets and gives: in larger tiles only arrays of at least 16 columns
     whose rows these divide, whatever the blocks (asked of libtpu 0.0.51 for v5e).
     """
-    while isinstance(owner := array.owner, VIEWS):
-        array = owner.operands[0]
+    array = viewed(array, *VIEWS)
     kind = cast("MemRefType[Attribute]", array.type)
     shape, bits = kind.get_shape(), bit_width(kind)
     rows = tile_rows(shape[-2], bits, large_halves=has_large_halves(array, target))
@@ -107,8 +107,8 @@ def has_large_halves(array: SSAValue, target: Target) -> bool:
 
 def _buffer(array: SSAValue) -> Literal["scratch", "scoped"] | None:
     """Which buffer of the kernel's own `array` is a view of; None for inputs and outputs."""
-    while isinstance(owner := array.owner, VIEWS):
-        array = owner.operands[0]
+    array = viewed(array, *VIEWS)
+    owner = array.owner
     if isinstance(owner, Operation):
         return "scoped" if isinstance(owner, memref.AllocaOp) else None
     function = owner.parent_op()

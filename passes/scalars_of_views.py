@@ -19,7 +19,7 @@ from pallasite.dialects import memref, tpu
 from pallasite.dialects.func import FuncOp
 from pallasite.dialects.types import memory_space, shape_of, tiling_of
 from pallasite.dialects.walking import of_kind
-from pallasite.passes.array_behind import ArrayBehind, look_through, views_behind
+from pallasite.passes.array_behind import PARTS, ArrayBehind, look_through, views_behind
 from pallasite.passes.divisibility import remainder
 from pallasite.passes.reference_tiles import smem_tiling
 
@@ -33,7 +33,7 @@ def _cuts(op: memref.LoadOp | memref.StoreOp) -> bool:
     """Whether a slice that the ref is made by does not consist of whole tiles of SMEM."""
     return any(
         isinstance(view, tpu.MemrefSliceOp) and _cuts_tiles(view)
-        for view in views_behind(op.memref)
+        for view in views_behind(op.memref, *PARTS)
     )
 
 

@@ -22,6 +22,7 @@ from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.boxes import accessed
 from pallasite.lowering.vectors_to_tiles.elementwise import elementwise_kinds
 from pallasite.passes.accesses import accessed_shape
+from pallasite.passes.array_behind import PARTS, viewed
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.insertion import insert_before
 
@@ -40,8 +41,7 @@ VIEWS = (
 
 def rows_are_ours(memref: SSAValue) -> bool:
     """Whether `infer-memref-layout` may tile the buffer behind `memref` by single rows."""
-    while isinstance(memref.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp | tpu.MemrefReshapeOp):
-        memref = memref.owner.operands[0]
+    memref = viewed(memref, *PARTS, tpu.MemrefReshapeOp)
     if not isinstance(memref.owner, memref_dialect.AllocaOp):
         return False
     return memory_space(memref.type) in ("vmem", None) and tiling_of(memref.type) is None
@@ -65,8 +65,7 @@ def buffer_of(memref: SSAValue) -> SSAValue | None:
 
     Different allocations never overlap.
     """
-    while isinstance(memref.owner, VIEWS):
-        memref = memref.owner.operands[0]
+    memref = viewed(memref, *VIEWS)
     return memref if isinstance(memref.owner, memref_dialect.AllocaOp) else None
 
 

@@ -17,6 +17,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.passes.accesses import accessed_shape, base_of, stores, value_of
+from pallasite.passes.array_behind import views_behind
 from pallasite.passes.check_kernel.masks import masks_elements
 from pallasite.passes.check_kernel.part_accesses import load_rule, part_of_tile_rule
 from pallasite.passes.check_kernel.rules import RuleTable
@@ -298,10 +299,9 @@ def _rows_of_recast(array: SSAValue, target: Target) -> int | None:
     Asked of libtpu 0.0.51 about all pairs of 32, 16, 8 and 4 bits in 128 and 256 columns. Single
     rows of words in one column of tiles are tiles of their own.
     """
-    source, recast = array, False
-    while isinstance(owner := source.owner, VIEWS):
-        source = owner.operands[0]
-        recast |= isinstance(owner, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp)
+    views = list(views_behind(array, *VIEWS))
+    source = views[-1].operands[0] if views else array
+    recast = any(isinstance(view, tpu.MemrefBitcastOp | tpu.MemrefReshapeOp) for view in views)
     kind, view = cast(AnyMemRef, source.type), cast(AnyMemRef, array.type)
     if not recast or tiling_of(view) is not None or len(kind.get_shape()) < 2:
         return None

@@ -21,6 +21,7 @@ from pallasite.dialects.tpu.views import is_contiguous, squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.tiling import Tiling, contiguous_strides, refolded
+from pallasite.passes.array_behind import views_behind
 from pallasite.passes.check_kernel.elements import HELD
 from pallasite.passes.check_kernel.reference_parts import tiles_of_part
 from pallasite.passes.check_kernel.rules import RuleTable
@@ -200,10 +201,9 @@ def _reshaped(op: tpu.MemrefReshapeOp, target: Target) -> None:
     tiles of its own, and so does a part of packed rows. What is only transferred may have the
     rows of its tiles of words in several dimensions.
     """
-    kinds, block, part = (op.input.type, op.result.type), op.input, False
-    while isinstance(block.owner, VIEWS):
-        part = part or not isinstance(block.owner, tpu.MemrefBitcastOp)
-        block = cast(SSAValue[AnyMemRef], block.owner.operands[0])
+    kinds, views = (op.input.type, op.result.type), list(views_behind(op.input, *VIEWS))
+    block = cast(SSAValue[AnyMemRef], views[-1].operands[0]) if views else op.input
+    part = any(not isinstance(view, tpu.MemrefBitcastOp) for view in views)
     own_buffer = isinstance(block.owner, memref.AllocaOp)
     if not (own_buffer or isinstance(block, BlockArgument)) or tiling_of(kinds[0]) is not None:
         return

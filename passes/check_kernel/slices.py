@@ -20,6 +20,7 @@ from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, SUBLANES, packing
+from pallasite.passes.array_behind import PARTS, viewed
 from pallasite.passes.check_kernel.viewed_array import Array, array_of, tiling_in_shape
 from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.infer_memref_layout.parts_of_folded_tiles import last_cut
@@ -189,10 +190,8 @@ def _ends_in_small_tile(op: tpu.MemrefSliceOp, start: SSAValue, size: int, tile:
     rows or more of them, in one that is neither of eight rows nor as large as a register, as bytes
     have of half words. The compiler makes no smaller tiles of these, but where a part lies apart
     from the first row of a tile, or has fewer rows."""
-    view: SSAValue = op.mem_ref
-    while isinstance(view.owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp | tpu.MemrefReshapeOp):
-        view = view.owner.operands[0]
-    if not isinstance(view.owner, tpu.MemrefBitcastOp):
+    array = viewed(op.mem_ref, *PARTS, tpu.MemrefReshapeOp)
+    if not isinstance(array.owner, tpu.MemrefBitcastOp):
         return False
     small = SUBLANES < tile < SUBLANES * packing(bit_width(op.mem_ref.type))
     begins = remainder(start, tile) == 0

@@ -10,6 +10,7 @@ from pallasite.dialects.locations import refusal
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import bit_width, shape_of
 from pallasite.layouts.registers import LANES
+from pallasite.passes.array_behind import viewed
 from pallasite.passes.check_kernel.rules import RuleTable
 from pallasite.passes.check_kernel.viewed_array import Array, array_of
 from pallasite.passes.divisibility import constant_of
@@ -102,10 +103,10 @@ def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
     """The last row of an odd number of them lies in a pair with padding, as the compiler sees it:
     known by its number, it cannot lose its dimension (asked of libtpu 0.0.51 for up to 20 rows)."""
     for end in (op.source, op.target):
-        view: SSAValue = end
-        while isinstance(view.owner, tpu.MemrefSliceOp):
-            view = view.owner.mem_ref
-        part = view.owner.operands[0].owner if isinstance(view.owner, tpu.MemrefSqueezeOp) else None
+        view = viewed(end, tpu.MemrefSliceOp).owner
+        if not isinstance(view, tpu.MemrefSqueezeOp):
+            continue
+        part = view.input.owner
         if not isinstance(part, tpu.MemrefSliceOp):
             continue
         array = array_of(part.mem_ref, target)
@@ -115,9 +116,9 @@ def _last_odd_rows(op: tpu.EnqueueDmaOp, target: Target) -> None:
         dim = rank - 2
         if dim < 0 or array.dims[dim:] != (len(whole) - 2, len(whole) - 1):
             continue
-        rows, kept = part.mem_ref.type.get_shape()[dim], len(view.type.get_shape())
+        rows, kept = part.mem_ref.type.get_shape()[dim], len(view.result.type.get_shape())
         last = rows > 1 and rows % 2 and constant_of(part.base_idx[dim]) == rows - 1
-        if last and _drops(part.result.type.get_shape(), view.type.get_shape()):
+        if last and _drops(part.result.type.get_shape(), view.result.type.get_shape()):
             raise refusal(
                 op, "last-row",
                 f"the TPU compiler cannot copy row {rows - 1}, the last of {rows}, as an array of "

@@ -22,6 +22,7 @@ from pallasite.dialects.func import FuncOp
 from pallasite.dialects.tpu.views import squeezed_dimensions
 from pallasite.dialects.types import AnyMemRef, memref_of, shape_of
 from pallasite.dialects.walking import of_kind
+from pallasite.passes.array_behind import viewed
 from pallasite.passes.divisibility import constant_of
 
 _WAITS = tpu.WaitDma2Op | tpu.WaitDmaOp
@@ -95,9 +96,7 @@ def _keep_equal_ends(function: FuncOp, known: dict[SSAValue, Shape]) -> None:
 
 
 def _root(view: SSAValue) -> Operation | None:
-    owner = view.owner
-    while isinstance(owner, tpu.MemrefSqueezeOp):
-        owner = owner.input.owner
+    owner = viewed(view, tpu.MemrefSqueezeOp).owner
     return owner if isinstance(owner, tpu.MemrefSliceOp) else None
 
 

@@ -24,7 +24,7 @@ from pallasite.dialects.types import bit_width, memory_space
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import packing
 from pallasite.passes.accesses import accessed_shape, value_of
-from pallasite.passes.array_behind import ArrayBehind, look_through, unsqueezed, views_behind
+from pallasite.passes.array_behind import PARTS, ArrayBehind, look_through, unsqueezed, views_behind
 from pallasite.passes.divisibility import constant_of
 from pallasite.passes.infer_memref_layout.single_rows import register_rows
 from pallasite.passes.reference_tiles import VIEWS
@@ -43,7 +43,7 @@ def _cuts(op: _Load | _Store) -> bool:
     """Whether a slice that the ref is made by is not of whole registers, and known to be so."""
     if getattr(op, "mask", None) is not None:
         return False
-    views = list(views_behind(op.base))
+    views = list(views_behind(op.base, *PARTS))
     array = views[-1].operands[0] if views else op.base
     slices = [view for view in views if isinstance(view, tpu.MemrefSliceOp)]
     kind = cast("MemRefType[Attribute]", array.type)
@@ -86,7 +86,7 @@ def _rewrite(op: _Load | _Store) -> None:
 
 def _box(view: SSAValue, box: tuple[int, ...]) -> tuple[int, ...]:
     """The box of the array behind `view` that `box` of the view is."""
-    for op in views_behind(view):
+    for op in views_behind(view, *PARTS):
         if isinstance(op, tpu.MemrefSqueezeOp):
             box = tuple(unsqueezed(op, box, lambda: 1))
     return box
