@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 
 from pallasite.diagnostics import ExecutionError, KernelLine, Note, SourceLocation, Unsupported
 from pallasite.dialects.tpu.cores import SCALAR_SUBCORE, VECTOR_SUBCORE
-from pallasite.interpreter.machine.codec import is_semaphore
+from pallasite.interpreter.machine.codec import is_semaphore, memory_bits
 from pallasite.interpreter.machine.core import Core
 from pallasite.interpreter.machine.memory import ALIGNMENT, Buffer, Memory
 from pallasite.interpreter.machine.semaphores import Count, Semaphore, Wait
@@ -116,11 +116,17 @@ class Subcore(Core):
         return found
 
     def tiling(self, shape: Sequence[int], element: Attribute, *, argument: bool) -> Tiling:
-        """Row by row; rows of several dimensions may be padded to those of a TensorCore's tiles
-        (`use_tc_tiling_on_sc`)."""
-        padded = self.core.mesh.padded and len(shape) > 1
-        tile = (LANES,) if padded and not argument and not is_semaphore(element) else ()
-        return Tiling((tile,) if tile else (), contiguous_strides(shape, tile))
+        """Row by row; with `use_tc_tiling_on_sc` as in a TensorCore's tiles so far that buffers pad
+        their rows, and words hold narrow elements of neighbouring rows."""
+        if not self.core.mesh.padded or len(shape) < 2 or is_semaphore(element):
+            return Tiling((), contiguous_strides(shape, ()))
+        rows = max(1, 32 // memory_bits(element))
+        words = ((rows, 1),) if rows > 1 else ()
+        if argument:
+            tiles = words
+        else:
+            tiles = ((rows, LANES), *words) if words else ((LANES,),)
+        return Tiling(tiles, contiguous_strides(shape, tiles[0] if tiles else ()))
 
     def allocate(self, type: Attribute, *arguments: Any, **options: Any) -> Ref:
         """As on any core; what is shared comes from the memory of the SparseCore."""

@@ -84,6 +84,24 @@ def check_slice(op: tpu.MemrefSliceOp, compact: bool) -> None:
     )  # fmt: skip
 
 
+def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
+    """Without a TensorCore's tiles, the elements of a word lie in one row, not one below another.
+
+    libtpu: "Input 2nd minor interleaving tile bits not a multiple of result bitwidth".
+    """
+    old, new = bit_width(op.input.type.element_type), bit_width(op.result.type.element_type)
+    if compact or new <= old:
+        return
+    raise refusal(
+        op, "subcore-transfer",
+        f"a bitcast of {op.input.type} to {op.result.type.element_type} on a subcore",
+        "the TPU compiler says: Input 2nd minor interleaving tile bits not a multiple of result "
+        "bitwidth",
+        "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=True), or bitcast values "
+        "(plsc.bitcast)",
+    )  # fmt: skip
+
+
 def check_indirect(op: tpu.EnqueueIndirectDmaOp, compact: bool) -> None:
     """A gather or scatter moves rows of words; only what subcores share can be added to."""
     gathers = is_gather(op.source.type, op.target.type)

@@ -24,7 +24,12 @@ from pallasite.dialects.walking import operations
 from pallasite.passes.check_kernel.elements import check_held
 from pallasite.passes.check_kernel.subcore_memory import check_subcore_memory
 from pallasite.passes.check_kernel.subcore_registers import check_register, check_single
-from pallasite.passes.check_kernel.subcore_transfers import check_copy, check_indirect, check_slice
+from pallasite.passes.check_kernel.subcore_transfers import (
+    check_bitcast,
+    check_copy,
+    check_indirect,
+    check_slice,
+)
 from pallasite.targets import SparseCores, Target
 
 _REGISTERS = "compile with pltpu.CompilerParams(needs_layout_passes=False), on registers"
@@ -144,6 +149,8 @@ def _check_reference(op: Operation, compiled: _Compiled, parts: SparseCores) -> 
         check_slice(op, compiled.compact)
     elif isinstance(op, tpu.EnqueueIndirectDmaOp):
         check_indirect(op, compiled.compact)
+    elif isinstance(op, tpu.MemrefBitcastOp):
+        check_bitcast(op, compiled.compact)
     elif compiled.layouts and isinstance(op, _WITHOUT_LAYOUTS):
         raise refusal(
             op, "subcore-layout", f"{op.name} is not supported by the layout passes of SparseCores",
