@@ -117,7 +117,8 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "pallas_call": ("use pltpu.emit_pipeline for a grid inside a kernel",),
     "pure_callback": ("use pl.debug_print to print",),
     "io_callback": ("use pl.debug_print to print",),
-    "random_split": ("use jax.random.fold_in",),
+    "random_split": ("make keys one by one: jax.random.fold_in(key, i)",),
+    "random_gamma": ("draw outside of the kernel, and pass the numbers",),
     **dict.fromkeys(_SOLVERS, (_OUTSIDE,)),
 }
 
@@ -130,6 +131,11 @@ ADVICE_OF_FUNCTIONS: dict[str, tuple[str, ...]] = {
         "count + (table[i] < x).astype(jnp.int32), jnp.zeros(x.shape, jnp.int32))",
     ),
     "_interp": (_OUTSIDE,),
+    "_randint": (
+        "take whole numbers of uniform ones: (n * jax.random.uniform(key, shape))"
+        ".astype(jnp.int32)",
+    ),
+    "_shuffle": ("permute outside of the kernel",),
     "unique": (_OUTSIDE,),
     "_unique_sorted_mask": (_OUTSIDE,),
 }

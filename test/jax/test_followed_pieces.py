@@ -194,6 +194,41 @@ def test_windows_from_larger_ones(
     equal(found, jnp.concatenate([part[:8] if not flat else part for part in parts]))
 
 
+def drawn(draw: Any) -> Any:
+    def body(o: Any) -> None:
+        o[...] = draw(jax.random.key(3), o.shape)
+
+    return lambda: call(body)
+
+
+def first_draw(key: Any) -> Any:
+    return jax.random.uniform(key, X.shape)
+
+
+def by_matrix_unit(shape: tuple[int, int]) -> Any:
+    """A product on the matrix unit, whose blocks are padded with zeros to `shape`."""
+
+    def padded(x: Any, rows: int, columns: int) -> Any:
+        return jnp.pad(x, ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
+
+    def body(x: Any, o: Any) -> None:
+        x = x[...].astype(jnp.bfloat16)
+        pltpu.matmul_push_rhs(padded(jnp.tile(x, (8, 1)), *shape), 0, 0)
+        pltpu.matmul_acc_lhs(0, padded(x, 16, shape[0]), 0, 0)
+        o[...] = pltpu.matmul_pop(0, (16, shape[1]), jnp.float32, 0)[:, :128]
+
+    return call(body, X)
+
+
+def test_blocks_of_the_matrix_unit() -> None:
+    with simulate("v7x", "vreg"), pytest.raises(Unsupported, match="push blocks of that shape"):
+        by_matrix_unit((128, 128))
+    with simulate("v7x", "vreg"):
+        found = by_matrix_unit((256, 256))
+    x = np.asarray(X.astype(jnp.bfloat16), np.float32)
+    np.testing.assert_allclose(found, x @ np.tile(x, (8, 1)), 1e-5, 1e-4)
+
+
 def seen(view: Any) -> Any:
     def body(x: Any, o: Any) -> None:
         o[...] = view(x).astype(jnp.float32)[0:1] + jnp.zeros(o.shape)
@@ -277,6 +312,40 @@ FAULTS: dict[str, Any] = {
         "jnp.concatenate([ref[pl.ds(start + i * stride, 1), :] for i in range(n)])",
         at_distance(lambda x, n: jnp.concatenate([x[pl.ds(i * n, 1), :] for i in range(4)])),
         jnp.tile(X[:12:3], (4, 1)),
+    ),
+    "drawn integers": (
+        drawn(lambda key, shape: jax.random.randint(key, shape, 0, 9).astype(jnp.float32)),
+        "(n * jax.random.uniform(key, shape)).astype(jnp.int32)",
+        drawn(lambda key, shape: (9 * jax.random.uniform(key, shape)).astype(jnp.int32) * 1.0),
+        np.floor(9 * first_draw(jax.random.key(3))),
+    ),
+    "split keys": (
+        drawn(lambda key, shape: jax.random.uniform(jax.random.split(key)[1], shape)),
+        "jax.random.fold_in(key, i)",
+        drawn(lambda key, shape: jax.random.uniform(jax.random.fold_in(key, 1), shape)),
+        first_draw(jax.random.fold_in(jax.random.key(3), 1)),
+    ),
+    "a key in SMEM": (
+        lambda: call(
+            lambda k, o: o.__setitem__(..., first_draw(k[...])), jax.random.key(3),
+            in_specs=[SMEM],
+        ),
+        "keep it in VMEM, make it of a number there, jax.random.key(seed[0]), or pass "
+        "jax.random.key(seed, impl='pallas_tpu')",
+        lambda: call(lambda k, o: o.__setitem__(..., first_draw(k[...])), jax.random.key(3)),
+        first_draw(jax.random.key(3)),
+    ),
+    "a key of a number": (
+        lambda: call(
+            lambda k, o: o.__setitem__(..., first_draw(k[...])), jax.random.key(3),
+            in_specs=[SMEM],
+        ),
+        "jax.random.key(seed[0])",
+        lambda: call(
+            lambda s, o: o.__setitem__(..., first_draw(jax.random.key(s[0]))), jnp.array([3]),
+            in_specs=[SMEM],
+        ),
+        first_draw(jax.random.key(3)),
     ),
     "a number in VMEM": (
         lambda: call(lambda s, x, o: o.__setitem__(..., x[...] * s[...]), jnp.float32(2), X),

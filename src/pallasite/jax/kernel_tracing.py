@@ -97,7 +97,7 @@ def _explaining(
 
 
 _ON_SUBCORES = (
-    (r"(Get|Swap) only supports loading scalars", ""),
+    (r"(Get|Swap) (only supports loading scalars|does not support)", ""),
     (r"(Get|Swap) only supports \S+ arrays", "without layout passes a value is one register, as "
      "ref[pl.ds(start, lanes)]; pltpu.CompilerParams(needs_layout_passes=True) takes larger ones"),
     (r"reductions require axes|'tpu\.scan'", "scans and reductions are along the lanes of one "
