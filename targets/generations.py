@@ -52,7 +52,7 @@ _SHIFTED = frozenset({4, 8, 16, 32})
 
 _V4 = Target(
     name="v4", topology="v4:2x2x1", device_kind="TPU v4", cores=2,
-    vmem_bytes=16 * MIB, hbm_bytes=16 * GIB, reserved_semaphores=79,
+    vmem_bytes=16 * MIB, copies_to_vmem=False, hbm_bytes=16 * GIB, reserved_semaphores=79,
     memory_banks=16, staging_registers=1,
     matmul_pairs=frozenset(_square("f32", "bf16")),
     bf16_ops=_BF16_V4, max_mask_subelements=2, interleaved_pack_bits=32,
@@ -80,7 +80,8 @@ _V5E = Target(
 _V5P = replace(
     _V5E,
     name="v5p", topology="v5p:2x2x1", device_kind="TPU v5", cores=2, active_cores=2,
-    vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, hbm_bytes=48 * GIB, reserved_semaphores=75,
+    vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, copies_to_vmem=False,
+    hbm_bytes=48 * GIB, reserved_semaphores=75,
     clock_hz=1750e6, hbm_bytes_per_second=1230e9,
     bf16_ops_per_second=229.5e12, int8_ops=459e12, ici_bytes_per_second=90e9,
     sparse=_SPARSE_V5P,
@@ -111,7 +112,7 @@ _V7X = Target(
     name="v7x", topology="tpu7x:2x2x1", device_kind="TPU7x",
     chip_devices=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
-    hbm_bytes=96 * GIB,
+    loads_to_vmem=True, hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),

@@ -65,6 +65,10 @@ class Target:
     SparseCores)."""
     scoped_vmem_bytes: int = 16 * MIB
     """What the compiler gives a kernel that does not ask for more."""
+    copies_to_vmem: bool = True
+    """Copies that the program makes of arrays in another order are in what kernels do not get."""
+    loads_to_vmem: bool = False
+    """So are copies of all inputs that fit (asked of libtpu 0.0.51)."""
     smem_bytes: int = 1 * MIB
     hbm_bytes: int = 16 * GIB
     semaphores: int = 512

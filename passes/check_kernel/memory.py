@@ -3,10 +3,8 @@
 The compiler gives a kernel only a part of VMEM, which `vmem_limit_bytes` of its compiler parameters
 changes: 16 MiB, or 32 MiB on v6e and v7x. Found by asking it (libtpu 0.0.51): windows of exactly
 that size are accepted, a quarter of a MiB more is "ran out of memory in memory space vmem".
-What nothing is read from (`unread.py`) counts only against the size of VMEM. Whole operands count
-as well, unless the program has to copy them anyway: arrays that another order
-of dimensions pads less are stored so, and the copy in the order that kernels expect is made in that
-part of VMEM which kernels do not get.
+What nothing is read from (`unread.py`), and blocks of arrays that are in VMEM anyway (`staged.py`),
+count only against the size of VMEM.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import permutations
 from math import prod
 from typing import Any, cast
 
@@ -36,6 +33,7 @@ from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import AnyMemRef, bit_width, memory_space, tiling_of
 from pallasite.dialects.walking import of_kind, operations_of
 from pallasite.layouts.tiling import Tiling, infer_tiling
+from pallasite.passes.check_kernel.staged import staged
 from pallasite.passes.check_kernel.unread import unread
 from pallasite.targets import Target
 
@@ -43,8 +41,6 @@ _SCRATCH = "internal_scratch_in_bytes"
 """Compiler parameter: VMEM that the compiler may use for its own moves."""
 _LEAST_SCRATCH = 36864
 """The least that it accepts, on every target (asked of libtpu 0.0.51)."""
-_MOST_ORDERED = 5
-"""Dimensions whose orders are all tried."""
 _NAMED = 4
 """Buffers that a refusal names."""
 
@@ -102,7 +98,6 @@ def check_memory(
     """Raises `Unsupported` unless blocks (times their buffers), scratch and scoped allocations of
     the `kernel` of `module` fit into VMEM and SMEM."""
     func = kernel.func
-    owners, copied = _held(module, kernel, target)
     _check_semaphores(kernel, target)
     sizes = {"vmem": target.vmem_bytes, "smem": target.smem_bytes}
     limits = dict(sizes)
@@ -110,15 +105,17 @@ def check_memory(
         _check_scratch(module, kernel)
         sizes["vmem"] -= target.reserved_vmem_bytes
         limits["vmem"] = scoped_vmem(module, target)
-    if _total(copied) > sizes["vmem"] - limits["vmem"]:
-        owners["vmem"] += copied
+    owners, outside = _held(module, kernel, target, limits["vmem"])
     given = {*kernel.operands, *kernel.prefetch}
     for space, limit in limits.items():
-        held = owners[space] + _scoped(func.body.blocks, space, target)
-        total = _total(held)
         available = sizes[space]
+        held = owners[space] + _scoped(func.body.blocks, space, target)
+        if space == "vmem" and _total(held + outside) > available:
+            # Later forms have buffers of these blocks, too.
+            held += outside
+        total = _total(held)
         if limit < total <= available:
-            held = [buffer for buffer in held if buffer.value in given or not unread(buffer.value)]
+            held = [b for b in held if b.value in given or not unread(b.value, target)]
             total = _total(held)
         if total <= limit:
             continue
@@ -145,47 +142,34 @@ def check_memory(
 
 def vmem_with_copies(module: ModuleOp, target: Target) -> int | None:
     """Bytes of VMEM that a kernel must ask for once its windows are buffers of its own, among them
-    the whole operands that were copied outside; None if what it has is enough."""
+    blocks of arrays that were in VMEM outside; None if what it has is enough."""
     func = kernel_function(module)
     if func is None or call_of(module) is None:
         return None
-    owners, copied = _held(module, describe_kernel(func), target)
-    total = _total(owners["vmem"] + copied + _scoped(func.body.blocks, "vmem", target))
-    limit = scoped_vmem(module, target)
-    return limit + _total(copied) if copied and total > limit else None
+    limit, most = scoped_vmem(module, target), target.vmem_bytes - target.reserved_vmem_bytes
+    owners, outside = _held(module, describe_kernel(func), target, limit)
+    total = _total(owners["vmem"] + outside + _scoped(func.body.blocks, "vmem", target))
+    return min(limit + _total(outside), most) if outside and total > limit else None
 
 
-def _held(module: ModuleOp, kernel: Kernel, target: Target) -> tuple[dict[str, _Owners], _Owners]:
-    """The blocks and scratch in each memory, and the whole operands that are copied outside."""
+def _held(
+    module: ModuleOp, kernel: Kernel, target: Target, limit: int
+) -> tuple[dict[str, _Owners], _Owners]:
+    """The blocks and scratch in each memory, and the blocks of arrays that are in VMEM outside of
+    the `limit` bytes that the kernel gets."""
     owners: dict[str, _Owners] = {"vmem": [], "smem": []}
-    copied: dict[str, _Owners] = {"vmem": []}
+    outside: dict[str, _Owners] = {"vmem": []}
     call = call_of(module)
+    found = staged(kernel, call, target, limit)
     for number, (argument, window) in enumerate(zip(kernel.operands, kernel.windows, strict=True)):
         title = partial(_window_title, kernel, call, number, _copies(window))
-        place = copied if not window.windowed and _is_copied(argument) else owners
+        place = outside if number in found else owners
         _add(place, argument, target, _copies(window), title)
     for argument in kernel.prefetch:
         _add(owners, argument, target, 1, lambda: "scalar prefetch")
     for argument in kernel.scratch:
         _add(owners, argument, target, 1, lambda: "scratch")
-    return owners, copied["vmem"]
-
-
-def _is_copied(operand: SSAValue) -> bool:
-    """Whether the array of a whole operand in VMEM is stored with its dimensions in another order,
-    which pads it less, outside the kernel."""
-    if not isinstance(operand.type, MemRefType):
-        return False
-    kind = cast(AnyMemRef, operand.type)
-    shape = kind.get_shape()
-    if memory_space(kind) not in ("vmem", None) or not 1 < len(shape) <= _MOST_ORDERED:
-        return False
-    bits = bit_width(kind)
-
-    def padded(order: Sequence[int]) -> int:
-        return infer_tiling(order, bits).elements(order)
-
-    return min(map(padded, permutations(shape))) < padded(shape)
+    return owners, outside["vmem"]
 
 
 def _check_semaphores(kernel: Kernel, target: Target) -> None:

@@ -29,7 +29,12 @@ LARGE = pltpu.VMEM((40 * 512, 512), jnp.float32)
 _DYNAMIC = "pl.ds(pl.multiple_of(x[0, 0].astype(jnp.int32) * 8, 8), 8), 0:128"
 _WHEN = "pl.when(x[0, 0] > 0)(lambda: {})"
 _SET = "s.__setitem__((slice(0, 8), slice(0, 128)), x[...] * 2)"
+_AT = "a = pl.multiple_of(x[0, 0].astype(jnp.int32) * 8, 8); "
+_THERE = "pl.ds(a, 8), 0:128"
 DROPPED = (
+    f"{_AT}s[{_THERE}] = x[...]; o[...] = s[{_THERE}]",
+    f"{_AT}s[pl.ds(a, 16), 0:128] = jnp.concatenate([x[...]] * 2); o[...] = s[{_THERE}]",
+    f"{_AT}s[0:8, 0:128] = x[...]; s[{_THERE}] = x[...]; o[...] = s[{_THERE}]",
     "pass", "s[0:8, 0:128] = x[...]", f"s[{_DYNAMIC}] = x[...]",
     "s[0:8, 0:128] = x[...]; o[...] = s[0:8, 0:128]",
     "s[8:16, 128:256] = x[...]; o[...] = s.at[8:16].at[:, 128:256][...]",
@@ -39,6 +44,9 @@ DROPPED = (
     _WHEN.format(_SET),
 )  # fmt: skip
 HELD = (
+    f"{_AT}s[{_THERE}] = x[...]; s[0:8, 0:128] = x[...]; o[...] = s[{_THERE}]",
+    f"{_AT}b = pl.multiple_of(a * 2, 8); s[{_THERE}] = x[...]; s[pl.ds(b, 8), 0:128] = x[...]; "
+    f"o[...] = s[{_THERE}]",
     "o[...] = s[0:8, 0:128]",
     f"s[0:8, 0:128] = x[...]; s[{_DYNAMIC}] = x[...]; o[...] = s[0:8, 0:128]",
     f"s[0:8, 0:128] = x[...]; {_WHEN.format(_SET)}; o[...] = s[0:8, 0:128]",
@@ -50,12 +58,14 @@ HELD = (
 )
 
 
-def _module(statements: str, target: str) -> Any:
+def _module(statements: str, target: str, kind: str = "float32") -> Any:
     names: dict[str, Any] = {"pl": pl, "pltpu": pltpu, "jnp": jnp}
     exec(f"def body(x, o, s):\n  o[...] = x[...]\n  {statements}", names)
     body: Callable[..., None] = names["body"]
-    array = jax.ShapeDtypeStruct((8, 128), jnp.float32)
-    call = pl.pallas_call(body, array, scratch_shapes=[LARGE])
+    rows = 8 * 4 // jnp.dtype(kind).itemsize
+    array = jax.ShapeDtypeStruct((rows, 128), kind)
+    large = pltpu.VMEM((LARGE.shape[0] * rows // 8, 512), kind)
+    call = pl.pallas_call(body, array, scratch_shapes=[large])
     with simulate(target=target):
         lowered = jax.jit(lambda x: call(x)).trace(array).lower(lowering_platforms=("tpu",))
         return read(lowered.as_text(debug_info=True), "unread")
@@ -85,3 +95,23 @@ def test_verdict(statements: str, compiler: Any) -> None:
         module, topology=topology, layout_passes=True, compiler=compiler
     )
     assert verdict.accepted == (statements in DROPPED), verdict.message
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("target", ["v5e", "v6e", "v7x"])
+@pytest.mark.parametrize("kind", ["int16", "int8"])
+def test_packed(kind: str, target: str, compiler: Any) -> None:
+    """Registers of halves are stored whole on v7x only."""
+    rows = 8 * 4 // jnp.dtype(kind).itemsize
+    module = _module(f"s[0:{rows}, 0:128] = x[...]; o[...] = s[0:{rows}, 0:128]", target, kind)
+    taken = kind == "int8" or target == "v7x"
+    if taken:
+        pallasite.lower(module, "vreg", target)
+    else:
+        with pytest.raises(Unsupported) as caught:
+            pallasite.lower(module, "mosaic", target)
+        assert caught.value.code == "vmem-exhausted"
+    verdict = compile_ahead_of_time(
+        module, topology=get_target(target).topology, layout_passes=True, compiler=compiler
+    )
+    assert verdict.accepted == taken, verdict.message

@@ -1,6 +1,7 @@
-"""Whole operands in VMEM that are larger than what a kernel gets of it.
+"""Whole operands in VMEM, and blocks, that are larger than what a kernel gets of it.
 
-Arrays that another order of dimensions pads less are copied into VMEM outside of the kernel. The
+Arrays that another order of dimensions pads less are copied into VMEM outside of the kernel, on
+v7x all inputs that fit. The
 TPU compiler's verdict is asked of the program as it is and of our registers.
 """
 
@@ -15,6 +16,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
@@ -45,6 +47,7 @@ def accepted(module: Any, target: str, compiler: Any, *, layout_passes: bool) ->
 
 @pytest.mark.parametrize(("shape", "target"), [
     ((65536, 1), "v5e"), ((40000, 129), "v5e"), ((20000, 3, 128), "v5e"), ((100000, 64), "v6e"),
+    ((65536, 1), "v7x"),
 ])  # fmt: skip
 def test_copied_outside(shape: tuple[int, ...], target: str, compiler: Any) -> None:
     module = first_rows(shape, target)
@@ -57,6 +60,7 @@ def test_copied_outside(shape: tuple[int, ...], target: str, compiler: Any) -> N
 
 @pytest.mark.parametrize(("shape", "target"), [
     ((65536, 127), "v5e"), ((33000, 128), "v5e"), ((240000, 64), "v5e"), ((100000, 64), "v7x"),
+    ((70000, 128), "v7x"), ((65536, 1), "v5p"),
 ])  # fmt: skip
 def test_too_large(shape: tuple[int, ...], target: str, compiler: Any) -> None:
     module = first_rows(shape, target)
@@ -65,3 +69,56 @@ def test_too_large(shape: tuple[int, ...], target: str, compiler: Any) -> None:
     assert caught.value.code == "vmem-exhausted"
     beyond = pallasite.lower(module, "mosaic", target, allow_beyond_reference=True)
     assert not accepted(beyond, target, compiler, layout_passes=True)
+
+
+def blocks(sizes: list[int], columns: int, limit: int, target: str, aliased: bool = False) -> Any:
+    """A kernel that reads the first rows of blocks, two of each array, of so many MiB."""
+    mib = 1 << 20
+
+    def body(*refs: Any) -> None:
+        refs[-1][0:8, :] = sum(ref[0:8, :] for ref in refs[:-1])
+
+    rows = [size * mib // 1024 for size in sizes]
+    shapes = [jax.ShapeDtypeStruct((2 * count, columns), f32) for count in rows]
+    specs = [pl.BlockSpec((count, columns), lambda i: (i, 0)) for count in rows]
+    call = pl.pallas_call(
+        body, grid=(2,), in_specs=specs,
+        out_specs=pl.BlockSpec((8, columns), lambda i: (i, 0)),
+        out_shape=shapes[0] if aliased else jax.ShapeDtypeStruct((16, columns), f32),
+        input_output_aliases={0: 0} if aliased else {},
+        compiler_params=pltpu.CompilerParams(vmem_limit_bytes=limit * mib),
+    )  # fmt: skip
+    return trace(call, *shapes, target=target)
+
+
+@pytest.mark.parametrize(("sizes", "columns", "limit", "target", "taken"), [
+    # Arrays of twice the blocks' MiB, and 10 MiB that are left.
+    ([20], 256, 13, "v7x", True), ([20], 256, 14, "v7x", False), ([20], 256, 13, "v6e", False),
+    ([10, 5], 256, 13, "v7x", True), ([5, 17], 256, 20, "v7x", False),
+    ([5, 17], 256, 9, "v7x", True), ([12, 12, 2], 256, 17, "v7x", False),
+    ([2, 5, 17], 256, 6, "v7x", False), ([2, 2, 17], 256, 35, "v7x", True),
+    ([4], 100, 2, "v5e", True), ([4], 100, 2, "v6e", True), ([4], 100, 2, "v5p", False),
+    ([4], 100, 2, "v4", False), ([4], 256, 2, "v5e", False),
+])  # fmt: skip
+def test_blocks(
+    sizes: list[int], columns: int, limit: int, target: str, taken: bool, compiler: Any
+) -> None:
+    """Blocks of arrays that are in VMEM anyway need no buffers; the smallest are there first."""
+    module = blocks(sizes, columns, limit, target)
+    if not taken:
+        with pytest.raises(Unsupported) as caught:
+            pallasite.lower(module, "mosaic", target)
+        assert caught.value.code == "vmem-exhausted"
+        assert not accepted(module, target, compiler, layout_passes=True)
+        return
+    for form in ("mosaic", "dma", "vreg"):
+        lowered = pallasite.lower(module, form, target)
+        assert accepted(lowered, target, compiler, layout_passes=form != "vreg")
+
+
+def test_results_are_not_copied_before(compiler: Any) -> None:
+    module = blocks([5], 256, 2, "v7x", aliased=True)
+    with pytest.raises(Unsupported) as caught:
+        pallasite.lower(module, "mosaic", "v7x")
+    assert caught.value.code == "vmem-exhausted"
+    assert not accepted(module, "v7x", compiler, layout_passes=True)
