@@ -134,7 +134,7 @@ def _check_calls(module: ModuleOp) -> None:
 
 
 def _located(module: ModuleOp, error: Exception) -> VerifyError:
-    clearer = _undefined(module) or _without_type(module)
+    clearer = _undefined(module) or _without_type(module) or _broken_types(module, error)
     if clearer is not None:
         return clearer
     culprit = _named_culprit(error) or _culprit(module)
@@ -160,6 +160,17 @@ def _without_type(module: ModuleOp) -> VerifyError | None:
             kind := op.properties.get("function_type"), FunctionType
         ):
             return _broken(op, f"expected a function type as function_type, got {kind}")
+    return None
+
+
+def _broken_types(module: ModuleOp, error: Exception) -> VerifyError | None:
+    """A type that breaks a rule, where a verifier stumbled instead of refusing."""
+    if isinstance(error, VerifyException):
+        return None
+    try:
+        _check_types(module)
+    except VerifyError as clearer:
+        return clearer
     return None
 
 

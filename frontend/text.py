@@ -56,6 +56,10 @@ def read_text(
         message = f"malformed text ({type(error).__name__}: {_sentence(str(error))})"
         if "integer string conversion" in str(error):
             message = f"a number has at most {sys.get_int_max_str_digits()} digits"
+        elif isinstance(error, OverflowError) and "float too large" in str(error):
+            message = "the number is too large for its type; infinity is written as its bits in hex"
+        elif isinstance(error, ValueError) and "is out of range for type" in str(error):
+            message = _sentence(str(error))
         raise ReadError("invalid-syntax", message, parser.source_location()) from error
 
 

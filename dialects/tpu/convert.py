@@ -43,7 +43,7 @@ from pallasite.dialects.tpu.base import (
     operand,
 )
 from pallasite.dialects.tpu.keywords import RoundingModeAttr
-from pallasite.dialects.types import AnyVector, bit_width
+from pallasite.dialects.types import AnyVector, bit_width, is_float
 
 STOCHASTIC_TARGETS = (
     BFloat16Type,
@@ -231,6 +231,9 @@ class StochasticConvertOp(TpuOp):
                 f"expected one shape, got {self.input.type}, {self.random.type} "
                 f"and {self.result.type}"
             )
+        if not is_float(self.result.type.element_type):
+            raise VerifyException(f"expected a result of floats, got {self.result.type}")
+        check_narrower(self.result.type, self.input.type)
 
 
 @irdl_op_definition

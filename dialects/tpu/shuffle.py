@@ -30,6 +30,7 @@ from pallasite.dialects.tpu.base import (
     sublane_counts,
 )
 from pallasite.dialects.tpu.movement import check_dimensions, check_inferred
+from pallasite.dialects.types import split_grid
 
 SAME_VECTOR = VarConstraint("T", VECTOR)
 
@@ -51,8 +52,8 @@ class BroadcastInSublanesOp(TpuOp):
     def verify_(self) -> None:
         source = self.source.type
         check_inferred(self.result.type, source)
-        if source.get_num_dims() < 2:
-            raise VerifyException(f"expected registers of rank 2 or 3, got {source}")
+        if split_grid(source) is None:
+            raise VerifyException(f"expected registers, got {source}")
 
 
 @irdl_op_definition

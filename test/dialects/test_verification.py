@@ -57,6 +57,14 @@ def test_types_of_values(argument: str, message: str) -> None:
     assert caught.value.location is not None
 
 
+def test_a_broken_type_is_told_where_a_verifier_stumbles_on_it() -> None:
+    ref = f"memref<16x256x1xf32, #tpu.tiled<(1,128),[2,1]>, {VMEM}>"
+    flat = f"memref<32x128xf32, #tpu.tiled<(1,128),[1,1]>, {VMEM}>"
+    body = f"%r = tpu.memref_reshape %a : {ref} -> {flat}"
+    with pytest.raises(VerifyError, match="expected 3 strides in"):
+        pallasite.parse(f"func.func @f(%a: {ref}) {{ {body} func.return }}")
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -255,6 +255,20 @@ def test_numbers_that_python_does_not_read(text: str) -> None:
     assert caught.value.location is not None
 
 
+@pytest.mark.parametrize(
+    ("literal", "message"),
+    [
+        ("2.0e127 : f32", "too large for its type"),
+        ("dense<[1.0, 2.0e127]> : vector<2xf32>", "too large for its type"),
+        ("dense<-9223372036854775808> : vector<8xi32>", "is out of range for type i32"),
+    ],
+)
+def test_numbers_beyond_their_type(literal: str, message: str) -> None:
+    with pytest.raises(ReadError, match=message) as caught:
+        read_text(f"%0 = arith.constant {literal}")
+    assert "malformed" not in str(caught.value) and caught.value.location is not None
+
+
 def test_characters_that_terminals_obey_are_spelt() -> None:
     with pytest.raises(ReadError) as caught:
         read_text("\x1b[2J")
