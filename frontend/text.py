@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from pallasite.diagnostics import Diagnostic, ReadError, SourceLocation, VerifyError
 from pallasite.dialects import make_context
+from pallasite.dialects.locations import source_location
 from pallasite.frontend.text_parser import TextParser
 
 __all__ = ["read_text"]
@@ -39,7 +40,7 @@ def read_text(
     except ParseError as error:
         raise _syntax_error(error) from error
     try:
-        return parser.parse_module(implicit_module)
+        module = parser.parse_module(implicit_module)
     except ParseError as error:
         raise _syntax_error(error) from error
     except VerifyException as error:
@@ -61,6 +62,10 @@ def read_text(
         elif isinstance(error, ValueError) and "is out of range for type" in str(error):
             message = _sentence(str(error))
         raise ReadError("invalid-syntax", message, parser.source_location()) from error
+    if len(module.body.blocks) != 1:
+        message = f"'builtin.module': expected one block, got {len(module.body.blocks)}"
+        raise VerifyError("invalid-operation", message, source_location(module))
+    return module
 
 
 def _syntax_error(error: ParseError) -> ReadError:

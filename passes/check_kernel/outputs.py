@@ -37,6 +37,8 @@ def output_advice(kernels: Sequence[Kernel], call: Call) -> Iterator[Diagnostic]
     """A warning for each output of `kernels` in form `mosaic`, which run together, of which a part
     is never written. An array that is an input's, too, keeps its contents there; a kernel that
     prints may have outputs only because it must."""
+    if any(len(kernel.operands) < len(call.results) for kernel in kernels):
+        return  # A call of another kernel, which is refused when it is made.
     aliased = {result for _, result in call.aliases}
     for number, result in enumerate(call.results):
         place = number - len(call.results)

@@ -269,6 +269,13 @@ def test_numbers_beyond_their_type(literal: str, message: str) -> None:
     assert "malformed" not in str(caught.value) and caught.value.location is not None
 
 
+@pytest.mark.parametrize("blocks", ["", "^a: ^b:"])
+def test_a_module_has_one_block(blocks: str) -> None:
+    with pytest.raises(VerifyError, match="expected one block, got") as caught:
+        pallasite.parse(f'"builtin.module"() ({{ {blocks} }}) : () -> ()')
+    assert caught.value.location is not None
+
+
 def test_characters_that_terminals_obey_are_spelt() -> None:
     with pytest.raises(ReadError) as caught:
         read_text("\x1b[2J")

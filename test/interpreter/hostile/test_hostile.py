@@ -208,6 +208,15 @@ def test_a_call_that_is_none_is_refused(part: str, text: str) -> None:
     assert caught.value.code == "bad-call", str(caught.value)
 
 
+def test_a_call_of_another_kernel_is_refused() -> None:
+    call = ", ".join(f"{name} = {value}" for name, value in CALL.items())
+    kernel = module("").replace("module {", f"module attributes {{tpu.call = {{{call}}}}} {{", 1)
+    parsed = pallasite.parse(kernel.replace("scratch_operands = 0", "scratch_operands = 2"))
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.lower(parsed, "vreg")
+    assert caught.value.code == "call-mismatch" and caught.value.location is not None
+
+
 ADD = f"""%v = vector.load %x[%c0, %c0] : {BLOCK}, vector<8x128xf32>
     %w = arith.addf %v, %v : vector<8x128xf32>
     tpu.vector_store %o[%c0, %c0], %w {{strides = array<i32>}} : {BLOCK}, vector<8x128xf32>,"""
