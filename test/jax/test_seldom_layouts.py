@@ -154,7 +154,10 @@ def test_a_block_without_its_leading_dimension_is_seen_otherwise() -> None:
     def body(x: Any, o: Any) -> None:
         o[...] = x.reshape(4, 2, 128)[...].reshape(8, 128) + 1
 
-    spec = pl.BlockSpec((None, 8, 128), lambda i: (i, 0, 0))
+    def block(i: Any) -> Any:
+        return i, 0, 0
+
+    spec = pl.BlockSpec((None, 8, 128), block)
     x = numbers((3, 8, 128), jnp.float32)
     for form in ("pallas", "mosaic", "vreg"):
         with simulate("v5e", form):

@@ -15,6 +15,7 @@ from .memory_kernels import kernel
 
 TYPES: dict[str, Any] = {
     "f32": np.float32, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+    "i4": ml_dtypes.int4,
 }  # fmt: skip
 BEYOND = {"allow_beyond_reference": True}
 
@@ -54,6 +55,69 @@ def product(kinds: list[str], precision: str = "", *, transposed: bool = False) 
     return f"""%none = arith.constant dense<{zero}> : {kinds[2]}
         %r = tpu.matmul %x, %y, %none {{transpose_lhs = false, transpose_rhs =
             {str(transposed).lower()}{precision}}} : {", ".join(kinds)} -> {kinds[2]}"""
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [(8, 700, 200), (40, 300, 128), (9, 513, 130)])
+def test_products_of_nibbles(shape: tuple[int, int, int], transposed: bool) -> None:
+    """Two share a lane of the array; what lies behind the contracted columns counts for nothing."""
+    rows, depth, columns = shape
+    x, y = numbers((rows, depth), "i4"), numbers((depth, columns), "i4")
+    expected = x.astype(np.int32) @ y.astype(np.int32)
+    y = np.ascontiguousarray(y.T) if transposed else y
+    kinds = [f"vector<{text(array)}>" for array in (x, y, expected)]
+    check(product(kinds, transposed=transposed), [x, y], expected)
+
+
+@pytest.mark.parametrize("shape", [(8, 128), (2, 9, 130)])
+@pytest.mark.parametrize("predicate, bound", [("slt", 300), ("eq", 131), ("ult", 300)])
+def test_positions_along_two_dimensions(shape: tuple[int, ...], predicate: str, bound: int) -> None:
+    x, rank = numbers(shape, "i32"), len(shape)
+    place = np.arange(x.size).reshape(shape) % (shape[-2] * shape[-1])
+    found = place == bound if predicate == "eq" else place < bound
+    kind, mask = f"vector<{text(x)}>", f"vector<{'x'.join(map(str, shape))}xi1>"
+    body = f"""%i = tpu.iota {{dimensions = array<i32: {rank - 2}, {rank - 1}>}} : {kind}
+    %k = arith.constant dense<{bound}> : {kind}
+    %m = arith.cmpi {predicate}, %i, %k : {kind}
+    %r = arith.select %m, %x, %i : {mask}, {kind}"""
+    check(body, [x], np.where(found, x, place).astype(np.int32))
+
+
+@pytest.mark.parametrize("columns", [128, 256])
+@pytest.mark.parametrize(
+    "element, off", [("f32", 3), ("bf16", 2), ("bf16", 5), ("i8", 4), ("i8", 9)]
+)
+def test_parts_at_a_known_distance_from_a_tile(element: str, off: int, columns: int) -> None:
+    """The tile is known at run time only; five rows begin within it, a hundred columns, too."""
+    part, whole = f"5x{columns}x{element}", f"128x{columns}x{element}"
+    small = f"5x100x{element}"
+    module = kernel(
+        [whole, "1x1xi32", part],
+        f"""%n = vector.load %b[%z, %z] : B, vector<1x1xi32>
+    %s = vector.extract %n[0, 0] : i32 from vector<1x1xi32>
+    %t = arith.index_cast %s : i32 to index
+    %d = arith.constant 32 : index
+    %o = arith.constant {off} : index
+    %q = arith.constant {7 if columns == 128 else 135} : index
+    %m = arith.muli %t, %d : index
+    %k = arith.addi %m, %o : index
+    %x = vector.load %a[%k, %z] : A, vector<{part}>
+    %y = vector.load %a[%z, %z] : A, vector<{small}>
+    tpu.vector_store %a[%k, %q], %y {{strides = array<i32>}} : A, vector<{small}>,
+    %w = vector.load %a[%k, %z] : A, vector<{part}>
+    %r = arith.{"xori" if element == "i8" else "addf"} %x, %w : vector<{part}>
+    tpu.vector_store %c[%z, %z], %r {{strides = array<i32>}} : C, vector<{part}>,""",
+    )
+    x = numbers((128, columns), element)
+    first, start = 64 + off, 7 if columns == 128 else 135
+    after = x[first : first + 5].copy()
+    after[:, start : start + 100] = x[:5, :100]
+    before = x[first : first + 5]
+    expected = before ^ after if element == "i8" else before + after
+    place = np.full((1, 1), 2, np.int32)
+    for form in ("mosaic", "vreg"):
+        (found,) = pallasite.run(module, [x, place], form=form, target="v5e", **BEYOND)
+        assert np.array_equal(found, expected), form
 
 
 def test_integer_powers_of_half_words() -> None:
