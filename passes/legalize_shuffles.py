@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from pallasite.dialects import arith, grid, tpu
@@ -55,11 +55,11 @@ class _Masks:
     """Masks of sublanes of one module, each built once per block in front of its first use."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, tuple[bool, ...]], SSAValue] = {}
+        self._known: dict[tuple[Block | None, tuple[bool, ...]], SSAValue] = {}
 
     def get(self, rows: tuple[bool, ...], anchor: Operation, kind: AnyVector) -> SSAValue:
         """A mask of the grid type `kind` set on the sublanes of `rows`."""
-        key = (id(anchor.parent), rows)
+        key = (anchor.parent, rows)
         if key not in self._known:
             self._known[key] = _sublane_mask(rows, anchor)
         shape = kind.get_shape()
