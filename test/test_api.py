@@ -191,9 +191,9 @@ def test_sources_are_text_or_bytes() -> None:
     assert str(pallasite.parse(bytearray(data))) == str(pallasite.parse(data))
     for source in (None, 3, DATA):
         with pytest.raises(UsageError, match="expected the text or bytes of a module"):
-            pallasite.parse(source)  # pyright: ignore
+            pallasite.parse(source)
     with pytest.raises(UsageError, match="expected a whole number for the call"):
-        pallasite.parse(data, call="first")  # pyright: ignore
+        pallasite.parse(data, call="first")
 
 
 def test_numbers_of_numpy_are_whole_numbers() -> None:
@@ -202,7 +202,7 @@ def test_numbers_of_numpy_are_whole_numbers() -> None:
     here = pallasite.run(module, [y, y], seed=3)
     there = pallasite.run(
         module, [y, y], seed=np.int64(3), devices=np.int32(1), max_steps=np.int64(10**6)
-    )  # pyright: ignore
+    )
     np.testing.assert_array_equal(here, there)
 
 

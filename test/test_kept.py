@@ -66,7 +66,7 @@ def test_threads_that_make_one_value_share_it() -> None:
         return []
 
     with ThreadPoolExecutor(2) as threads:
-        one, other = threads.map(lambda _: values.known("", make), range(2))  # pyright: ignore[reportUnknownLambdaType]
+        one, other = threads.map(lambda _: values.known("", make), range(2))
     assert one is other
     assert (len(values), values.total) == (1, 1)
 
@@ -106,7 +106,7 @@ def test_plans_are_kept_by_what_they_take(monkeypatch: pytest.MonkeyPatch) -> No
         plan(Move.transpose((layout, (rows, 200)), layout, (1, 0)), costs)
     assert 50_000 < plan.kept.total <= 100_000
     assert trace.kept.total <= KEPT_BYTES
-    sizes = [size for _, size in plan.kept._kept.values()]  # pyright: ignore[reportPrivateUsage]
+    sizes = [size for _, size in plan.kept._kept.values()]
     assert sum(sizes) == plan.kept.total
     before, asked = len(plan.kept), Move.transpose((layout, (776, 200)), layout, (1, 0))
     assert plan(asked, costs) is plan(asked, costs)
@@ -128,16 +128,16 @@ def test_functions_that_are_kept_tell_their_arguments_apart() -> None:
 
 def test_long_lists_and_texts_are_not_kept() -> None:
     for count, kept_lists in ((8, 1), (10_000, 0)):
-        before = types._unpacked.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        before = types._unpacked.cache_info().currsize
         numbers = tuple(range(7, 7 + count))
         assert types.integers_in(DenseArrayBase.from_list(i64, numbers)) == numbers
-        after = types._unpacked.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        after = types._unpacked.cache_info().currsize
         assert after == before + kept_lists
     for count, kept_texts in ((3, 1), (1000, 0)):
-        before = bytecode_table._parsed.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        before = bytecode_table._parsed.cache_info().currsize
         text = f"array<i64: {', '.join(map(str, range(7, 7 + count)))}>"
         assert bytecode_table.parse_text(text, False) == DenseArrayBase.from_list(
             i64, list(range(7, 7 + count))
         )
-        after = bytecode_table._parsed.cache_info().currsize  # pyright: ignore[reportPrivateUsage]
+        after = bytecode_table._parsed.cache_info().currsize
         assert after == before + kept_texts

@@ -117,13 +117,13 @@ def test_comparisons_of_constants_fold_by_their_sign() -> None:
     minus, one = (arith.ConstantOp.from_int_and_width(v, 32) for v in (-1, 1))
     for predicate, holds in {"slt": -1, "ult": 0, "eq": 0, "ne": -1, "sge": 0, "ugt": -1}.items():
         folded = arith.CmpiOp(minus, one, predicate).fold()
-        assert folded is not None and folded[0].value.data == holds, predicate  # type: ignore[union-attr]
+        assert folded is not None and folded[0].value.data == holds, predicate
 
 
 def test_casts_of_constants_fold() -> None:
     minus = arith.ConstantOp.from_int_and_width(-1, 8)
     folded = {
-        kind: kind(minus, target).fold()[0].value.data  # type: ignore[index, union-attr]
+        kind: kind(minus, target).fold()[0].value.data
         for kind, target in (
             (arith.ExtSIOp, i32),
             (arith.ExtUIOp, i32),

@@ -178,7 +178,7 @@ def test_element_types_are_named_as_in_numpy(spelled: str, name: str, request_of
     module = _with_call(_register_kernel(_reduce("sum")))
     text = f"module attributes {{t = tensor<2x{spelled}>}} {{}}"
     array = read(text).attributes["t"]
-    set_call(module, Call((array,), ()))  # type: ignore[arg-type]
+    set_call(module, Call((array,), ()))
     request = request_of(module)
     assert request["operands"] == [([2], name)] and request["side_effect"]
     np.dtype(getattr(ml_dtypes, name, name))

@@ -56,7 +56,7 @@ def test_locations_survive(module: ModuleOp) -> None:
 @pytest.fixture(scope="module")
 def jaxlib() -> Any:
     pytest.importorskip("jaxlib")
-    from jaxlib.mlir import ir  # pyright: ignore
+    from jaxlib.mlir import ir
 
     context = mosaic_context(unregistered=True)  # `test.op`
 

@@ -182,7 +182,7 @@ def test_core_of_a_vector_subcore_is_split() -> None:
     names = [op.name for op in ops]
     signal = ops[names.index("tpu.sem_signal")]
     assert names[2:6] == ["arith.constant", "arith.divui", "arith.remui", "tpu.sem_signal"]
-    assert [str(v.owner.name) for v in signal.operands[2:]] == ["arith.divui", "arith.remui"]  # type: ignore[union-attr]
+    assert [str(v.owner.name) for v in signal.operands[2:]] == ["arith.divui", "arith.remui"]
     assert ops[2].properties["value"] == IntegerAttr(16, 32)
 
 

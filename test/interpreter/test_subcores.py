@@ -85,7 +85,7 @@ def test_rows_go_round(form: str, driver: str) -> None:
     for seed in (0, 3):
         (found,) = run(
             module, [X], form=form, target="v7x", checks=CHECKS, seed=seed, driver=driver
-        )  # pyright: ignore[reportArgumentType]
+        )
         np.testing.assert_array_equal(found, WANT)
 
 

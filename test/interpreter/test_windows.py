@@ -61,7 +61,7 @@ def run(text: str, *inputs: Any, results: Any, driver: str = "compiled", **optio
         results=results,
         target=V5E,
         driver=driver,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
     return outcome.outputs[0]
 

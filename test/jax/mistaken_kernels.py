@@ -253,7 +253,7 @@ def branches_to_values(x: Any, o: Any) -> None:
 
 
 def calls_back(x: Any, o: Any) -> None:
-    @pl.loop(0, 8)  # pyright: ignore[reportArgumentType]
+    @pl.loop(0, 8)
     def _copy() -> None:
         o[...] = x[...]
 

@@ -216,7 +216,7 @@ FAULTS: dict[str, Fault] = {
         2 * X,
     ),
     "result": (
-        lambda: pl.pallas_call(scaled, out_shape=(16, 128))(X),  # pyright: ignore
+        lambda: pl.pallas_call(scaled, out_shape=(16, 128))(X),
         "jax.ShapeDtypeStruct(shape, dtype)",
         lambda: pl.pallas_call(scaled, out_shape=jax.ShapeDtypeStruct((16, 128), X.dtype))(X),
         2 * X,
@@ -282,7 +282,7 @@ FAULTS: dict[str, Fault] = {
         2 * X,
     ),
     "scope": (
-        scopes(lambda f, space: pl.run_scoped(f(space))),  # pyright: ignore
+        scopes(lambda f, space: pl.run_scoped(f(space))),
         "pl.run_scoped(f, pltpu.VMEM(shape, dtype))",
         scopes(pl.run_scoped),
         X,

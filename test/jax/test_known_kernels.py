@@ -136,7 +136,7 @@ def test_kernels_of_one_text_have_the_names_of_their_own_arguments() -> None:
         exec(compile(source, "kernel.py", "exec"), space)
         with simulate(form="mosaic"):
             doubled(X, space["kernel"])
-        (known, _), *_ = reversed(settings.kernels._kept.values())  # pyright: ignore[reportPrivateUsage]
+        (known, _), *_ = reversed(settings.kernels._kept.values())
         func = next(op for op in known.module.walk() if op.name == "func.func")
         names.append([argument.name_hint for argument in func.regions[0].block.args])
     assert names == [["left", "out"], ["right", "sum"], ["left", "out"]]
@@ -222,7 +222,7 @@ def test_kernels_are_kept_by_the_number_of_their_operations(
 ) -> None:
     run()
     kernels = simulate().settings.kernels
-    (one,) = [size for _, size in kernels._kept.values()]  # pyright: ignore[reportPrivateUsage]
+    (one,) = [size for _, size in kernels._kept.values()]
     assert 10 < one == kernels.total < 100
     monkeypatch.setattr(kernels, "_most", 3 * one)
     for factor in range(10):

@@ -34,7 +34,7 @@ ROWS, WIDTH, STEPS = 8, 20, 5
 
 def measured(target: str) -> dict[str, Any]:
     """Two subcores gather rows of 80 bytes, and add up registers in a loop."""
-    lanes = TARGETS[target].sparse.lanes  # pyright: ignore[reportOptionalMemberAccess]
+    lanes = TARGETS[target].sparse.lanes
 
     def body(x: Any, i: Any, o: Any, where: Any, rows: Any, total: Any) -> None:
         pltpu.sync_copy(i, where)

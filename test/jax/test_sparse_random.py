@@ -64,7 +64,7 @@ def kernel(seed: int, lanes: int) -> Callable[..., Any]:
 @pytest.mark.parametrize("seed", range(12))
 def test_program(seed: int) -> None:
     target = ("v7x", "v6e", "v5p")[seed % 3]
-    lanes = TARGETS[target].sparse.lanes  # pyright: ignore[reportOptionalMemberAccess]
+    lanes = TARGETS[target].sparse.lanes
     state = programs.start(seed, lanes)
     inputs = [state[name] for name in ("words", "floats", "table", "rows")]
     found = programs.meaning(programs.program(seed, lanes), state)

@@ -94,7 +94,7 @@ def test_every_kind_of_subcore_has_a_kernel() -> None:
         trace(handed_over, x, target=TARGET, form=form) for form in ("pallas", "mosaic")
     )
     same_as_lowered(traced, lowered)
-    names = [op.sym_name.data for op in traced.body.block.ops]  # pyright: ignore
+    names = [op.sym_name.data for op in traced.body.block.ops]
     assert names == ["scalar", "vector"]
     with simulate(target=TARGET, form="pallas", checks=CHECKS):
         np.testing.assert_array_equal(jax.jit(handed_over)(x), jnp.tile(x, (2, 1)))

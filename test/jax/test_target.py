@@ -16,7 +16,7 @@ jax = pytest.importorskip("jax")
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from pallasite.jax import simulate  # noqa: E402
-from pallasite.jax.devices import _AfterImport  # noqa: E402  # pyright: ignore[reportPrivateUsage]
+from pallasite.jax.devices import _AfterImport  # noqa: E402
 
 pytestmark = pytest.mark.jax
 
@@ -57,10 +57,10 @@ def test_modules_are_changed_once_they_are_imported(
     monkeypatch.syspath_prepend(tmp_path)
 
     def action(module: ModuleType) -> None:
-        module.answer += 1  # pyright: ignore[reportAttributeAccessIssue]
+        module.answer += 1
 
     monkeypatch.setattr(sys, "meta_path", [_AfterImport("imported_later", action), *sys.meta_path])
-    import imported_later  # pyright: ignore[reportMissingImports]
+    import imported_later
 
     assert imported_later.answer == 2
     assert "imported_later" not in [getattr(finder, "name", "") for finder in sys.meta_path]
@@ -73,7 +73,7 @@ class _Shared(Loader, MetaPathFinder):
         return spec_from_loader(fullname, self) if fullname in ("late_one", "late_two") else None
 
     def exec_module(self, module: ModuleType) -> None:
-        module.answer = 1  # pyright: ignore[reportAttributeAccessIssue]
+        module.answer = 1
 
 
 def test_other_modules_of_the_same_loader_stay(monkeypatch: pytest.MonkeyPatch) -> None:

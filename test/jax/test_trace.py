@@ -93,7 +93,7 @@ def test_a_function_without_kernels() -> None:
 
 def test_simulate_is_called_before_it_decorates() -> None:
     with pytest.raises(UsageError, match=r"@simulate\(\)"):
-        pallasite.jax.simulate(twice)  # pyright: ignore[reportArgumentType]
+        pallasite.jax.simulate(twice)
 
 
 @pytest.mark.parametrize("name", ["", "1st", "flash-attention", 'f"\\é\n'])

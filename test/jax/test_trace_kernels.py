@@ -164,9 +164,9 @@ def test_dynamic_and_named_grids() -> None:
     kernel = kernel_of(f, 2, x)
     assert kernel.grid_shape == (DYNAMIC,) and kernel.axis_names == ("rows",)
     module = kernel.parent_op()
-    call = call_of(module)  # pyright: ignore[reportArgumentType]
+    call = call_of(module)
     assert call is not None and str(call.operands[0]) == "tensor<i32>"
-    (out,) = pallasite.run(module, [np.int32(2), x], form="mosaic")  # pyright: ignore
+    (out,) = pallasite.run(module, [np.int32(2), x], form="mosaic")
     np.testing.assert_array_equal(out[8:], x[8:] + 2)
 
 

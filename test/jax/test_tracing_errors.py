@@ -88,7 +88,7 @@ def test_scoped_refs_do_not_leave_their_function() -> None:
 @pytest.mark.parametrize("form", ["pallas", "tiles"])
 def test_semantics_have_names(form: str) -> None:
     x = jnp.ones((8, 128))
-    params = pltpu.CompilerParams(dimension_semantics=("sequential",))  # pyright: ignore
+    params = pltpu.CompilerParams(dimension_semantics=("sequential",))
     kernel = pl.pallas_call(adds_rightly, out_shape=x, grid=(1,), compiler_params=params)
     with simulate(form=form), pytest.raises(Exception, match="sequential") as caught:
         kernel(x)

@@ -45,7 +45,7 @@ class Trace:
         self.run(function.body.block)
 
     def whole(self, value: SSAValue) -> View:
-        shape = value.type.get_shape()  # pyright: ignore
+        shape = value.type.get_shape()
         return View(value, (0,) * len(shape), shape)
 
     def run(self, block: Block) -> list[Any]:

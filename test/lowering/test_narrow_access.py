@@ -52,10 +52,7 @@ def agree(text: str, target: str = "v5e", beyond: bool = False) -> None:
     assert function is not None
     kinds = [a.type for a in function.body.block.args]
     rng = np.random.default_rng(7)
-    arrays = [
-        rng.integers(0, 7, k.get_shape()).astype(dtype_of(k.element_type))  # pyright: ignore
-        for k in kinds
-    ]
+    arrays = [rng.integers(0, 7, k.get_shape()).astype(dtype_of(k.element_type)) for k in kinds]
     *inputs, result = arrays
     answers = [
         api.run(

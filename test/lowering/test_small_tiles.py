@@ -85,8 +85,8 @@ def agree(module: ModuleOp, target: str) -> None:
     assert function is not None
     kind = function.body.block.args[0].type
     rng = np.random.default_rng(3)
-    element = dtype_of(kind.element_type)  # pyright: ignore
-    x = rng.integers(-9, 9, kind.get_shape()).astype(element)  # pyright: ignore
+    element = dtype_of(kind.element_type)
+    x = rng.integers(-9, 9, kind.get_shape()).astype(element)
     answers = [api.run(module, [x], form=form, target=target)[0] for form in ("mosaic", "vreg")]
     np.testing.assert_array_equal(*(a.astype(np.float32) for a in answers))
 
@@ -189,6 +189,6 @@ def test_the_compiler_takes_small_tiles(compiler: object, target: str) -> None:
     for module in modules:
         verdict = compile_ahead_of_time(
             api.lower(module, "vreg", target), topology=get_target(target).topology,
-            layout_passes=False, compiler=compiler,  # pyright: ignore
+            layout_passes=False, compiler=compiler,
         )  # fmt: skip
         assert verdict.accepted, verdict.message

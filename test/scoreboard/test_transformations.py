@@ -120,8 +120,8 @@ def test_old_spellings() -> None:
         o[...] = x[...] + 1
 
     def program(x: Any) -> Any:
-        params = pltpu.TPUCompilerParams(dimension_semantics=())  # type: ignore[attr-defined]
-        space = pltpu.TPUMemorySpace.VMEM  # type: ignore[attr-defined]
+        params = pltpu.TPUCompilerParams(dimension_semantics=())
+        space = pltpu.TPUMemorySpace.VMEM
         spec = pl.BlockSpec(memory_space=space)
         return call(body, S(8, 128), in_specs=[spec], compiler_params=params)(x)
 

@@ -315,7 +315,7 @@ pallas.kernel @products grid (i = 2)
 def test_a_rule_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).integers(-(2**31), 2**31, (256, 128)).astype(np.int32)
     module = api.parse(PRODUCTS)
-    monkeypatch.setattr(converter._RULES, "of", dict(converter._RULES.of))  # pyright: ignore
+    monkeypatch.setattr(converter._RULES, "of", dict(converter._RULES.of))
     spec = spec_from_file_location("shifts", EXAMPLES / "shifts.py")
     assert spec is not None and spec.loader is not None
     spec.loader.exec_module(module_from_spec(spec))

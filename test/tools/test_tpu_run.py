@@ -381,7 +381,7 @@ def test_help_says_what_is_assumed_and_the_exit_status(tool: Any, capsys: Any) -
     text = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
     assert "exit status: 0 if all went well" in text
-    for option in tool.parser()._actions:  # pyright: ignore[reportPrivateUsage]
+    for option in tool.parser()._actions:
         assert option.help
         if (
             option.default

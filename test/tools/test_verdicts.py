@@ -107,8 +107,8 @@ def test_the_compiler_agrees(form: str, target: str, compiler: Compiler) -> None
 @pytest.mark.parametrize("shape", ["100xf32", "1000xbf16", "64xi8", "300xf32", "3x200xf32"])
 def test_flat_and_small_arrays_in_registers(shape: str, compiler: Compiler) -> None:
     module = api.parse(copy(shape))
-    memref = next(iter(module.body.block.ops)).body.block.args[0].type  # pyright: ignore
-    array = np.zeros(memref.get_shape(), dtype_of(memref.element_type))  # pyright: ignore
+    memref = next(iter(module.body.block.ops)).body.block.args[0].type
+    array = np.zeros(memref.get_shape(), dtype_of(memref.element_type))
     lowered = api.lower(api.with_call(module, [array]), "vreg", "v5e")
     verdict = asked(lowered, "v5e", compiler)
     assert verdict.accepted, verdict.message

@@ -63,7 +63,7 @@ class Case:
 
 def case(op: str, operands: list[str], properties: str = "", results: list[str] | None = None,
          error: str | None = None, **more: str | None) -> Case:  # fmt: skip
-    return Case(op, tuple(operands), properties, tuple(results or ()), error, **more)  # pyright: ignore
+    return Case(op, tuple(operands), properties, tuple(results or ()), error, **more)
 
 
 def sizes(*numbers: int) -> str:

@@ -69,11 +69,11 @@ def _semaphores(op: Operation) -> list[int]:
 def _added(value: SSAValue, amount: int, modulus: int, before: Operation) -> SSAValue:
     """`value + amount`, modulo `modulus` unless that is 0, computed before an operation."""
     kind = value.type
-    one = arith.ConstantOp(IntegerAttr(amount, kind))  # pyright: ignore[reportArgumentType]
+    one = arith.ConstantOp(IntegerAttr(amount, kind))
     total = arith.AddiOp(value, one.result)
     made: list[Operation] = [one, total]
     if modulus:
-        size = arith.ConstantOp(IntegerAttr(modulus, kind))  # pyright: ignore[reportArgumentType]
+        size = arith.ConstantOp(IntegerAttr(modulus, kind))
         made += [size, arith.RemSIOp(total.result, size.result)]
     assert before.parent is not None
     before.parent.insert_ops_before(made, before)

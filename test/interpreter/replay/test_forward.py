@@ -116,7 +116,7 @@ def results(lines: list[Line], monkeypatch: pytest.MonkeyPatch, forward: bool) -
     with monkeypatch.context() as patch:
         if not forward:
             patch.setattr("pallasite.interpreter.replay.script.forwarded", lambda lines: lines)
-        script = Script.of(Told(lines, seen), 1, [ArrayType((SLOTS, SLOT), U8)])  # type: ignore[arg-type]
+        script = Script.of(Told(lines, seen), 1, [ArrayType((SLOTS, SLOT), U8)])
     x = np.random.default_rng(0).standard_normal((SLOTS, SLOT // 4)).astype(np.float32)
     written = sorted(
         {line.write.first for line in lines if line.write and line.write.memory == "o0"}
