@@ -19,10 +19,14 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from pallasite.dialects import scf
 from pallasite.dialects.kernel import DYNAMIC
 from pallasite.dialects.pallas.base import PallasOp, integers_of, ref_type
 from pallasite.dialects.tpu.base import I64_ARRAY
 from pallasite.dialects.types import AnyMemRef, dense_integers
+
+GUARDS = (scf.IfOp, scf.IndexSwitchOp, scf.ForOp, scf.WhileOp)
+"""Operations whose regions may never run."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +122,27 @@ class Indexed(PallasOp, ABC):
                 if entry.stride == 0:
                     told += "; of what goes to one place only the last would stay: store it alone"
                 raise VerifyException(told)
-            _check_entry(entry, extent, dim, type)
+            _check_entry(entry, dim, type)
+            if (last := _behind(entry, extent)) is not None and not self._may_never_run():
+                raise VerifyException(
+                    f"index {last} is out of bounds in dimension {dim} of {type}, of size {extent}"
+                )
+
+    def _may_never_run(self) -> bool:
+        """Whether a branch or loop is around this, which may guard what lies behind the end.
+
+        Copies of the block after the last are started under such a condition. The TPU compiler
+        takes them, and a run that comes here all the same says so.
+        """
+        op = self.parent_op()
+        while op is not None:
+            if type(op) in GUARDS:
+                return True
+            op = op.parent_op()
+        return False
 
 
-def _check_entry(entry: Entry, extent: int, dim: int, type: AnyMemRef) -> None:
+def _check_entry(entry: Entry, dim: int, type: AnyMemRef) -> None:
     if isinstance(entry.size, int) and entry.size < (0 if not entry.drop else 1):
         raise VerifyException(f"expected a size of at least 0, got {entry.size}")
     if not isinstance(entry.start, int):
@@ -130,13 +151,14 @@ def _check_entry(entry: Entry, extent: int, dim: int, type: AnyMemRef) -> None:
         raise VerifyException(
             f"expected a start of at least 0 in dimension {dim} of {type}, got {entry.start}"
         )
-    if not isinstance(entry.size, int) or extent == DYNAMIC_INDEX:
-        return
+
+
+def _behind(entry: Entry, extent: int) -> int | None:
+    """The last index that the entry names, if that is known to lie behind the end."""
+    if not isinstance(entry.start, int) or not isinstance(entry.size, int) or not entry.size:
+        return None
     last = entry.start + (entry.size - 1) * entry.stride
-    if entry.size and last >= extent:
-        raise VerifyException(
-            f"index {last} is out of bounds in dimension {dim} of {type}, of size {extent}"
-        )
+    return last if extent != DYNAMIC_INDEX and last >= extent else None
 
 
 def named_shape(entries: Sequence[Entry]) -> tuple[int, ...]:

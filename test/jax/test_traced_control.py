@@ -14,6 +14,7 @@ from jax import lax  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
+from pallasite.diagnostics import Diagnostic, KernelWarning  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
 
 from .support import equal, ramp, told  # noqa: E402
@@ -141,3 +142,25 @@ def test_the_counter_behind_a_loop_that_starts_too_far(form: str) -> None:
         assert bool(jnp.all(found == program(X, given))) == right
         with simulate(form=form):
             equal(call(lambda x, n: jnp.minimum(x, n[1]), given), jnp.minimum(X, given[1]))
+
+
+def behind(x: Any, n: Any, o: Any) -> None:
+    """The block after the last, which is there only if a number says so."""
+    o[...] = x[...]
+
+    @pl.when(n[0] > 1)
+    def _() -> None:
+        o[0] = x[9]
+
+
+def test_what_is_guarded_may_lie_behind_the_end() -> None:
+    """The TPU compiler takes it: the branch may never be taken. We warn of it."""
+    specs = [pl.BlockSpec(), pl.BlockSpec(memory_space=pltpu.SMEM)]
+    program = pl.pallas_call(behind, out_shape=X, in_specs=specs)
+    for form in ("pallas", "mosaic", "vreg"):
+        with simulate(form=form), pytest.warns(KernelWarning, match="position 9 of"):
+            equal(program(X, jnp.asarray([1], i32)), X)
+            with pytest.raises(Diagnostic) as raised:
+                program(X, jnp.asarray([2], i32))
+        message = told(raised.value)
+        assert "load of shape [1, 128] at [9, 0] is outside memref of shape [8, 128]" in message
