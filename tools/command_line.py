@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from itertools import zip_longest
 
 from pallasite.diagnostics import UsageError
@@ -129,7 +130,11 @@ def add_like_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
-    """The file of tools that read a kernel, and which kernel in it is meant."""
+    """The file of tools that read a kernel, which kernel in it is meant, and which version."""
+    parser.add_argument(
+        "-v", "--version", action="version", version=f"{parser.prog} of pallasite {_version()}",
+        help="tell the version and exit",
+    )  # fmt: skip
     parser.add_argument(
         "file", nargs="?", default="-", help="kernel or program; - is standard input"
     )
@@ -137,6 +142,13 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--call", type=int, metavar="N", help="which call of a program (default: 0)"
     )
+
+
+def _version() -> str:
+    try:
+        return version("pallasite")
+    except PackageNotFoundError:  # run from its sources
+        return ""
 
 
 def add_format_option(parser: argparse.ArgumentParser) -> None:

@@ -25,6 +25,7 @@ def describe(
     """Says in `parser` what options of xDSL mean here, and lists `passes` below."""
     texts = {
         "frontend": "how to read the file; its content tells, so it need not be given",
+        "version": "tell the version and exit",
         "target": f"TPU generation ({', '.join(TARGETS)}), or a format to print "
         f"({', '.join(sorted(formats))})",
         "passes": "passes with commas between, options in braces: "

@@ -60,11 +60,13 @@ def parser() -> argparse.ArgumentParser:
 def target_of(topology: str) -> tuple[str, str]:
     """The target of a topology, and the topology in full: `v6e` alone means `v6e:2x2`."""
     chip, _, shape = topology.partition(":")
+    sizes = shape.split("x") if shape else ["1"]
+    known = all(size.isdecimal() and int(size) for size in sizes)
     for name, target in TARGETS.items():
-        if chip in (name, target.topology.partition(":")[0]):
+        if known and chip in (name, target.topology.partition(":")[0]):
             return name, topology if shape else target.topology
-    known = ", ".join(target.topology for target in TARGETS.values())
-    raise UsageError("unknown-topology", f"expected a topology like {known}, got {topology!r}")
+    like = ", ".join(target.topology for target in TARGETS.values())
+    raise UsageError("unknown-topology", f"expected a topology like {like}, got {topology!r}")
 
 
 def judge(options: argparse.Namespace) -> Verdict:

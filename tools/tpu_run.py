@@ -19,7 +19,6 @@ from pallasite.diagnostics import (
     Diagnostic,
     ExecutionError,
     Note,
-    SourceLocation,
     UsageError,
     warn_before_run,
 )
@@ -41,8 +40,8 @@ from pallasite.tools.reporting import (
     WRONG_USAGE,
     as_diagnostic,
     guarded,
-    input_name,
     kernel_warnings,
+    placed,
     read_kernel,
     report,
 )
@@ -110,7 +109,11 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
         "--max-steps", type=int, metavar="N",
         help=f"steps a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
     )  # fmt: skip
-    p.add_argument("--max-memory", type=int, metavar="BYTES", help="of arrays in simulated HBM")
+    p.add_argument(
+        "--max-memory", type=int, metavar="BYTES",
+        help="of this computer for the modelled memories and vectors (default: 8 GiB, or half of "
+        "its memory)",
+    )  # fmt: skip
 
 
 _DEFAULT_FORM = "tiles"
@@ -122,7 +125,6 @@ class Session:
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
-        self.name = input_name(options.file)
         self.form: str = options.form or _DEFAULT_FORM
         self.seconds = {"parse": 0.0, "lower": 0.0, "run": 0.0}
         self.ops: dict[str, int] = {}
@@ -146,9 +148,7 @@ class Session:
         try:
             outcome = self._execute()
         except Exception as error:
-            diagnostic = as_diagnostic(error)
-            if diagnostic.location is None:
-                diagnostic.location = SourceLocation(self.name)
+            diagnostic = placed(as_diagnostic(error), self.options.file)
             if diagnostic.code == "out-of-bounds" and self.options.inputs is None:
                 diagnostic.notes.append(Note(_RANDOM))
             self.diagnostics.append(diagnostic)

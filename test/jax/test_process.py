@@ -163,6 +163,25 @@ def test_usage() -> None:
     assert missing.returncode == 2 and missing.stderr.startswith("error: cannot read missing.py")
 
 
+@pytest.mark.parametrize("name", ["missing", "package", "package.missing", ".module"])
+def test_no_such_module(name: str, tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    done = python("-m", "pallasite.jax", "-m", name, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"error: there is no module {name!r} to run\n")
+
+
+def test_folders_are_programs_by_their_main(tmp_path: Path) -> None:
+    done = python("-m", "pallasite.jax", str(tmp_path))
+    assert done.returncode == 2 and done.stderr.endswith("it has no __main__.py\n")
+    (tmp_path / "__main__.py").write_text("import sys\nprint(sys.argv[1])")
+    assert python("-m", "pallasite.jax", str(tmp_path), "word").stdout == "word\n"
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text("import not_installed")
+    done = python("-m", "pallasite.jax", "-m", "package", folder=tmp_path)
+    assert done.returncode == 1 and "No module named 'not_installed'" in done.stderr
+
+
 def test_environment_switches_pytest_over(tmp_path: Path) -> None:
     test = tmp_path / "test_kernel.py"
     test.write_text(TEST)

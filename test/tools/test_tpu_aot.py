@@ -12,6 +12,7 @@ import pytest
 from pallasite.diagnostics import UsageError
 from pallasite.frontend import aot
 from pallasite.frontend.aot import Verdict
+from pallasite.tools import tpu_run
 from pallasite.tools.tpu_aot import main, target_of
 
 DATA = Path(__file__).parent.parent / "data"
@@ -24,6 +25,20 @@ KERNEL = str(DATA / "io_alias.stablehlo.mlir")
 ])  # fmt: skip
 def test_topology_selects_the_target(topology: str, expected: tuple[str, str]) -> None:
     assert target_of(topology) == expected
+
+
+@pytest.mark.parametrize("tool", [tpu_run.main, main])
+def test_tools_tell_their_version(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        tool(["--version"])
+    assert " of pallasite" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", ["0x0", "0", "2x", "-2x2", "x", "2x2x"])
+def test_topologies_have_chips(shape: str) -> None:
+    """The compiler divides by the sizes, and does not survive 0."""
+    with pytest.raises(UsageError, match="expected a topology like"):
+        target_of(f"v5e:{shape}")
 
 
 def test_unknown_topology() -> None:
