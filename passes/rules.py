@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from xdsl.ir import Operation
-
-from pallasite.again import rule_registered
 
 R = TypeVar("R", bound=Callable[..., Any])
 
 
-class LastRules(Generic[R]):
+class Registered:
+    """What tables of rules count in common."""
+
+    changes: ClassVar[int] = 0
+    """How often a rule was registered, in any table, that may change what comes out of a lowering:
+    what was lowered before may come out otherwise then. A new rule for what was refused does not
+    count."""
+
+    @staticmethod
+    def changed() -> None:
+        """Counts such a rule."""
+        Registered.changes += 1
+
+
+class LastRules(Registered, Generic[R]):
     """The rule of each kind of operation that was registered last."""
 
     def __init__(self) -> None:
@@ -23,14 +35,14 @@ class LastRules(Generic[R]):
 
         def register(function: R) -> R:
             if not self.of.keys().isdisjoint(kinds):
-                rule_registered()
+                self.changed()
             self.of.update(dict.fromkeys(kinds, function))
             return function
 
         return register
 
 
-class AllRules(Generic[R]):
+class AllRules(Registered, Generic[R]):
     """All rules of each kind of operation, in the order of their registration."""
 
     def __init__(self) -> None:
@@ -42,7 +54,7 @@ class AllRules(Generic[R]):
         def register(function: R) -> R:
             for kind in kinds:
                 self.of.setdefault(kind, []).append(function)
-            rule_registered()
+            self.changed()
             return function
 
         return register

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pallasite.diagnostics import Diagnostic
 from pallasite.dialects.walking import operations
+from pallasite.passes.rules import Registered
 
 if TYPE_CHECKING:
     from pallasite.interpreter.run import Prepared
@@ -26,17 +27,6 @@ MOST_KERNELS = 4
 MOST_OPERATIONS = 1 << 14
 """Operations of the largest kernel that is kept: they take 1 to 2 KB each."""
 _NAME = "_pallasite_again"
-
-
-_rules = 0
-"""How often rules of the lowering were registered that may change what comes out of it."""
-
-
-def rule_registered() -> None:
-    """What was lowered before may come out otherwise now; new rules for what was refused do not
-    count."""
-    global _rules
-    _rules += 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ class _Known:
     kernels: dict[Hashable, tuple[Lowered, int]] = field(
         default_factory=dict[Hashable, "tuple[Lowered, int]"]
     )
-    """With the number of rules that there were."""
+    """With `Registered.changes` as it was."""
 
     def __reduce__(self) -> tuple[type[_Known], tuple[list[object]]]:
         """Copies of a module are other modules, of which nothing is known."""
@@ -78,14 +68,14 @@ def lowered_once(module: ModuleOp, wanted: Hashable, make: Callable[[], Lowered]
     if known is None or not _same(known.parts, parts):
         known = vars(module)[_NAME] = _Known(parts)
     found, rules = known.kernels.get(wanted, (None, 0))
-    if found is None or rules != _rules:
+    if found is None or rules != Registered.changes:
         found = make()
         known.kernels.pop(wanted, None)
         if len(operations(found.module)) <= MOST_OPERATIONS:
             while len(known.kernels) >= MOST_KERNELS:
                 known.kernels.pop(next(iter(known.kernels)), None)
             # Ours are registered as they are needed.
-            known.kernels[wanted] = found, _rules
+            known.kernels[wanted] = found, Registered.changes
     return found
 
 
