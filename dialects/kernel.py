@@ -148,13 +148,15 @@ class Kernel:
 
 
 def kernel_function(module: ModuleOp) -> FuncOp | None:
-    """The function that runs on the TensorCore: by its core type, else the one called `main`."""
+    """The function that runs on the TensorCore: by its core type, else, if it has none, the one
+    called `main`."""
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
-    for func in functions:
-        if _keyword(func.attributes.get("tpu.core_type")) == "tc":
+    cores = [_keyword(func.attributes.get("tpu.core_type")) for func in functions]
+    for func, core in zip(functions, cores, strict=True):
+        if core == "tc":
             return func
-    for func in functions:
-        if func.sym_name.data == "main":
+    for func, core in zip(functions, cores, strict=True):
+        if func.sym_name.data == "main" and core is None:
             return func
     return None
 

@@ -52,6 +52,16 @@ def test_copy() -> None:
     check(one_subcore(body, typed(64)), ramp(64), want=ramp(64))
 
 
+def test_a_kernel_called_main() -> None:
+    """It runs where its mesh says; `main` is a TensorCore's only where no function names a core."""
+
+    def main(x: Any, o: Any) -> None:
+        rows = pl.ds(worker() * 8, 8)
+        pltpu.sync_copy(x.at[rows], o.at[rows])
+
+    check(vector_kernel(main, typed(256)), ramp(256), want=ramp(256))
+
+
 @pytest.mark.feature("Y01")
 @pytest.mark.parametrize("target", ["v5p", "v6e", "v7x"])
 def test_add_on_every_subcore(target: str) -> None:
