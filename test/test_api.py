@@ -189,7 +189,8 @@ def test_wrong_arguments_say_what_was_expected(message: str, options: dict[str, 
 def test_sources_are_text_or_bytes() -> None:
     data = (DATA / "io_alias.stablehlo.mlir").read_bytes()
     assert str(pallasite.parse(bytearray(data))) == str(pallasite.parse(data))
-    for source in (None, 3, DATA):
+    path = str(DATA / "io_alias.stablehlo.mlir")
+    for source in (None, 3, DATA, path, path.encode()):
         with pytest.raises(UsageError, match="expected the text or bytes of a module"):
             pallasite.parse(source)
     with pytest.raises(UsageError, match="expected a whole number for the call"):

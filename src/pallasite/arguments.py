@@ -6,6 +6,7 @@ Anything else is a `UsageError` that says what was expected, not what went wrong
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, cast
 
@@ -24,9 +25,14 @@ def source_of(value: Any) -> str | bytes:
     """The text or bytes of a module."""
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    if not isinstance(value, str | bytes):
+    if not isinstance(value, str | bytes) or _is_path(value):
         raise _wrong("the text or bytes of a module (of a file: path.read_bytes())", value)
     return value
+
+
+def _is_path(value: str | bytes) -> bool:
+    """Whether a file is meant instead of what it holds: modules have several words."""
+    return len(value) < 4096 and len(value.split()) == 1 and os.path.isfile(value.strip())
 
 
 def module_of(value: Any) -> ModuleOp:

@@ -347,6 +347,12 @@ FAULTS: dict[str, Any] = {
         ),
         first_draw(jax.random.key(3)),
     ),
+    "a list of numbers": (
+        lambda: call(lambda x, o: o.__setitem__(..., 2 * x[...]), np.asarray(X).tolist()),
+        "jnp.asarray(x)",
+        lambda: call(lambda x, o: o.__setitem__(..., 2 * x[...]), jnp.asarray(X.tolist())),
+        2 * X,
+    ),
     "a number in VMEM": (
         lambda: call(lambda s, x, o: o.__setitem__(..., x[...] * s[...]), jnp.float32(2), X),
         "in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ...]",

@@ -123,6 +123,12 @@ FAULTS = (
     ),
     Fault(
         TypeError,
+        "(list|tuple) indices must be integers or slices, not (ellipsis|tuple|Slice)",
+        "an operand that is a list is as many operands, which the kernel gets as a list of refs",
+        ("make an array of its numbers before the call: jnp.asarray(x)",),
+    ),
+    Fault(
+        TypeError,
         "'MemoryRef' object",
         "what is allocated is a ref within the function that pl.run_scoped calls",
         ("write pl.run_scoped(f, pltpu.VMEM(shape, dtype)): f gets the ref",),
