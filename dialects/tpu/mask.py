@@ -157,6 +157,8 @@ def mask_packing(mask: AnyVector) -> int:
 def _places(mask: AnyVector) -> tuple[int, ...]:
     """The grid, sublanes and lanes of a register mask."""
     grid, register = split_grid(mask) or ((), mask.get_shape())
+    if len(register) > 3:
+        raise VerifyException(f"expected a mask of registers, got {mask}")
     return (*grid, *register[:2])
 
 

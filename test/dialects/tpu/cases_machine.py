@@ -176,6 +176,8 @@ MASKS = [
          "rank at least 2", differs="takes any type"),
     case("mask_cast", [I1], "", ["vector<8x128x4xi1>"]),
     case("mask_cast", [I1], "", ["vector<8x64x4xi1>"], "leading dimensions"),
+    case("mask_cast", [I1], "", ["vector<8x128x2x4xi1>"], "a mask of registers",
+         differs="takes any masks"),
     case("mask_cast", ["vector<8x128x2xi1>"], "", ["vector<8x128x3xi1>"], "of the same registers",
          differs="divides nothing"),
     case("pack_vmsk", [I1, I1], "positions = array<i32: 1, 0>", ["vector<8x128x2xi1>"]),
