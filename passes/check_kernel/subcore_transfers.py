@@ -6,7 +6,7 @@ places of slices, with `use_tc_tiling_on_sc` on and off.
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from pallasite.dialects import tpu
 from pallasite.dialects.locations import refusal
@@ -90,7 +90,7 @@ def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
     libtpu: "Input 2nd minor interleaving tile bits not a multiple of result bitwidth".
     """
     old, new = bit_width(op.input.type.element_type), bit_width(op.result.type.element_type)
-    if compact or new <= old:
+    if compact or new <= old or _interleaved(op.input):
         return
     raise refusal(
         op, "subcore-transfer",
@@ -99,6 +99,31 @@ def check_bitcast(op: tpu.MemrefBitcastOp, compact: bool) -> None:
         "bitwidth",
         "compile with pltpu.CompilerParams(use_tc_tiling_on_sc=True), or bitcast values "
         "(plsc.bitcast)",
+    )  # fmt: skip
+
+
+def _interleaved(ref: SSAValue) -> bool:
+    """Whether `ref` is words seen as narrower elements, or a part of such a ref."""
+    owner = ref.owner
+    while isinstance(owner, tpu.MemrefSliceOp | tpu.MemrefSqueezeOp):
+        owner = owner.operands[0].owner
+    if not isinstance(owner, tpu.MemrefBitcastOp):
+        return False
+    return bit_width(owner.result.type.element_type) < bit_width(owner.input.type.element_type)
+
+
+def check_interleaved(op: tpu.EnqueueDmaOp, compact: bool) -> None:
+    """Without a TensorCore's tiles, words seen as narrower elements are copied to their like only.
+
+    libtpu: "Source and target trailing tiles differ".
+    """
+    if compact or _interleaved(op.source) == _interleaved(op.target):
+        return
+    raise refusal(
+        op, "subcore-transfer",
+        "a copy between words seen as narrower elements and another array on a subcore",
+        "the TPU compiler says: Not implemented: Source and target trailing tiles differ",
+        "copy the words, or compile with pltpu.CompilerParams(use_tc_tiling_on_sc=True)",
     )  # fmt: skip
 
 

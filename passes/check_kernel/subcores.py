@@ -28,6 +28,7 @@ from pallasite.passes.check_kernel.subcore_transfers import (
     check_bitcast,
     check_copy,
     check_indirect,
+    check_interleaved,
     check_slice,
 )
 from pallasite.targets import SparseCores, Target
@@ -145,6 +146,7 @@ def _check_reference(op: Operation, compiled: _Compiled, parts: SparseCores) -> 
         check_single(op, parts.lanes)
     if isinstance(op, tpu.EnqueueDmaOp):
         check_copy(op)
+        check_interleaved(op, compiled.compact)
     elif isinstance(op, tpu.MemrefSliceOp):
         check_slice(op, compiled.compact)
     elif isinstance(op, tpu.EnqueueIndirectDmaOp):

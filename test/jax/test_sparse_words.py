@@ -81,6 +81,14 @@ def test_words_of_rows_that_share_none_are_refused(
         kernel(old, new, shape, buffer=False, tiled=False)(array(old, shape))
 
 
+@pytest.mark.parametrize("buffer", [False, True])
+def test_narrow_elements_of_words_are_not_copied_to_others(buffer: bool) -> None:
+    """libtpu 0.0.51: "Source and target trailing tiles differ"."""
+    old, new, shape = CASES[3]
+    with simulate(target=TARGET), pytest.raises(Unsupported, match="seen as narrower elements"):
+        kernel(old, new, shape, buffer, tiled=False)(array(old, shape))
+
+
 def test_odd_rows() -> None:
     """Rows of a buffer begin anywhere, in the middle of words as well."""
 
