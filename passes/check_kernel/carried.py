@@ -31,6 +31,9 @@ def carried_flat(op: scf.ForOp | scf.IfOp, target: Target) -> None:
             continue
         found = (known.of(value) for value in arriving(op, result.index))
         places = list(dict.fromkeys(place for place in found if place is not None))
+        if bits == 32 and kind.get_shape() == (1,):
+            # A single word in a column begins where all others do.
+            places = [place for place in places if place != COLUMN]
         said = list(dict.fromkeys("row" if isinstance(p, Row) else p for p in places))
         if len(said) > 1:
             raise refusal(

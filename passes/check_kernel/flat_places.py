@@ -9,6 +9,7 @@ narrowed, which leaves them in the tiles of registers, in the same row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, VectorType
@@ -213,8 +214,7 @@ def _widened(source: SSAValue, places: Places) -> Place | None:
         return place
     if not isinstance(place, Row):
         return Row(SUBLANES, 0)
-    known = place.tile is not None and bit_width(source.type) == 16
-    return Row(min(place.tile or SUBLANES, SUBLANES) if known else None, place.row)
+    return Row(None if place.tile is None else min(place.tile, SUBLANES), place.row)
 
 
 def _in_registers(place: Place | None, value: SSAValue, places: Places) -> Row:
@@ -251,12 +251,21 @@ def _of_reshape(op: vector.ShapeCastOp, places: Places) -> Place | None:
         return None
     if shape[-2:] == (1, length):
         return _of_row(source, places)
-    if bit_width(source.type) < 16:
-        return None
     loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
     if shape[-1] == LANES and (loaded or length > LANES):
-        return Row(_register_rows(bit_width(source.type), places), 0) if loaded else PACKED
+        return _of_rows_of_a_tile(source, places)
+    if bit_width(source.type) < 16:
+        return None
     return COLUMN if shape[-2:] == (length, 1) and not loaded else None
+
+
+def _of_rows_of_a_tile(source: SSAValue, places: Places) -> Place:
+    """Where rows of 128 lie once they are one: as memory has flat vectors, unless they are loaded
+    and fill words."""
+    bits, shape = bit_width(source.type), cast(AnyVector, source.type).get_shape()
+    loaded = isinstance(source.owner, vector.LoadOp | tpu.VectorLoadOp)
+    filled = prod(shape[:-1]) >= packing(bits)
+    return Row(_register_rows(bits, places), 0) if loaded and filled else PACKED
 
 
 def _of_row(value: SSAValue, places: Places, depth: int = _DEPTH) -> Place | None:
@@ -277,10 +286,10 @@ def _of_row(value: SSAValue, places: Places, depth: int = _DEPTH) -> Place | Non
         return _of_reduction(op, places)
     if isinstance(op, vector.ShapeCastOp):
         source = op.operands[0]
-        if (
-            cast(AnyVector, source.type).get_shape()[-1]
-            != cast(AnyVector, value.type).get_shape()[-1]
-        ):
+        lanes, length = (cast(AnyVector, v.type).get_shape()[-1] for v in (source, value))
+        if lanes == LANES < length:
+            return _of_rows_of_a_tile(source, places)
+        if lanes != length:
             return None
         if len(cast(AnyVector, source.type).get_shape()) == 1:
             return places.of(source)
