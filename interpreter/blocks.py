@@ -105,6 +105,8 @@ class Block:
     def enter(self, index: Index, step: Index, number: int) -> None:
         """Makes `index` the current block: fetches an input, checks the return to an output.
 
+        An output that may be visited again is fetched at every visit, the first one included: it
+        shows what its array holds, which is an aliased input or what nobody has written.
         `step` is the grid point, the `number`-th of this core.
         """
         if index == self.index:
@@ -116,7 +118,7 @@ class Block:
         again = self.operand.output and index in self.operand.left and not self.operand.aliased
         if again and not self.window.revisits:
             raise self._revisited(index, step)
-        fetched = again or not self.operand.output
+        fetched = self.window.revisits or not self.operand.output
         if self.writers and not self.operand.output:
             self._check_aliases(inside, step, number)
         if fetched and tuple(size for *_, size in inside) != self.buffer.shape:

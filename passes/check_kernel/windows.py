@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, MemRefType, ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from pallasite.dialects.func import FuncOp, ReturnOp
 from pallasite.dialects.kernel import Kernel, Window, functions_of
 from pallasite.dialects.kernel_call import call_of
-from pallasite.dialects.locations import refusal
+from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
 from pallasite.passes.divisibility import remainder
@@ -43,7 +43,7 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
             _check_scalar_tiles(kernel.func, number, arrays[number], operand.type)
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
-            _check(window, maps[window.transform], bit_width(type))
+            _check(window, maps[window.transform], bit_width(type), kernel.func)
 
 
 def _arrays(module: ModuleOp, kernel: Kernel) -> list[tuple[int, ...]]:
@@ -117,13 +117,15 @@ def check_operand_floats(module: ModuleOp, func: FuncOp) -> None:
 _TAKEN = ("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E8M0FNU", "f4E2M1FN")
 
 
-def _check(window: Window, index_map: FuncOp, bits: int) -> None:
+def _check(window: Window, index_map: FuncOp, bits: int, kernel: FuncOp) -> None:
     result = index_map.body.blocks[-1].last_op
     if not isinstance(result, ReturnOp) or window.bounds is None:
         return
+    # Of a map that computes nothing, JAX says no line.
+    place: Operation = kernel if source_location(result) is None else result
     if any(window.low or ()):
         raise refusal(
-            result, "element-window",
+            place, "element-window",
             f"a block of shape {list(window.bounds)} with {list(window.low or ())} elements of "
             "padding in front is not supported",
             "a transfer begins inside of the array; padding behind it is skipped",
@@ -134,7 +136,7 @@ def _check(window: Window, index_map: FuncOp, bits: int) -> None:
         tile = tiles[dim - len(window.bounds)]
         if remainder(result.operands[dim], tile) != 0:
             raise refusal(
-                result, "element-window",
+                place, "element-window",
                 f"the index of dimension {dim} of a block of shape {list(window.bounds)} is not "
                 f"known to be a multiple of {tile}",
                 f"blocks are transferred by whole tiles, which have {_words(tiles)} of its type",

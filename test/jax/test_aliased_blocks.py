@@ -1,4 +1,4 @@
-"""Inputs that share the memory of an output whose block stays for several steps."""
+"""Inputs that share the memory of an output whose block stays for several steps, or comes again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 jax = pytest.importorskip("jax")
@@ -16,7 +17,9 @@ from jax.experimental import pallas as pl  # noqa: E402
 import pallasite  # noqa: E402
 import pallasite.jax  # noqa: E402
 from pallasite.diagnostics import KernelWarning  # noqa: E402
+from pallasite.interpreter.run import execute  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
+from pallasite.targets import get_target  # noqa: E402
 
 pytestmark = pytest.mark.jax
 f32 = jnp.float32
@@ -94,3 +97,39 @@ def test_blocks_do_not_begin_with_the_input(form: str) -> None:
     with checked:
         same, twice = doubled(pl.BlockSpec(memory_space=pl.ANY), lambda _, _2, x, y: None)
     assert (same == 1).all() and (twice == 2).all()
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic", "dma", "tiles", "vreg"])
+@pytest.mark.parametrize("poison", [0, 1])
+@pytest.mark.parametrize("aliased", [False, True])
+def test_a_block_that_may_come_again_shows_its_array_from_the_start(
+    form: str, poison: int, aliased: bool
+) -> None:
+    """At the first visit that is what an aliased input holds, or nobody has written."""
+
+    def body(x: Any, o: Any, seen: Any) -> None:
+        seen[...] = o[...]
+        o[...] = jnp.where(pl.program_id(0) == 0, x[...], o[...]) + 1
+
+    mode = pl.Buffered(1, revisit=pl.RevisitMode.ANY)
+    rows = jax.ShapeDtypeStruct((16, 128), f32)
+    call = pl.pallas_call(
+        body,
+        out_shape=(rows, jax.ShapeDtypeStruct((48, 128), f32)),
+        grid=(3, 2),
+        in_specs=[pl.BlockSpec((8, 128), lambda i, j: (j, 0))],
+        out_specs=(
+            pl.BlockSpec((8, 128), lambda i, j: (j, 0), pipeline_mode=mode),
+            pl.BlockSpec((8, 128), lambda i, j: (2 * i + j, 0)),
+        ),
+        input_output_aliases={0: 0} if aliased else {},
+    )
+    x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+    module = pallasite.lower(trace(call, rows), form)
+    out, seen = execute(module, [[x]], target=get_target("v5e"), poison=poison).outputs[0]
+    np.testing.assert_array_equal(out, x + 3)
+    np.testing.assert_array_equal(seen[16:], np.concatenate([x + 1, x + 2]))
+    if aliased:
+        np.testing.assert_array_equal(seen[:16], x)
+    else:
+        assert np.isnan(seen[:16]).all() if poison == 0 else len(np.unique(seen[:16])) == 1

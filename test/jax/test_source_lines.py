@@ -115,3 +115,20 @@ def test_faults_of_blocks_have_a_line(fault: str, form: str) -> None:
     with pytest.raises(Diagnostic, match=fault) as caught, pallasite.jax.simulate(form=form):
         call(jnp.zeros((32, 128)))
     assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+@pytest.mark.parametrize("form", ["pallas", "mosaic"])
+def test_what_an_index_map_without_operations_says_is_at_the_kernel(form: Any) -> None:
+    """JAX gives a map that returns its arguments no line."""
+    rows = pl.BlockSpec((pl.Element(8), pl.Element(1)), lambda i: (i, 0))
+    out = pl.BlockSpec((8, 1), lambda i: (i, 0))
+    array = jax.ShapeDtypeStruct((64, 1), jnp.uint16)
+
+    def copied(x: Any, o: Any) -> None:
+        o[...] = x[...]
+
+    call = pl.pallas_call(copied, out_shape=array, grid=(8,), in_specs=[rows], out_specs=out)
+    with pytest.raises(Diagnostic) as caught:
+        pallasite.lower(pallasite.jax.trace(call, array, form=form), "dma", "v4")
+    assert caught.value.code == "element-window"
+    assert caught.value.location is not None and Path(caught.value.location.file) == Path(__file__)
