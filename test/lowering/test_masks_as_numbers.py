@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import pallasite
+from pallasite.dialects import make_context
+from pallasite.interpreter.run import execute
+from pallasite.lowering.pipelines import STEPS
+from pallasite.passes.registry import get_all_passes
+from pallasite.targets import get_target
 
 from .memory_kernels import kernel
 
@@ -54,6 +59,37 @@ def test_masks_become_numbers(kind: str, result: str, element: str, target: str)
     expected = np.where(values[0] > values[1], number, 0).astype(TYPES[result])
     for found in run(body, values, result, target, allow_beyond_reference=True):
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("element, result", [("f32", "i16"), ("i32", "i8"), ("i16", "i8")])
+@pytest.mark.parametrize("kind", ["extui", "extsi"])
+@pytest.mark.parametrize("target", ["v4", "v6e"])
+def test_masks_of_wide_data_become_narrow_numbers(
+    element: str, result: str, kind: str, target: str
+) -> None:
+    """In one step, as `fold-kernel` joins the two of `canonicalize-mosaic`."""
+    compare = "arith.cmpf ogt" if element == "f32" else "arith.cmpi sgt"
+    module = kernel(
+        [f"32x256x{element}"] * 2 + [f"16x200x{result}"],
+        f"""%row = arith.constant 3 : index
+        %lane = arith.constant 5 : index
+        %x = vector.load %a[%row, %lane] : A, {vector(element)}
+        %y = vector.load %b[%row, %lane] : B, {vector(element)}
+        %m = {compare}, %x, %y : {vector(element)}
+        %r = arith.{kind} %m : {vector("i1")} to {vector(result)}
+        tpu.vector_store %c[%z, %z], %r {{strides = array<i32>}} : C, {vector(result)},""",
+    )
+    module = pallasite.lower(module, "dma", target, allow_beyond_reference=True)
+    passes, names = get_all_passes(), list(STEPS["tiles"])
+    names.insert(names.index("vectors-to-tiles"), "fold-kernel")
+    for name in names:
+        options = {} if name == "fold-kernel" else {"target": target}
+        passes[name]()(**options).apply(make_context(), module)
+    x, y = np.random.default_rng(0).integers(-9, 9, (2, 32, 256)).astype(TYPES[element])
+    expected = np.where(x > y, -1 if kind == "extsi" else 1, 0)[3:19, 5:205]
+    for poison in (0, 1):
+        ran = execute(module, [[x, y]], target=get_target(target), poison=poison)
+        assert np.array_equal(ran.outputs[0][0], expected)
 
 
 @pytest.mark.parametrize("element", ["i32", "i16", "i8"])
