@@ -39,14 +39,12 @@ class _Grid(NamedTuple):
 
 
 def _grid(ops: Accesses, known: Mapping[SSAValue, Any]) -> _Grid | None:
-    """The grid of the indices of `ops`, those that are not `known` being equal."""
+    """The grid of the indices of `ops`, which are `known` or, in a dimension, the same for all."""
     columns: list[list[int]] = []
     for values in zip(*(op.indices for op in ops), strict=True):
         if all(value is values[0] for value in values):
             columns.append([0] * len(ops))
             continue
-        if any(value not in known for value in values):
-            return None
         first = int(known[values[0]])
         columns.append([int(known[value]) - first for value in values])
     moves = list(zip(*columns, strict=True))

@@ -153,3 +153,56 @@ def test_what_is_outside_is_named_by_its_own_operation() -> None:
             leave(driver, parse(str(text)), arrays())
         messages.append(str(caught.value))
     assert messages[0] == messages[1] and "[32, 0]" in messages[0]
+
+
+@pytest.mark.parametrize("what", ["unsaid", "boxes", "one-box", "moving", "uneven"])
+@pytest.mark.parametrize("checks", [(), ("init", "race")])
+def test_registers_that_are_no_grid(what: str, checks: tuple[str, ...]) -> None:
+    """Places that a loop counts, that the text does not say itself, or that are not as far from one
+    another; boxes that differ."""
+    text = Text()
+    places = {n: f"%c{n}" for n in (0, 8, 16, 24)}
+    if what == "unsaid":
+        text.lines.append("%sum = arith.addi %c8, %c16 : index")
+        places[24] = "%sum"
+    elif what == "moving":
+        text.lines.append("scf.for %i = %c0 to %c8 step %c8 {")
+        text.lines += [f"%m{n} = arith.addi %i, %c{n} : index" for n in places]
+        places = {n: f"%m{n}" for n in places}
+    elif what == "uneven":
+        places[24] = "%c0"
+    for lane in (0, 128):
+        boxes = dict.fromkeys(places, "")
+        for n in places if "box" in what else ():
+            # Of the whole array, or of its first rows with those of the register.
+            rows = 32 if what == "one-box" else n + 8
+            boxes[n] = f" {{tpu.box = array<i64: {-n}, {-lane}, {rows}, 256, 32, 256>}}"
+        loaded = [
+            text.value(f"tpu.load %a[{row}, %c{lane}] {SUBLANES}{boxes[n]} : {MEMREF}, {REGISTER}")
+            for n, row in places.items()
+        ]
+        for (n, row), x in zip(places.items(), reversed(loaded), strict=True):
+            text.lines.append(
+                f"tpu.store %b[{row}, %c{lane}], {x} {SUBLANES}{boxes[n]} : {MEMREF}, {REGISTER},"
+            )
+    if what == "moving":
+        text.lines.append("}")
+    leave_same(parse(str(text)), arrays(), checks)
+
+
+@pytest.mark.parametrize("what", ["load", "box"])
+def test_a_load_outside_is_named_by_its_own_operation(what: str) -> None:
+    """The last register of a pack lies outside, or what the kernel has loaded with all of them."""
+    messages: list[str] = []
+    for driver in (compiled, reference):
+        text, box = Text(), ""
+        if what == "box":
+            box = " {tpu.box = array<i64: 0, 0, 8, 128, 20, 256>}"
+        for row in (0, 8, 16, 24 if what == "box" else 32):
+            text.value(f"tpu.load %a[%c{row}, %c0] {SUBLANES}{box} : {MEMREF}, {REGISTER}")
+        for row, x in zip((0, 8, 16, 24), range(len(text.lines) - 4, len(text.lines)), strict=True):
+            text.store((row, 0), f"%v{x}")
+        with pytest.raises(ExecutionError) as caught:
+            leave(driver, parse(str(text)), arrays())
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1] and f"[{16 if what == 'box' else 32}, 0]" in messages[0]
