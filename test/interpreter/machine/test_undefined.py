@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i16, i32
 
 from pallasite import Diagnostic, api
+from pallasite.interpreter import compiled, reference, values
+from pallasite.interpreter.driver import Budget
+from pallasite.interpreter.machine.machine import Machine
+from pallasite.interpreter.meanings import Facts
+from pallasite.interpreter.values import quiet
 
 from ...passes.checking import SMEM, kernel, memref
+from .. import driving
 
 KERNEL = kernel(
     f"%table: {memref('2x3xi32', SMEM)}, %out: {memref('3xi32', SMEM)}",
@@ -95,3 +102,44 @@ def test_the_bounds_check_reports_the_read_itself() -> None:
     use = f"%used = arith.select %no, %got, %seven : i32\n{STORE}"
     with pytest.raises(Diagnostic, match="is outside memref of shape"):
         run(use, checks=("bounds",))
+
+
+@pytest.mark.parametrize("driver", [compiled, reference])
+@pytest.mark.parametrize("poison", [0, 1])
+@pytest.mark.parametrize("checks", [(), ("init",)])
+@pytest.mark.parametrize("bits", [32, 16])
+@pytest.mark.parametrize("masked", [False, True])
+def test_rows_of_a_register_that_lie_outside_are_poison(
+    driver: Any, poison: int, checks: tuple[str, ...], bits: int, masked: bool
+) -> None:
+    """Of a kernel that may read there; sublanes that are masked off are poison, too."""
+    rows = {32: 8, 16: 16}[bits]
+    some = [not masked or n % 3 != 1 for n in range(8)]
+    register = f"vector<8x128xi{bits}>" if bits == 32 else "vector<8x128x2xi16>"
+    array = f"memref<40x128xi{bits}, #tpu.memory_space<vmem>>"
+    lines = ["%c0 = arith.constant 0 : index", f"%at = arith.constant {40 - rows // 2} : index"]
+    flags = ", ".join(str(flag).lower() for flag in some)
+    lines.append(
+        f"%x = tpu.load %a[%at, %c0] sublanes [{flags}] sublane_stride 1 : {array}, {register}"
+    )
+    lines.append(f"tpu.store %b[%c0, %c0], %x {driving.SUBLANES} : {array}, {register},")
+    module = driving.parse(
+        f"func.func @main(%a: {array}, %b: {array}) {{\n" + "\n".join(lines) + "\nreturn\n}"
+    )
+    machine = Machine(driving.V5E, checks=checks, poison=poison)
+    machine.reads_outside = True
+    core, main = machine.cores[0], module.body.block.first_op
+    refs = [core.allocate(argument.type) for argument in main.body.block.args]
+    data = np.arange(40 * 128).reshape(40, 128).astype(f"int{bits}")
+    for ref in refs:
+        ref.write(data)
+    program = driver.Program(module, Facts(driving.V5E, poison), Budget(10**6))
+    with quiet():
+        machine.run([(core, program.function("main")(core, *refs))])
+    got = refs[1].read()
+    expected = values.poison(i32 if bits == 32 else i16, (rows, 128), poison)
+    kept = np.repeat(some, rows // 8) & (np.arange(rows) < rows // 2)
+    expected = np.where(kept[:, None], np.roll(data, -(40 - rows // 2), 0)[:rows], expected)
+    np.testing.assert_array_equal(got[:rows], expected)
+    np.testing.assert_array_equal(got[rows:], data[rows:])
+    assert machine.findings == []
