@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -29,13 +30,12 @@ def kernel(o: Any, ready: Any) -> None:
     pl.semaphore_signal(ready, 1, device_id={"s": 0})
 
 
-def call() -> Any:
-    ready = pltpu.SemaphoreType.REGULAR
-    return pl.kernel(kernel, out_type=typed(16, 16), mesh=mesh(), scratch_types=[ready])()
+def call(body: Any = kernel, scratch: Sequence[Any] = (pltpu.SemaphoreType.REGULAR,)) -> Any:
+    return pl.kernel(body, out_type=typed(16, 16), mesh=mesh(), scratch_types=[*scratch])()
 
 
-def jaxprs() -> Any:
-    params = jax.make_jaxpr(call)().eqns[-1].params
+def jaxprs(*how: Any) -> Any:
+    params = jax.make_jaxpr(lambda: call(*how))().eqns[-1].params
     while "jaxprs" not in params:
         params = params["jaxpr"].eqns[-1].params
     return params["jaxprs"]
@@ -48,6 +48,42 @@ def test_where_jax_does_not_lower_them() -> None:
             check_addresses([mesh()], jaxprs(), lowered=False)
         check_addresses([mesh()], jaxprs(), lowered=True)
     assert raised.value.location is not None
+
+
+def copied(address: Any) -> Any:
+    """A kernel that sends a row in a loop to a subcore, or to its own memory."""
+
+    def body(o: Any, x: Any, sent: Any, landed: Any) -> None:
+        @pl.loop(0, 2)
+        def _(i: Any) -> None:
+            if address is None:
+                pltpu.sync_copy(x, o.at[i])
+            else:
+                pltpu.make_async_remote_copy(x, x, sent, landed, device_id=address).start()
+
+    return body
+
+
+@pytest.mark.parametrize("address", [{"s": 1}, {"c": 0}, {"x": 0}, None])
+def test_transfers_within_loops(address: Any) -> None:
+    """Those to a subcore of the mesh are refused, those to another device or within one are not."""
+    dma = pltpu.SemaphoreType.DMA
+    scratch = [pltpu.VMEM((16,), jax.numpy.float32), dma, dma]
+    with simulate(target=TARGET):
+        found = jaxprs(copied(address), scratch)
+        if address is None or "x" in address:
+            check_addresses([mesh()], found, lowered=False)
+            return
+        with pytest.raises(Unsupported, match="a core of a SparseCore is addressed"):
+            check_addresses([mesh()], found, lowered=False)
+
+
+def test_signals_that_stay_are_no_addresses() -> None:
+    with simulate(target=TARGET):
+        found = jaxprs(lambda o, ready: pl.semaphore_signal(ready, 1))
+        check_addresses([mesh()], found, lowered=False)
+        cores = pltpu.create_tensorcore_mesh("c", num_cores=1)
+        check_addresses([cores], jaxprs(), lowered=False)
 
 
 @pytest.mark.skipif(LOWERED, reason="this JAX lowers them")
