@@ -386,6 +386,6 @@ def test_help_says_what_is_assumed_and_the_exit_status(tool: Any, capsys: Any) -
         if (
             option.default
             and isinstance(option.default, str)
-            and option.dest not in ("help", "file")
+            and option.dest not in ("help", "version", "file")
         ):
             assert f"(default: {option.default})" in text
