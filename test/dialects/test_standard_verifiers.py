@@ -158,6 +158,13 @@ def test_ours(case: Case) -> None:
     assert "is not valid (" not in str(caught.value)
 
 
+def test_columns_by_a_stride_are_taken_by_a_reshape() -> None:
+    box = "offsets = [0, 1], sizes = [8, 64], strides = [1, 2]"
+    taken = case("vector.extract_strided_slice", [F32], box, ["vector<8x64xf32>"])
+    with pytest.raises(VerifyError, match=r"size 128 to \[64, 2\]: the elements are number 1"):
+        pallasite.parse(taken.module())
+
+
 @pytest.mark.jax
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_jaxlib_agrees(case: Case) -> None:
