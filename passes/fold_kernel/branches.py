@@ -6,9 +6,14 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, scf, vector
-from pallasite.passes.effects import is_pure
+from pallasite.passes.effects import is_pure, only_reads
 from pallasite.passes.equal_values import equal_values
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
+
+_MOST_REPEATED = 16
+"""Repeated operations between two branches that are looked for before the first."""
+_OF_CONDITIONS = (arith.XOrIOp, arith.ExtUIOp, arith.CmpiOp)
+"""Operations that negate conditions, or make them as JAX does: of 0 or 1, compared with 0."""
 
 
 @rule(scf.IfOp)
@@ -81,6 +86,51 @@ def drop_results(op: scf.IfOp, f: Folder) -> bool | None:
 
 
 @rule(scf.IfOp)
+def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool | None:
+    """A branch by the opposite of a condition is one by the condition, the other way round.
+
+    As libtpu 0.0.51 has it: only if both sides do something.
+    """
+    opposite = op.cond.owner
+    if not isinstance(opposite, arith.XOrIOp) or not _does_both(op):
+        return None
+    one, other = opposite.operands
+    condition = one if integer(other) else other if integer(one) else None
+    if condition is None:
+        return None
+    true, false = (op.detach_region(region) for region in list(op.regions))
+    kinds = [result.type for result in op.results]
+    turned = scf.IfOp(condition, kinds, false, true, op.attributes)
+    f.insert(turned)
+    for result, new in zip(op.results, turned.results, strict=True):
+        result.replace_all_uses_with(new)
+    _erase(op)
+    return True
+
+
+def turns_branch(condition: SSAValue) -> bool:
+    """Whether a branch that does something on both sides is by `condition`, maybe negated,
+    widened and compared again, as JAX writes conditions."""
+    for use in condition.uses:
+        op = use.operation
+        if isinstance(op, scf.IfOp):
+            if _does_both(op):
+                return True
+        elif isinstance(op, _OF_CONDITIONS) and turns_branch(op.results[0]):
+            return True
+    return False
+
+
+def _does_both(op: scf.IfOp) -> bool:
+    """Whether both sides of a branch have operations, or give values."""
+    for region in op.regions:
+        first = region.block.first_op if region.blocks else None
+        if first is None or (isinstance(first, scf.YieldOp) and not first.operands):
+            return False
+    return True
+
+
+@rule(scf.IfOp)
 def join_branches(op: scf.IfOp, f: Folder) -> bool | None:
     """Two branches by one condition, one behind the other, are one branch.
 
@@ -119,15 +169,32 @@ def join_branches(op: scf.IfOp, f: Folder) -> bool | None:
 
 
 def _branch_before(op: scf.IfOp) -> scf.IfOp | None:
-    """The branch by the same condition of which only constants and that condition keep `op`."""
+    """The branch by the same condition of which only constants, that condition, and what was
+    computed or loaded before the branch already, keep `op`."""
     before, passed = op.prev_op, {op.cond}
+    again: list[Operation] = []
     while before is not None and not isinstance(before, scf.IfOp):
         needed = any(result in passed for result in before.results)
         if not isinstance(before, arith.ConstantOp) and not (needed and is_pure(type(before))):
-            return None
+            if before.regions or not only_reads(before) or len(again) == _MOST_REPEATED:
+                return None
+            again.append(before)
         passed.update(before.operands if needed else ())
         before = before.prev_op
-    return before if before is not None and equal_values(before.cond, op.cond) else None
+    if before is None or not equal_values(before.cond, op.cond):
+        return None
+    return before if all(_is_repeated(between, before) for between in again) else None
+
+
+def _is_repeated(op: Operation, branch: scf.IfOp) -> bool:
+    """Whether an operation before `branch`, in its block, gives what `op` gives behind it."""
+    earlier = branch.prev_op
+    while earlier is not None:
+        if type(earlier) is type(op) and len(op.results) == 1:
+            if equal_values(earlier.results[0], op.results[0]):
+                return True
+        earlier = earlier.prev_op
+    return False
 
 
 def _sides(op: scf.IfOp, index: int) -> list[SSAValue]:

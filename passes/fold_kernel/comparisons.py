@@ -9,6 +9,7 @@ from pallasite.dialects import arith
 from pallasite.dialects.predicates import MIRRORED, OPPOSITE, holds
 from pallasite.dialects.types import element_of
 from pallasite.passes.equal_values import equal_values
+from pallasite.passes.fold_kernel.branches import turns_branch
 from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same, width_of
 
 EQUAL = ("eq", "sle", "sge", "ule", "uge")
@@ -50,8 +51,10 @@ def move_constant_right(op: arith.CmpiOp, f: Folder) -> SSAValue | None:
 
 @rule(arith.XOrIOp)
 def negate_comparison(op: arith.XOrIOp, f: Folder) -> SSAValue | None:
-    """A scalar `not (x < y)` is `x >= y`."""
+    """A scalar `not (x < y)` is `x >= y`, unless it turns a branch."""
     if isinstance(op.result.type, VectorType) or op.result.type != IntegerType(1):
+        return None
+    if turns_branch(op.result):
         return None
     for one, other in (op.operands, reversed(op.operands)):
         if isinstance(one.owner, arith.CmpiOp) and integer(other) == 1:
