@@ -12,6 +12,8 @@ from pallasite.passes.fold_kernel.driver import Folder, integer, rule, same
 
 _MOST_REPEATED = 16
 """Repeated operations between two branches that are looked for before the first."""
+_MOST_CONDITIONS = 64
+"""Conditions made of one that are looked at."""
 _OF_CONDITIONS = (arith.XOrIOp, arith.ExtUIOp, arith.CmpiOp)
 """Operations that negate conditions, or make them as JAX does: of 0 or 1, compared with 0."""
 
@@ -110,14 +112,19 @@ def turn_negated_branch(op: scf.IfOp, f: Folder) -> bool | None:
 
 def turns_branch(condition: SSAValue) -> bool:
     """Whether a branch that does something on both sides is by `condition`, maybe negated,
-    widened and compared again, as JAX writes conditions."""
-    for use in condition.uses:
-        op = use.operation
-        if isinstance(op, scf.IfOp):
-            if _does_both(op):
-                return True
-        elif isinstance(op, _OF_CONDITIONS) and turns_branch(op.results[0]):
-            return True
+    widened and compared again, as JAX writes conditions; not known of more than 64 uses."""
+    waiting, met = [condition], {condition}
+    while waiting:
+        for use in waiting.pop().uses:
+            op = use.operation
+            if isinstance(op, scf.IfOp):
+                if _does_both(op):
+                    return True
+            elif isinstance(op, _OF_CONDITIONS) and op.results[0] not in met:
+                if len(met) == _MOST_CONDITIONS:
+                    return False
+                met.add(op.results[0])
+                waiting.append(op.results[0])
     return False
 
 
