@@ -31,7 +31,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from pallasite.dialects.types import AnyVector, dense_integers, vector_type
-from pallasite.dialects.verification import BrokenRule
 
 Integers = ArrayAttr[IntegerAttr[I64]]
 
@@ -170,16 +169,6 @@ def _verify_box(
         if offset < 0 or size < 1 or stride < 1 or last >= extent:
             raise VerifyException(
                 f"offset {offset}, size {size}, stride {stride} leave dimension of size {extent}"
-            )
-        if stride != 1:
-            advice = (
-                f"reshape the dimension of size {extent} to [{extent // stride}, {stride}]: the"
-                f" elements are number {offset % stride} of the latter, as x[:, ::2] is"
-                " x.reshape(8, 64, 2)[:, :, 0]"
-            )
-            raise BrokenRule(
-                f"expected strides of 1, got {list(strides)}",
-                advice=() if extent % stride else (advice,),
             )
 
 

@@ -114,11 +114,7 @@ VECTOR = [
     case("vector.deinterleave", [REF], "", ["vector<2xf32>"] * 2, "expected a vector"),
     case("vector.extract_strided_slice", [F32], f"{BOX.format(1)}, sizes = [8, 1]",
          ["vector<8x1xf32>"]),
-    case("vector.extract_strided_slice", [F32], f"{BOX.format(2)}, sizes = [8, 1]",
-         ["vector<8x1xf32>"], "strides of 1"),
     case("vector.insert_strided_slice", ["vector<8x1xf32>", F32], BOX.format(1), [F32]),
-    case("vector.insert_strided_slice", ["vector<8x1xf32>", F32], BOX.format(2), [F32],
-         "strides of 1"),
     case("vector.insert_strided_slice", ["vector<8x1xf32>", "f32"], BOX.format(1), ["f32"],
          "vector"),
 ]  # fmt: skip
@@ -156,13 +152,6 @@ def test_ours(case: Case) -> None:
         pallasite.parse(case.module())
     assert case.error in str(caught.value)
     assert "is not valid (" not in str(caught.value)
-
-
-def test_columns_by_a_stride_are_taken_by_a_reshape() -> None:
-    box = "offsets = [0, 1], sizes = [8, 64], strides = [1, 2]"
-    taken = case("vector.extract_strided_slice", [F32], box, ["vector<8x64xf32>"])
-    with pytest.raises(VerifyError, match=r"size 128 to \[64, 2\]: the elements are number 1"):
-        pallasite.parse(taken.module())
 
 
 @pytest.mark.jax
