@@ -33,7 +33,7 @@ def by_transposing(move: Move, found: Trace, costs: Costs, plan: Planner) -> Pla
     if not dims:
         return None
     if move.bits not in costs.transpose_bits:
-        return by_widening(move, costs, plan)
+        return by_widening(move, costs, plan) or _by_native_tiles(move, costs, plan)
     plans = [p for d in dims if (p := _through(move, d, costs, plan)) is not None]
     return min(plans, key=lambda p: p.cost, default=None)
 
@@ -203,6 +203,43 @@ def by_widening(move: Move, costs: Costs, plan: Planner) -> Plan | None:
     made = append(program, replace(inner, values=words), values)
     result = _pack(program, made, layout, target, skipped, shape)
     return program.plan(result, f"unpack, {inner.how}, pack")
+
+
+def _by_native_tiles(move: Move, costs: Costs, plan: Planner) -> Plan | None:
+    """Brings all sources to native tiles, plans the movement there, and brings the result to its
+    own tiles.
+
+    None if there is no such plan, or if all layouts are native.
+    """
+    layout, shape = move.destination
+    if layout.is_native and all(source.is_native for source, _ in move.sources):
+        return None
+    program = Program(_sources(move), move.bits, costs, costs.most)
+    values: list[int] = []
+    sources: list[Laid] = []
+    try:
+        for number, (source, extents) in enumerate(move.sources):
+            wanted = _native(source)
+            first = plan(Move.relayout(source, extents, wanted), _left(costs, program))
+            values.append(append(program, first, [number]))
+            sources.append((wanted, extents))
+        wanted = _native(layout)
+        turned = replace(move, sources=tuple(sources), destination=(wanted, shape))
+        inner = plan(turned, _left(costs, program))
+        value = append(program, inner, values)
+        last = plan(Move.relayout(wanted, shape, layout), _left(costs, program))
+        result = append(program, last, [value])
+    except (Unsupported, TooDear):
+        return None
+    return program.plan(result, f"native tiles, {inner.how}")
+
+
+def _native(layout: VectorLayout) -> VectorLayout:
+    """The layout of native tiles along the same dimensions, at their first place."""
+    if layout.is_native:
+        return layout
+    row, column = (None if place is None else 0 for place in (layout.row, layout.column))
+    return VectorLayout(layout.bits, layout.sublane_dim, layout.lane_dim, row, column)
 
 
 def _wide_layout(layout: VectorLayout) -> tuple[VectorLayout, int]:

@@ -135,6 +135,16 @@ def test_matrices_share_a_block_for_fewer_operations(shape: tuple[int, int, int]
     assert issued(made) <= 2.4 * shape[0]
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_transposes_between_tiles_of_few_rows_go_through_native_ones(bits: int):
+    # v5e transposes no bytes: as 32 bits, which only native tiles become.
+    few, native = VectorLayout(bits, 1, 2, tile_rows=32 // bits), VectorLayout.native(3, bits)
+    for shape in ((130, 2, 128), (130, 2, 256)):
+        between = plan(Move.transpose((native, shape), native, (2, 1, 0)), V5E)
+        made = plan(Move.transpose((few, shape), few, (2, 1, 0)), V5E)
+        assert "native tiles, unpack" in made.how and made.cost < 2 * between.cost
+
+
 def test_replication_of_differing_elements_is_refused():
     with pytest.raises(Unsupported, match="cannot replicate dimension 1 whose elements differ"):
         plan(Move.relayout(N2, (8, 128), VectorLayout.native(2, 32, 0, None)), V6E)
