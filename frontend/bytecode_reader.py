@@ -14,7 +14,6 @@ from typing import TypeVar
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from pallasite.diagnostics import Note
 from pallasite.frontend.bytecode_attributes import ATTRIBUTES
 from pallasite.frontend.bytecode_cursor import Cursor
 from pallasite.frontend.bytecode_format import (
@@ -86,13 +85,11 @@ class _Reader:
         cursor.position = len(MAGIC)
         version = cursor.varint()
         if version != VERSION:
-            error = cursor.error(
+            raise cursor.error(
                 f"expected MLIR bytecode version {VERSION}, got {version}",
                 code="unsupported-bytecode",
                 position=len(MAGIC),
             )
-            error.notes.append(Note("version 0 holds Mosaic kernels; give other modules as text"))
-            raise error
         cursor.text("the producer")
         sections = _sections(cursor)
         strings = _strings(sections[Section.STRING])

@@ -25,7 +25,7 @@ NEWEST = 6
 
 def is_other_bytecode(data: bytes, name: str) -> bool:
     """Whether `data`, which is bytecode, has another version than JAX's kernels."""
-    return Cursor(data, name, len(MAGIC)).varint() != VERSION
+    return _version(data, name) != VERSION
 
 
 def as_text(data: bytes, name: str) -> str:
@@ -33,8 +33,7 @@ def as_text(data: bytes, name: str) -> str:
 
     Raises `ReadError` where it is malformed, of an unknown version, or jaxlib is not installed.
     """
-    position = len(MAGIC)
-    version = Cursor(data, name, position).varint()
+    version = _version(data, name)
     if version > NEWEST:
         raise _unsupported(name, f"expected MLIR bytecode version 0 to {NEWEST}, got {version}")
     child = subprocess.run([sys.executable, "-m", CHILD], input=data, capture_output=True)
@@ -50,6 +49,10 @@ def as_text(data: bytes, name: str) -> str:
         f"expected a module in MLIR bytecode of version {version}: {said}",
         SourceLocation(name),
     )
+
+
+def _version(data: bytes, name: str) -> int:
+    return Cursor(data, name, len(MAGIC)).varint()
 
 
 def _sentence(said: str) -> str:

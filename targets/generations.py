@@ -112,7 +112,7 @@ _V7X = Target(
     name="v7x", topology="tpu7x:2x2x1", device_kind="TPU7x",
     chip_devices=2,
     vmem_bytes=64 * MIB, reserved_vmem_bytes=64 * KIB, scoped_vmem_bytes=32 * MIB,
-    loads_to_vmem=True, hbm_bytes=96 * GIB,
+    vmem_beside_inputs=10 * MIB, hbm_bytes=96 * GIB,
     semaphores=4096, reserved_semaphores=415,
     mxu_contracting=256, mxu_columns=256, mxus=2, accumulators=256,
     matmul_pairs=frozenset(_V7_PAIRS), staged=frozenset({"f32", "bf16", *_V7_NARROW}),

@@ -67,8 +67,9 @@ class Target:
     """What the compiler gives a kernel that does not ask for more."""
     copies_to_vmem: bool = True
     """Copies that the program makes of arrays in another order are in what kernels do not get."""
-    loads_to_vmem: bool = False
-    """So are copies of all inputs that fit (asked of libtpu 0.0.51)."""
+    vmem_beside_inputs: int | None = None
+    """Bytes of it that copies of all inputs, which are made there too, leave free; None where none
+    are made (asked of libtpu 0.0.51, to the 16 KiB)."""
     smem_bytes: int = 1 * MIB
     hbm_bytes: int = 16 * GIB
     semaphores: int = 512

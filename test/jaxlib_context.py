@@ -23,3 +23,14 @@ def mosaic_context(*, unregistered: bool = False) -> Any:
     context.load_all_available_dialects()
     context.allow_unregistered_dialects = unregistered
     return context
+
+
+def is_taken(text: str) -> bool:
+    """Whether jaxlib parses and verifies a module of registered operations."""
+    ir = pytest.importorskip("jaxlib.mlir.ir")
+    with mosaic_context(), ir.Location.unknown():
+        try:
+            ir.Module.parse(text)
+        except ir.MLIRError:
+            return False
+    return True

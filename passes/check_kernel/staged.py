@@ -8,7 +8,7 @@ what a kernel gets, of a program that is nothing but the kernel.
   default, or the kernel asks for. v4 does not, and v5p does so for every second one only, which
   is not followed.
 * On v7x all inputs are copied there, but for those that become results: the smallest first, as
-  long as `_LEFT` stays free.
+  long as `Target.vmem_beside_inputs` stay free.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.tiling import infer_tiling
 from pallasite.targets import Target
 
-_LEFT = 10 << 20
-"""What v7x leaves free (asked of libtpu 0.0.51, to the 16 KiB)."""
 _MOST_ORDERED = 5
 """Dimensions whose orders are all tried."""
 
@@ -38,21 +36,22 @@ def staged(kernel: Kernel, call: Call | None, target: Target, limit: int) -> set
     inputs = len(call.operands) - first
     results = {operand - first for operand, _ in call.aliases}
     beside = target.vmem_bytes - target.reserved_vmem_bytes
+    free = target.vmem_beside_inputs
     copied: dict[int, int] = {}
     loaded: dict[int, int] = {}
     for number, (operand, array) in enumerate(zip(kernel.operands, arrays, strict=False)):
         space = memory_space(operand.type)
         shape, bits = array.get_shape(), bit_width(array.element_type)
-        if target.loads_to_vmem and number < inputs and number not in results:
-            if space in ("vmem", "any", None):
-                loaded[number] = _padded(shape, bits) * bits // 8
+        size = _padded(shape, bits) * bits // 8
+        if free is not None and number < inputs:
+            if number not in results and space in ("vmem", "any", None):
+                loaded[number] = size
         elif space in ("vmem", None) and _pads_less_otherwise(shape, bits):
-            if not (target.loads_to_vmem and number < inputs):
-                copied[number] = _padded(shape, bits) * bits // 8
+            copied[number] = size
     found: set[int] = set()
     if sum(copied.values()) <= beside - max(limit, target.scoped_vmem_bytes):
         found.update(copied)
-    left = beside - limit - _LEFT
+    left = beside - limit - (free or 0)
     for number in sorted(loaded, key=lambda number: loaded[number]):
         left -= loaded[number]
         if left < 0:

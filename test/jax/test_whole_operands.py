@@ -1,8 +1,8 @@
 """Whole operands in VMEM, and blocks, that are larger than what a kernel gets of it.
 
 Arrays that another order of dimensions pads less are copied into VMEM outside of the kernel, on
-v7x all inputs that fit. The
-TPU compiler's verdict is asked of the program as it is and of our registers.
+v7x all inputs that fit. The TPU compiler's verdict is asked of the program as it is and of our
+registers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
-from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
-from pallasite.targets import get_target  # noqa: E402
+
+from ..asking import asked  # noqa: E402
 
 pytestmark = [pytest.mark.jax, pytest.mark.aot]
 f32 = jnp.float32
@@ -38,13 +38,6 @@ def first_rows(shape: tuple[int, ...], target: str) -> Any:
     return trace(call, jax.ShapeDtypeStruct(shape, f32), target=target)
 
 
-def accepted(module: Any, target: str, compiler: Any, *, layout_passes: bool) -> bool:
-    topology = get_target(target).topology
-    return compile_ahead_of_time(
-        module, topology=topology, layout_passes=layout_passes, compiler=compiler
-    ).accepted
-
-
 @pytest.mark.parametrize(("shape", "target"), [
     ((65536, 1), "v5e"), ((40000, 129), "v5e"), ((20000, 3, 128), "v5e"), ((100000, 64), "v6e"),
     ((65536, 1), "v7x"),
@@ -53,7 +46,7 @@ def test_copied_outside(shape: tuple[int, ...], target: str, compiler: Any) -> N
     module = first_rows(shape, target)
     for form in ("mosaic", "dma", "vreg"):
         lowered = pallasite.lower(module, form, target)
-        assert accepted(lowered, target, compiler, layout_passes=form != "vreg")
+        assert asked(lowered, target, compiler, layout_passes=form != "vreg").accepted
     (result,) = pallasite.run(module, [np.ones(shape, np.float32)], form="vreg", target=target)
     np.testing.assert_array_equal(result, np.full((8, *shape[1:]), 2))
 
@@ -68,7 +61,7 @@ def test_too_large(shape: tuple[int, ...], target: str, compiler: Any) -> None:
         pallasite.lower(module, "mosaic", target)
     assert caught.value.code == "vmem-exhausted"
     beyond = pallasite.lower(module, "mosaic", target, allow_beyond_reference=True)
-    assert not accepted(beyond, target, compiler, layout_passes=True)
+    assert not asked(beyond, target, compiler, layout_passes=True).accepted
 
 
 def blocks(sizes: list[int], columns: int, limit: int, target: str, aliased: bool = False) -> Any:
@@ -109,11 +102,11 @@ def test_blocks(
         with pytest.raises(Unsupported) as caught:
             pallasite.lower(module, "mosaic", target)
         assert caught.value.code == "vmem-exhausted"
-        assert not accepted(module, target, compiler, layout_passes=True)
+        assert not asked(module, target, compiler, layout_passes=True).accepted
         return
     for form in ("mosaic", "dma", "vreg"):
         lowered = pallasite.lower(module, form, target)
-        assert accepted(lowered, target, compiler, layout_passes=form != "vreg")
+        assert asked(lowered, target, compiler, layout_passes=form != "vreg").accepted
 
 
 def test_results_are_not_copied_before(compiler: Any) -> None:
@@ -121,4 +114,4 @@ def test_results_are_not_copied_before(compiler: Any) -> None:
     with pytest.raises(Unsupported) as caught:
         pallasite.lower(module, "mosaic", "v7x")
     assert caught.value.code == "vmem-exhausted"
-    assert not accepted(module, "v7x", compiler, layout_passes=True)
+    assert not asked(module, "v7x", compiler, layout_passes=True).accepted

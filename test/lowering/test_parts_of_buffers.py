@@ -8,9 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import pallasite
 from pallasite.targets import TARGETS
+
+from .memory_kernels import module_of
 
 VMEM = "#tpu.memory_space<vmem>"
 TYPES: dict[str, tuple[Any, int]] = {
@@ -18,22 +21,11 @@ TYPES: dict[str, tuple[Any, int]] = {
 }  # fmt: skip
 
 
-def kernel(shape: tuple[int, int], element: str, values: list[str], body: str) -> Any:
+def kernel(shape: tuple[int, int], element: str, values: list[str], body: str) -> ModuleOp:
     """A kernel whose first operand, `%a`, is also its result, `%b`; the others are `%v0`, ..."""
     whole = f"{shape[0]}x{shape[1]}x{element}"
-    types = [whole, *values, whole]
-    names = ["%a", *(f"%v{n}" for n in range(len(values))), "%b"]
-    arguments = ", ".join(f"{n}: memref<{t}, {VMEM}>" for n, t in zip(names, types, strict=True))
-    return pallasite.parse(f"""
-module attributes {{tpu.call = {{operands = [{", ".join(f"tensor<{t}>" for t in types[:-1])}],
-    results = [tensor<{whole}>], aliases = array<i64: 0, 0>, settings = "{{}}"}}}} {{
-  func.func @kernel({arguments}) attributes {{dimension_semantics = [],
-      scalar_prefetch = 0 : i64, scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>}} {{
-    %z = arith.constant 0 : index
-    {body}
-    func.return
-  }}
-}}""")
+    names = ["a", *(f"v{n}" for n in range(len(values))), "b"]
+    return module_of(names, [whole, *values, whole], body, aliases=(0, 0))
 
 
 def place(draw: random.Random, extent: int, unit: int) -> tuple[int, int]:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
 from pallasite import api
 from pallasite.diagnostics import Diagnostic
-from pallasite.frontend.aot import Compiler, compile_ahead_of_time
+from pallasite.frontend.aot import Compiler
 from pallasite.interpreter.arrays import dtype_of
 from pallasite.targets import TARGETS
 from pallasite.tools import tpu_run
+
+from ..asking import asked
 
 DATA = Path(__file__).parent.parent / "data"
 VMEM = "#tpu.memory_space<vmem>"
@@ -99,7 +100,9 @@ def test_the_compiler_agrees(form: str, target: str, compiler: Compiler) -> None
             with pytest.raises(Diagnostic, match="v4 has no matmul of i8 by i8"):
                 api.lower(module, form, target)
             continue
-        verdict = asked(api.lower(module, form, target), target, compiler, form != "vreg")
+        verdict = asked(
+            api.lower(module, form, target), target, compiler, layout_passes=form != "vreg"
+        )
         assert verdict.accepted, (name, verdict.message)
 
 
@@ -112,10 +115,3 @@ def test_flat_and_small_arrays_in_registers(shape: str, compiler: Compiler) -> N
     lowered = api.lower(api.with_call(module, [array]), "vreg", "v5e")
     verdict = asked(lowered, "v5e", compiler)
     assert verdict.accepted, verdict.message
-
-
-def asked(module: ModuleOp, target: str, compiler: Compiler, layout_passes: bool = False):
-    topology = TARGETS[target].topology
-    return compile_ahead_of_time(
-        module, topology=topology, layout_passes=layout_passes, compiler=compiler
-    )

@@ -17,9 +17,9 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
 from pallasite.frontend import read  # noqa: E402
-from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
 from pallasite.jax import simulate  # noqa: E402
-from pallasite.targets import get_target  # noqa: E402
+
+from ...asking import asked  # noqa: E402
 
 pytestmark = [pytest.mark.jax, pytest.mark.aot]
 SHAPE = (8, 128)
@@ -122,19 +122,14 @@ def module_of(kernel: Kernel) -> Any:
     return read(lowered.as_text(debug_info=True), "kernel")
 
 
-def accepted(module: Any, compiler: Any, *, layout_passes: bool) -> bool:
-    topology = get_target("v5e").topology
-    return compile_ahead_of_time(
-        module, topology=topology, layout_passes=layout_passes, compiler=compiler
-    ).accepted
-
-
 @pytest.mark.parametrize("kernel", TAKEN)
 def test_branches_that_become_one(kernel: Kernel, compiler: Any) -> None:
     """Both sides of each get the mask of that side; the result is as if masks were carried."""
     module = module_of(kernel)
-    assert accepted(module, compiler, layout_passes=True)
-    assert accepted(pallasite.lower(module, "vreg", "v5e"), compiler, layout_passes=False)
+    assert asked(module, "v5e", compiler, layout_passes=True).accepted
+    assert asked(
+        pallasite.lower(module, "vreg", "v5e"), "v5e", compiler, layout_passes=False
+    ).accepted
     x = np.random.default_rng(5).normal(0, 2, SHAPE).astype(np.float32)
     for number in (-3, 2):
         given = [x, np.array([number, 4], np.int32)]
@@ -160,6 +155,6 @@ class _Stored:
 @pytest.mark.parametrize("kernel", REFUSED)
 def test_branches_that_stay_two(kernel: Kernel, compiler: Any) -> None:
     module = module_of(kernel)
-    assert not accepted(module, compiler, layout_passes=True)
+    assert not asked(module, "v5e", compiler, layout_passes=True).accepted
     with pytest.raises(Unsupported, match="carries a vector of booleans"):
         pallasite.lower(module, "tiles", "v5e")

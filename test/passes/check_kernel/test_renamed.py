@@ -17,9 +17,9 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 import pallasite  # noqa: E402
 from pallasite.diagnostics import Unsupported  # noqa: E402
-from pallasite.frontend.aot import compile_ahead_of_time  # noqa: E402
 from pallasite.jax import trace  # noqa: E402
-from pallasite.targets import get_target  # noqa: E402
+
+from ...asking import asked  # noqa: E402
 
 pytestmark = [pytest.mark.jax, pytest.mark.aot]
 Way = Callable[[Any], Any]
@@ -124,13 +124,6 @@ def module_of(first: Way, second: Way, shape: tuple[int, ...], element: Any) -> 
     return trace(call, jnp.array([1]), jnp.asarray(x), target="v5e"), x
 
 
-def accepted(module: Any, compiler: Any, *, layout_passes: bool) -> bool:
-    topology = get_target("v5e").topology
-    return compile_ahead_of_time(
-        module, topology=topology, layout_passes=layout_passes, compiler=compiler
-    ).accepted
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case: str, compiler: Any) -> None:
     module, x = module_of(*REFUSED[case])
@@ -141,14 +134,18 @@ def test_refused(case: str, compiler: Any) -> None:
     (result,) = pallasite.run(beyond, [np.array([1], np.int32), x], form="vreg", target="v5e")
     np.testing.assert_array_equal(result, REFUSED[case][0](jnp.asarray(x)))
     mosaic = pallasite.lower(module, "mosaic", "v5e", allow_beyond_reference=True)
-    assert not accepted(mosaic, compiler, layout_passes=True)
+    assert not asked(mosaic, "v5e", compiler, layout_passes=True).accepted
 
 
 @pytest.mark.parametrize("case", TAKEN)
 def test_taken(case: str, compiler: Any) -> None:
     module, _ = module_of(*TAKEN[case])
-    assert accepted(pallasite.lower(module, "mosaic", "v5e"), compiler, layout_passes=True)
-    assert accepted(pallasite.lower(module, "vreg", "v5e"), compiler, layout_passes=False)
+    assert asked(
+        pallasite.lower(module, "mosaic", "v5e"), "v5e", compiler, layout_passes=True
+    ).accepted
+    assert asked(
+        pallasite.lower(module, "vreg", "v5e"), "v5e", compiler, layout_passes=False
+    ).accepted
 
 
 def again(p: Any, x: Any) -> Any:
@@ -234,11 +231,15 @@ def test_values_from_before_are_not_computed_again(function: Any, compiler: Any)
         (result,) = pallasite.run(lowered, inputs, form="vreg", target="v5e")
         np.testing.assert_array_equal(result, function(bool(condition), jnp.asarray(x)))
     mosaic = pallasite.lower(module, "mosaic", "v5e", allow_beyond_reference=True)
-    assert not accepted(mosaic, compiler, layout_passes=True)
+    assert not asked(mosaic, "v5e", compiler, layout_passes=True).accepted
 
 
 @pytest.mark.parametrize("function", COMPUTED)
 def test_values_that_are_computed_once(function: Any, compiler: Any) -> None:
     module, _ = repeating(function)
-    assert accepted(pallasite.lower(module, "mosaic", "v5e"), compiler, layout_passes=True)
-    assert accepted(pallasite.lower(module, "vreg", "v5e"), compiler, layout_passes=False)
+    assert asked(
+        pallasite.lower(module, "mosaic", "v5e"), "v5e", compiler, layout_passes=True
+    ).accepted
+    assert asked(
+        pallasite.lower(module, "vreg", "v5e"), "v5e", compiler, layout_passes=False
+    ).accepted
