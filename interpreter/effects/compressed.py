@@ -42,7 +42,7 @@ def load_expanded(op: tpu.VectorLoadOp, facts: Facts) -> Callable[..., Array]:
         out = poison.copy()
         if lanes.any():
             box = _run(rank, int(np.count_nonzero(lanes)))
-            loaded = load_box(core, ref, operands[:rank], box, None, watched, at)
+            loaded = load_box(core, ref, operands[:rank], box, None, at, watched=watched)
             out[lanes] = loaded.reshape(-1)
         return out
 
@@ -59,7 +59,7 @@ def store_compressed(op: tpu.VectorStoreOp) -> Callable[..., None]:
         if not kept.size:
             return
         index, box = operands[:rank], _run(rank, kept.size)
-        ref.store(index, kept.reshape(box), None, None, add, at)
+        ref.store(index, kept.reshape(box), None, None, at, add=add)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, box), at)
 

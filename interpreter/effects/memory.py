@@ -67,7 +67,7 @@ def load(op: memref.LoadOp, facts: Facts) -> Callable[..., Any]:
     watched = is_read(op, op.memref)
 
     def fn(core: Core, ref: Ref, *index: int) -> Any:
-        return load_scalar(core, ref, index, watched, at)
+        return load_scalar(core, ref, index, at, watched=watched)
 
     return fn
 

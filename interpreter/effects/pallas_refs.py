@@ -59,14 +59,14 @@ def _loader(op: Any, facts: Facts) -> Callable[..., Any]:
 
     def scalar(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
-        return load_scalar(core, ref, index, watched, at)
+        return load_scalar(core, ref, index, at, watched=watched)
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Any:
         index = box.index(operands[:dynamic])
         if part is not None:
             observe_part(core, ref, index, part, at)
         whole = watched and part is None
-        loaded = load_box(core, ref, index, box.sizes, box.strides, whole, at)
+        loaded = load_box(core, ref, index, box.sizes, box.strides, at, watched=whole)
         loaded = loaded.reshape(box.shape)
         return np.where(operands[dynamic], loaded, poison) if masked else loaded
 
@@ -89,7 +89,7 @@ def _storer(op: Any) -> Callable[..., None]:
     def fn(core: Core, value: Any, ref: Ref, *operands: Any) -> None:
         index = box.index(operands[:dynamic])
         mask = operands[dynamic].reshape(box.sizes) if masked else None
-        ref.store(index, value.reshape(box.sizes), mask, box.strides, False, at)
+        ref.store(index, value.reshape(box.sizes), mask, box.strides, at)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, box.sizes, box.strides, mask), at)
 

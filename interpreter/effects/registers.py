@@ -46,11 +46,13 @@ def is_fixed(op: Any) -> bool:
 
 
 def pattern_of(
-    op: Any, shape: tuple[int, ...], steps: tuple[int, ...], straight: bool = False
+    op: Any, shape: tuple[int, ...], steps: tuple[int, ...], *, straight: bool = False
 ) -> Pattern:
     """What a load or store says of its registers, or of a grid of registers like its own."""
     sublanes, offsets = _flags(op.sublane_mask.get_values()), _offsets(op)
-    return pattern(shape, steps, sublanes, offsets, box_of(op), is_fixed(op), straight)
+    return pattern(
+        shape, steps, sublanes, offsets, box=box_of(op), fixed=is_fixed(op), straight=straight
+    )
 
 
 @effect(tpu.LoadOp, tpu.ShuffledLoadOp)
@@ -64,7 +66,7 @@ def glance(op: tpu.LoadOp) -> Callable[..., Array]:
     return _load(op, look=True)
 
 
-def _load(op: tpu.LoadOp | tpu.ShuffledLoadOp, look: bool) -> Callable[..., Array]:
+def _load(op: tpu.LoadOp | tpu.ShuffledLoadOp, *, look: bool) -> Callable[..., Array]:
     at = source_location(op)
     shape = shape_of(op.result.type)
     steps = grid_steps(op, op.base.type, op.result.type)
@@ -72,7 +74,7 @@ def _load(op: tpu.LoadOp | tpu.ShuffledLoadOp, look: bool) -> Callable[..., Arra
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        return load_registers(core, ref, index, wanted, watched, at, look)
+        return load_registers(core, ref, index, wanted, at, watched=watched, look=look)
 
     return fn
 
@@ -97,14 +99,14 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
             places = zip(index, position, steps, strict=True)
             place = tuple(int(i) + p * step for i, p, step in places)
             words = None if mask is None else mask[position]
-            access(ref, "store", place, single, at).store(ref, value[position], words, add)
+            access(ref, "store", place, single, at).store(ref, value[position], words, add=add)
 
     def fn(core: Core, value: Array, ref: Ref, *operands: Any) -> None:
         index = operands[:rank]
         mask: Array | None = operands[rank] if len(operands) > rank else None
         found = access(ref, "store", index, wanted, at)
         if not steps or found.apart:
-            found.store(ref, value, mask, add)
+            found.store(ref, value, mask, add=add)
         else:
             one_by_one(ref, index, value, mask)
         if core.recorder is not None:
@@ -153,10 +155,10 @@ def transfer_read(op: vector.TransferReadOp, facts: Facts) -> Callable[..., Arra
     wanted = pattern(shape, offsets=(0,) * SUBLANES, fixed=is_fixed(op))
 
     def fn(core: Core, ref: Ref, *operands: Any) -> Array:
-        return load_registers(core, ref, operands[:rank], wanted, True, at)
+        return load_registers(core, ref, operands[:rank], wanted, at, watched=True)
 
     def whole(core: Core, ref: Ref, *operands: Any) -> Array:
-        return load_box(core, ref, operands[:rank], shape, None, True, at)
+        return load_box(core, ref, operands[:rank], shape, None, at, watched=True)
 
     return fn if dims == (None, rank - 1) else whole
 

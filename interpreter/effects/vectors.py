@@ -50,7 +50,7 @@ def load(op: vector.LoadOp | tpu.VectorLoadOp, facts: Facts) -> Callable[..., Ar
         index = operands[:rank]
         if part is not None:
             observe_part(core, ref, index, part, at)
-        loaded = load_box(core, ref, index, box, None, watched and part is None, at)
+        loaded = load_box(core, ref, index, box, None, at, watched=watched and part is None)
         if box != shape:
             loaded = loaded.reshape(shape)
         return np.where(operands[rank], loaded, poison) if masked else loaded
@@ -86,7 +86,7 @@ def strided_load(op: tpu.StridedLoadOp, facts: Facts) -> Callable[..., Array]:
     watched = is_read(op, op.base)
 
     def fn(core: Core, ref: Ref, *index: int) -> Array:
-        return load_box(core, ref, index, shape, strides, watched, at)
+        return load_box(core, ref, index, shape, strides, at, watched=watched)
 
     return fn
 
@@ -121,7 +121,7 @@ def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Ca
             box = _box(rank, value.shape)
             value = value.reshape(box)
             mask = None if mask is None else mask.reshape(box)
-        ref.store(index, value, mask, strides, add, at)
+        ref.store(index, value, mask, strides, at, add=add)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, value.shape, strides, mask), at)
 

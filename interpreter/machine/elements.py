@@ -141,8 +141,9 @@ class Elements:
         array: Array,
         mask: Array | None = None,
         strides: Sequence[int] | None = None,
-        add: bool = False,
         at: SourceLocation | None = None,
+        *,
+        add: bool = False,
     ) -> None:
         """Writes `array` where `mask` is true; with `add`, adds to what is there (and rounds)."""
         shape = array.shape

@@ -46,6 +46,7 @@ def pattern(
     steps: tuple[int, ...] = (),
     sublanes: tuple[bool, ...] = rows.ALL,
     offsets: tuple[int, ...] = rows.CONSECUTIVE,
+    *,
     box: Box | None = None,
     fixed: bool = False,
     straight: bool = False,
@@ -165,10 +166,12 @@ class Access:
         order = self.plan.order
         return None if found is None else lambda array: found(array.transpose(order))
 
-    def store(self, ref: Ref, array: Array, mask: Array | None = None, add: bool = False) -> None:
+    def store(
+        self, ref: Ref, array: Array, mask: Array | None = None, *, add: bool = False
+    ) -> None:
         """Writes the grid of registers, or adds to it, where `mask` is true."""
         if self._simple is None or mask is not None or add:
-            rows.write(ref, self.plan, array, mask, add)
+            rows.write(ref, self.plan, array, mask, add=add)
             return
         target = self.target(ref)
         if target is not None:
@@ -176,7 +179,7 @@ class Access:
         elif self._store is not None:
             self._store(array)
         else:
-            rows.write(ref, self.plan, array, mask, add)
+            rows.write(ref, self.plan, array, mask, add=add)
             return
         marks = self.marks(ref)
         if marks is not None:
@@ -212,8 +215,9 @@ def access(
         return found
     p = wanted
     planned = rows.plan(
-        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at, p.box, p.fixed, p.straight
-    )
+        ref, what, index, p.shape, p.steps, p.sublanes, p.offsets, at,
+        box=p.box, fixed=p.fixed, straight=p.straight,
+    )  # fmt: skip
     found = Access(planned, wanted)
     if len(kept) < MOST_KEPT:
         kept[wanted, index] = found

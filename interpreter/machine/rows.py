@@ -83,21 +83,22 @@ def store_rows(
     sublanes: tuple[bool, ...] = ALL,
     offsets: tuple[int, ...] = CONSECUTIVE,
     mask: Array | None = None,
-    add: bool = False,
     at: SourceLocation | None = None,
+    *,
+    add: bool = False,
 ) -> None:
     """Writes a grid of registers; words where `mask` is false keep what they hold."""
     found = plan(ref, "store", index, array.shape, steps, sublanes, offsets, at)
-    write(ref, found, array, mask, add)
+    write(ref, found, array, mask, add=add)
 
 
-def write(ref: Ref, found: Registers, array: Array, mask: Array | None, add: bool) -> None:
+def write(ref: Ref, found: Registers, array: Array, mask: Array | None, *, add: bool) -> None:
     """Writes a grid of registers where it was planned."""
-    write_to(ref, found, add, ref.buffer.bytes, array, mask)
+    write_to(ref, found, ref.buffer.bytes, array, mask, add=add)
 
 
 def write_to(
-    ref: Ref, found: Registers, add: bool, memory: Array, array: Array, mask: Array | None = None
+    ref: Ref, found: Registers, memory: Array, array: Array, mask: Array | None = None, *, add: bool
 ) -> None:
     """The same, where the contents of the buffer are `memory`."""
     shape = array.shape
@@ -165,6 +166,7 @@ def plan(
     sublanes: tuple[bool, ...],
     offsets: tuple[int, ...],
     at: SourceLocation | None,
+    *,
     box: Box | None = None,
     fixed: bool = False,
     straight: bool = False,
@@ -234,7 +236,7 @@ def _judged(
         return None, Fault.BOX
     starts = tuple(a + int(b) for a, b in zip(first, index, strict=True))
     per_word = packing(bits)
-    found = registers(digits, starts, shape, steps, sublanes, offsets, per_word, straight)
+    found = registers(digits, starts, shape, steps, sublanes, offsets, per_word, straight=straight)
     if found is None or base % (LANES * per_word):
         return None, Fault.ALIGNMENT
     if not found.pieces:
@@ -282,6 +284,7 @@ def registers(
     sublanes: tuple[bool, ...],
     offsets: tuple[int, ...],
     packing: int,
+    *,
     straight: bool = False,
 ) -> Registers | None:
     """How a register access splits into strided views, or None if it is not on lane 0.

@@ -88,7 +88,7 @@ for _name in _COMPARISONS:
 
 
 def load_scalar(
-    core: Core, ref: Ref, index: Sequence[int], watched: bool, at: SourceLocation | None
+    core: Core, ref: Ref, index: Sequence[int], at: SourceLocation | None, *, watched: bool
 ) -> Any:
     """One element of `ref`, of which the observer is told if the read is `watched`."""
     try:
@@ -109,15 +109,16 @@ def load_box(
     index: Sequence[int],
     shape: tuple[int, ...],
     strides: Sequence[int] | None,
-    watched: bool,
     at: SourceLocation | None,
+    *,
+    watched: bool,
 ) -> Array:
     """The box of `ref` whose element k is at `index + k * strides`; see `load_scalar`."""
     try:
         loaded = ref.load(index, shape, strides, at)
     except ExecutionError as error:
         _excuse(core, error)
-        return _box_inside(core, ref, index, shape, strides, watched, at)
+        return _box_inside(core, ref, index, shape, strides, at, watched=watched)
     if watched and core.observer is not None:
         core.observer.read(core, Box(ref, index, shape, strides), at)
     return loaded
@@ -142,8 +143,9 @@ def load_registers(
     ref: Ref,
     index: tuple[int, ...],
     wanted: Pattern,
-    watched: bool,
     at: SourceLocation | None,
+    *,
+    watched: bool,
     look: bool = False,
 ) -> Array:
     """The grid of registers of `ref` at `index`; see `load_scalar`. A `look` may give a view
@@ -152,7 +154,7 @@ def load_registers(
         found = access(ref, "load", index, wanted, at)
     except ExecutionError as error:
         _excuse(core, error)
-        return _registers_inside(core, ref, index, wanted, watched, at)
+        return _registers_inside(core, ref, index, wanted, at, watched=watched)
     if watched and core.observer is not None:
         core.observer.read(core, Rows(ref, found, index), at)
     loaded = found.look(ref) if look else found.load(ref)
@@ -184,8 +186,9 @@ def _box_inside(
     index: Sequence[int],
     shape: tuple[int, ...],
     strides: Sequence[int] | None,
-    watched: bool,
     at: SourceLocation | None,
+    *,
+    watched: bool,
 ) -> Array:
     loaded = _unknown(ref, shape)
     steps = strides or (1,) * len(shape)
@@ -197,7 +200,7 @@ def _box_inside(
         first = [start + ks[0] * step for start, ks, step in zip(index, inside, steps, strict=True)]
         part = tuple(slice(ks[0], ks[-1] + 1) for ks in inside)
         counts = tuple(map(len, inside))
-        loaded[part] = load_box(core, ref, first, counts, strides, watched, at)
+        loaded[part] = load_box(core, ref, first, counts, strides, at, watched=watched)
     return loaded
 
 
@@ -206,8 +209,9 @@ def _registers_inside(
     ref: Ref,
     index: tuple[int, ...],
     wanted: Pattern,
-    watched: bool,
     at: SourceLocation | None,
+    *,
+    watched: bool,
 ) -> Array:
     loaded = _unknown(ref, wanted.shape)
     rank = 2 if ref.codec.packing == 1 else 3

@@ -159,7 +159,7 @@ class Recorder:
             made = Made(memory, access.writer, ref.codec, ref.base)
             self._line(Line(f"{{w}}({texts[0]})", takes, write=made))
         else:
-            write = self.bind("f", partial(rows.write_to, _apart(ref), access.plan, add))
+            write = self.bind("f", partial(rows.write_to, _apart(ref), access.plan, add=add))
             text = f"{write}({', '.join(['{w}', *texts])})"
             self._line(Line(text, takes, read=Whole(memory), write=Whole(memory)))
 
