@@ -104,6 +104,10 @@ def as_array(value: Any, what: str) -> Array:
         raise UsageError("array-mismatch", f"expected an array for {what}: {error}") from error
 
 
+_NO_NUMBERS = {"U": "strings", "S": "bytes", "O": "objects", "M": "dates", "m": "durations"}
+"""What NumPy's kinds of elements are called that are no numbers."""
+
+
 def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     """`array` with the dtype of `type`; a `UsageError` if its shape or dtype is another one."""
     array = as_array(array, what)
@@ -118,9 +122,13 @@ def checked(array: Any, type: TensorType[Attribute], what: str) -> Array:
     if array.dtype == expected or (raw and array.dtype not in _extended()):
         if array.shape == type.get_shape():
             return array.view(expected) if raw else array
-    got = f"{array.dtype.name}{list(array.shape)}"
+    what_it_holds = _NO_NUMBERS.get(array.dtype.kind)
+    if array.dtype.names is not None:
+        what_it_holds = "records"
+    got = f"{what_it_holds or array.dtype.name}{list(array.shape)}"
     notes: list[Note] = []
-    if not raw and array.dtype != expected and array.shape == type.get_shape():
+    wrong_type = not raw and array.dtype != expected and not what_it_holds
+    if wrong_type and array.shape == type.get_shape():
         home = "ml_dtypes" if expected in _extended() else "numpy"
         notes = [Note(f"convert it: array.astype({home}.{expected.name})")]
     message = f"expected {type_text(type)} for {what}, got {got}"

@@ -13,6 +13,7 @@ from pallasite.diagnostics import UsageError
 from pallasite.tools.reporting import unreadable, unwritable
 
 if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
     from xdsl.dialects.builtin import ModuleOp
 
     from pallasite.interpreter.run import Outcome
@@ -31,15 +32,36 @@ def load_arrays(path: str) -> list[Any]:
             archive = np.load(file)
             if isinstance(archive, np.ndarray):
                 raise ValueError("it holds one array; save it with numpy.savez")
-            names = [f"arr_{n}" for n in range(len(archive.files))]
-            if set(names) != set(archive.files):
-                raise ValueError(f"it holds {', '.join(archive.files)}; save them without names")
-            return [archive[name] for name in names]
+            return [_member(archive, name) for name in _names(archive.files)]
     except OSError as error:
         raise unreadable(path, error) from error
     except Exception as error:
         # What is no archive, or a broken one, raises what zipfile, zlib or the header's parser do.
         raise UsageError("npz", f"expected arrays arr_0, arr_1, ... in {path}: {error}") from error
+
+
+def _names(found: Sequence[str]) -> list[str]:
+    """`arr_0`, `arr_1`, ..., which `found` has to be in any order."""
+    names = [f"arr_{n}" for n in range(len(found))]
+    if missing := [name for name in names if name not in found]:
+        raise ValueError(
+            f"it holds {', '.join(found)}, and no {missing[0]}; numpy.savez(file, x, y) gives "
+            "arrays these names, in the order of the operands"
+        )
+    return names
+
+
+def _member(archive: NpzFile, name: str) -> Any:
+    try:
+        array = archive[name]
+    except ValueError as error:
+        # NumPy's advice, to unpickle, would run code of the file and give no numbers.
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(f"{name} holds Python objects; save arrays of numbers") from error
+    if isinstance(array, bytes):
+        raise ValueError(f"{name} is no array; make the archive with numpy.savez")
+    return array
 
 
 def device_inputs(

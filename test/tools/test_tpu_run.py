@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -303,36 +302,6 @@ def test_findings_exit_3(run: Any, tmp_path: Path) -> None:
 def test_wrong_usage_exits_2(run: Any, arguments: list[str], message: str) -> None:
     code, _, err = run(*arguments)
     assert code == 2 and message in err and "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    "damage", ["empty", "one array", "cut", "bit", "no numbers", "objects", "no arrays"]
-)
-def test_broken_archives_are_wrong_usage(run: Any, tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "in.npz"
-    x = np.arange(4096, dtype=np.float32)
-    np.savez(path, x, x)
-    data = bytearray(path.read_bytes())
-    if damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "one array":
-        with open(path, "wb") as file:
-            np.save(file, x)
-    elif damage == "cut":
-        path.write_bytes(data[:3000])
-    elif damage == "bit":
-        data[3000] ^= 1
-        path.write_bytes(data)
-    elif damage == "no numbers":
-        np.savez(path, x=x)
-    elif damage == "objects":
-        np.savez(path, np.array([1, None], dtype=object))
-    else:
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("arr_0.npy", b"none")
-    code, _, err = run(ALIAS, "--inputs", str(path))
-    assert code == 2 and "internal" not in err
-    assert "it holds x; save them without names" in err or damage != "no numbers"
 
 
 def test_standard_input_and_help_of_the_script() -> None:
