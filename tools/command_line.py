@@ -132,7 +132,8 @@ def add_like_option(parser: argparse.ArgumentParser) -> None:
 def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     """The file of tools that read a kernel, which kernel in it is meant, and which version."""
     parser.add_argument(
-        "-v", "--version", action="version", version=f"{parser.prog} of pallasite {_version()}",
+        "-v", "--version", action="version",
+        version=f"{parser.prog} of pallasite {package_version()}",
         help="tell the version and exit",
     )  # fmt: skip
     parser.add_argument(
@@ -144,7 +145,8 @@ def add_kernel_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _version() -> str:
+def package_version() -> str:
+    """The version that is installed; empty where the sources are used without."""
     try:
         return version("pallasite")
     except PackageNotFoundError:  # run from its sources
@@ -155,7 +157,7 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
     """The option that says how a tool reports."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text",
-        help="of what is said about the kernel (default: text)",
+        help="how the result is told (default: text)",
     )  # fmt: skip
 
 

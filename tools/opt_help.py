@@ -24,7 +24,20 @@ def describe(
 ) -> None:
     """Says in `parser` what options of xDSL mean here, and lists `passes` below."""
     texts = {
+        "input_file": "kernel or program; standard input if it is - or left out",
+        "output_file": "where to write; standard output if it is - or left out",
         "frontend": "how to read the file; its content tells, so it need not be given",
+        "disable_verify": "verify nothing, neither what is read nor what a pass leaves",
+        "allow_unregistered_dialect": "read operations of unknown dialects in MLIR text",
+        "no_implicit_module": "put no module around MLIR text that has one operation at the top",
+        "verify_diagnostics": "print the error of what is refused in its place, and exit with 0",
+        "parsing_diagnostics": "the same for errors of syntax only",
+        "split_input_file": "read the parts between lines `// -----` as files of their own",
+        "print_op_generic": "print operations in the generic form",
+        "print_no_properties": "print properties among the attributes, as MLIR once did",
+        "print_debuginfo": "print the location of every operation",
+        "syntax_highlight": "print in colours",
+        "shrink": "exit with 0 only if a pass raised xDSL's ShrinkException: for reducers of tests",
         "version": "tell the version and exit",
         "target": f"TPU generation ({', '.join(TARGETS)}), or a format to print "
         f"({', '.join(sorted(formats))})",

@@ -49,10 +49,21 @@ def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory], target: str)
     factory = available.get(spec.name)
     if factory is None:
         close = difflib.get_close_matches(spec.name, available, 3)
-        notes = [Note(f"did you mean {' or '.join(close)}?")] if close else []
-        raise UsageError("unknown-pass", f"no pass is called {spec.name!r}", notes=notes)
+        known = (
+            f"did you mean {' or '.join(close)}?" if close else "tpu-opt --help lists the passes"
+        )
+        raise UsageError("unknown-pass", f"no pass is called {spec.name!r}", notes=[Note(known)])
     kind = factory()
-    options = {f.name for f in dataclasses.fields(kind)}
+    options = [f.name for f in dataclasses.fields(kind) if f.name != "name" and f.init]
+    spec = spec.normalize_parameter_names()
+    for option in spec.parameters:
+        if option not in options:
+            known = f"it has {', '.join(options)}" if options else "it has none"
+            raise UsageError(
+                "invalid-pass-option",
+                f"{spec.name} has no option {option!r}",
+                notes=[Note(known)],
+            )
     if "target" in options and "target" not in spec.parameters:
         spec = ArgSpec(spec.name, {**spec.parameters, "target": (target,)})
     try:

@@ -57,8 +57,13 @@ def read_input(path: str | None) -> bytes:
 def write_output(path: str | None, text: str) -> None:
     """Writes `text` to a file, to standard output for None and `-`."""
     if path is None or path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise unwritable("standard output", error) from error
         return
     try:
         with open(path, "w", encoding="utf-8") as file:

@@ -28,6 +28,7 @@ from pallasite.tools.reporting import (
     guarded,
     read_kernel,
     report,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def parser() -> argparse.ArgumentParser:
         help="chips to compile for; selects the target (default: v5e:2x2)",
     )
     add_lowering_options(p)
-    p.add_argument("--timeout", type=float, default=600.0, help="seconds to wait (default: 600)")
+    p.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS",
+        help="how long the compiler may take (default: 600)",
+    )  # fmt: skip
     add_format_option(p)
     return p
 
@@ -76,7 +80,9 @@ def judge(options: argparse.Namespace) -> Verdict:
     from pallasite.tools.pass_options import chosen_passes
 
     if not 0 <= options.timeout < float("inf"):
-        raise UsageError("timeout", f"expected seconds to wait, got {options.timeout}")
+        raise UsageError(
+            "timeout", f"expected --timeout of at least 0 seconds, got {options.timeout:g}"
+        )
     target, topology = target_of(options.topology)
     passes = chosen_passes(options, target)
     module = read_kernel(options)
@@ -116,11 +122,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report(diagnostic, file=options.file)
         verdict = Verdict(False, str(diagnostic), 0.0, None)
     if options.format == "json":
-        print(json.dumps(verdict.as_json()))
+        line = json.dumps(verdict.as_json())
     elif verdict.accepted:
-        print(f"accepted: {verdict.code_bytes} bytes of code in {verdict.seconds:.3f} s")
+        line = f"accepted: {verdict.code_bytes} bytes of code in {verdict.seconds:.3f} s"
     else:
-        print(f"rejected: {verdict.message}")
+        line = f"rejected: {verdict.message}"
+    write_output(None, line + "\n")
     return OK if verdict.accepted else FAILED
 
 

@@ -30,6 +30,7 @@ from pallasite.targets import DEFAULT_TARGET, TARGETS
 from pallasite.tools.command_line import (
     add_like_option,
     add_plugin_option,
+    package_version,
     plugin_files,
     translate,
 )
@@ -53,7 +54,9 @@ _SEPARATOR = b"// -----"
 class TpuOptMain(xDSLOptMain):
     """xDSL's driver with our dialects, passes and readers, and errors as diagnostics."""
 
-    version_format: ClassVar[str] = "tpu-opt of pallasite on xDSL {xdsl_version}"
+    version_format: ClassVar[str] = (
+        f"tpu-opt of pallasite {package_version()} on xDSL {{xdsl_version}}"
+    )
 
     def __init__(self, arguments: Sequence[str] | None = None) -> None:
         from xdsl.targets import get_all_targets
@@ -98,6 +101,7 @@ class TpuOptMain(xDSLOptMain):
         arg_parser.add_argument(
             "--call",
             type=int,
+            metavar="N",
             help="which custom call of a StableHLO or HLO program to read (default: 0)",
         )
         add_like_option(arg_parser)

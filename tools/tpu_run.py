@@ -44,6 +44,7 @@ from pallasite.tools.reporting import (
     placed,
     read_kernel,
     report,
+    write_output,
 )
 
 if TYPE_CHECKING:
@@ -96,23 +97,28 @@ def _add_machine_options(p: argparse.ArgumentParser) -> None:
         "--devices", type=int, default=1, metavar="N",
         help="run on N devices, arrays sliced along axis 0",
     )  # fmt: skip
-    p.add_argument("--seed", type=int, default=0, help="of random inputs and transfer order")
+    p.add_argument(
+        "--seed", type=int, default=0, metavar="N",
+        help="seed of random inputs, and of the order in which transfers land; with 0 they land as "
+        "late as their waits allow (default: 0)",
+    )  # fmt: skip
     p.add_argument(
         "--unordered", action="store_true",
         help="let transfers between the same two cores overtake each other",
     )  # fmt: skip
     p.add_argument(
         "--driver", choices=("compiled", "reference"), default="compiled",
-        help="how operations are executed: as Python code, or one by one (default: compiled)",
+        help="execute the kernel as compiled Python code, or one operation at a time (default: "
+        "compiled)",
     )  # fmt: skip
     p.add_argument(
         "--max-steps", type=int, metavar="N",
-        help=f"steps a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
+        help=f"steps that a run may take, a scalar operation being one (default: {DEFAULT_STEPS})",
     )  # fmt: skip
     p.add_argument(
         "--max-memory", type=int, metavar="BYTES",
-        help="of this computer for the modelled memories and vectors (default: 8 GiB, or half of "
-        "its memory)",
+        help="bytes of this computer that the modelled memories and vectors may take (default: "
+        "8 GiB, or half of its memory)",
     )  # fmt: skip
 
 
@@ -271,16 +277,16 @@ class Session:
                 "profile": self.profile,
                 "log": self.log,
             }
-            print(json.dumps(summary))
+            write_output(None, json.dumps(summary) + "\n")
             return
-        for line in self.log:
-            print(line)
+        lines = list(self.log)
         if status == "ok":
             took = ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
             vmem = self.memory["vmem_peak_bytes"]
-            print(f"ok: {self.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
+            lines.append(f"ok: {self.form} form on {o.target}, {took}, VMEM peak {vmem} bytes")
             if self.profile is not None:
-                print(profile_text(self.profile))
+                lines.append(profile_text(self.profile))
+        write_output(None, "".join(f"{line}\n" for line in lines))
 
 
 def count_ops(module: ModuleOp) -> int:
@@ -301,7 +307,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tune()
     status, code = session.run()
     session.report(status)
-    sys.stdout.flush()
     return code
 
 

@@ -138,9 +138,16 @@ def test_what_fails_of_xdsl_is_no_defect_of_ours(
     assert "internal" not in captured.err
 
 
-def test_unknown_pass_option_names_the_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["-p", "lower-to-tiles{colour=red}"]) == 2
-    assert "lower-to-tiles: " in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("step", "known"), [("lower-to-tiles", "it has target"), ("cse", "it has none")]
+)
+def test_unknown_pass_options_are_told_with_those_known(
+    step: str, known: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-p", f"{step}{{colour=red}}"]) == 2
+    assert f"{step} has no option 'colour' [invalid-pass-option]\nnote: {known}" in (
+        capsys.readouterr().err
+    )
 
 
 def test_timing_and_intermediate_forms_go_to_standard_error(
