@@ -20,10 +20,18 @@ _SHARED = ("parallel", "core_parallel", "subcore_parallel")
 
 
 def check_core_axes(kernel: Kernel, target: Target) -> None:
-    """Raises `Unsupported` for an axis of cores that has not one step per active core; libtpu:
-    "Core-parallel dimension must be less than or equal to the number of active cores"."""
+    """Raises `Unsupported` for an axis of cores that has not one step per active core, and for one
+    of subcores; libtpu: "Core-parallel dimension must be less than or equal to the number of active
+    cores", "subcore_parallel is only supported on SparseCore"."""
     for axis, kind in enumerate(kernel.semantics[: len(kernel.grid or ())]):
         steps = (kernel.grid or ())[axis]
+        if kind == "subcore_parallel":
+            raise refusal(
+                kernel.func, "core-parallel",
+                f"grid axis {axis} is subcore_parallel in a kernel of a TensorCore",
+                "subcores are parts of SparseCores",
+                "use `parallel`, or write the kernel for the subcores (plsc.VectorSubcoreMesh)",
+            )  # fmt: skip
         if kind == "core_parallel" and steps != target.active_cores:
             cores = f"{target.active_cores} core{'s' if target.active_cores > 1 else ''}"
             raise refusal(

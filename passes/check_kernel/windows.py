@@ -16,7 +16,7 @@ from pallasite.dialects.kernel_call import call_of
 from pallasite.dialects.locations import refusal, source_location
 from pallasite.dialects.types import bit_width, memory_space
 from pallasite.layouts.registers import LANES, packing
-from pallasite.passes.divisibility import remainder
+from pallasite.passes.divisibility import constant_of, remainder
 from pallasite.passes.reference_tiles import retiled_rows, tile_rows
 
 
@@ -41,6 +41,8 @@ def check_windows(module: ModuleOp, kernel: Kernel) -> None:
             )  # fmt: skip
         if window.windowed and arrays:
             _check_scalar_tiles(kernel.func, number, arrays[number], operand.type)
+            if window.transform in maps:
+                _check_place(window, maps[window.transform], number, arrays[number], kernel.func)
         if window.low is not None and window.transform in maps:
             type = cast("MemRefType[Attribute]", operand.type)
             _check(window, maps[window.transform], bit_width(type), kernel.func)
@@ -117,12 +119,45 @@ def check_operand_floats(module: ModuleOp, func: FuncOp) -> None:
 _TAKEN = ("f32", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E8M0FNU", "f4E2M1FN")
 
 
+def _check_place(
+    window: Window, index_map: FuncOp, number: int, array: tuple[int, ...], kernel: FuncOp
+) -> None:
+    """libtpu aborts, "Check failed: llo::CouldLtS32(digits[i], bounds[i])", where it finds a block
+    behind its array, but not on v7x if all of the block is in one piece there. One in front it
+    takes. At run time either fails in any step, so both are refused."""
+    result = index_map.body.blocks[-1].last_op
+    if not isinstance(result, ReturnOp) or window.bounds is None:
+        return
+    places = zip(result.operands, window.bounds, array, strict=True)
+    for dim, (index, size, extent) in enumerate(places):
+        found, step = constant_of(index), 1 if window.low is not None else size
+        before = (window.low or (0,) * len(array))[dim]
+        if found is None or -size < found * step - before < extent:
+            continue
+        last = (extent - 1) // step
+        raise refusal(
+            _place(result, kernel), "block-outside",
+            f"block {found} along dimension {dim} of operand {number} is outside of the array of "
+            f"shape {list(array)} in every step" if step == size else
+            f"a block at element {found} of dimension {dim} of operand {number} is outside of the "
+            f"array of shape {list(array)} in every step",
+            f"blocks have {size} of the {extent} elements of this dimension, and at least one is "
+            "inside of the array",
+            f"return {f'0 to {last}' if last else '0'} for dimension {dim} in the index map, which "
+            f"counts {'blocks' if step == size else 'elements'}",
+        )  # fmt: skip
+
+
+def _place(result: ReturnOp, kernel: FuncOp) -> Operation:
+    """What to name the line of: of a map that computes nothing, JAX says none."""
+    return kernel if source_location(result) is None else result
+
+
 def _check(window: Window, index_map: FuncOp, bits: int, kernel: FuncOp) -> None:
     result = index_map.body.blocks[-1].last_op
     if not isinstance(result, ReturnOp) or window.bounds is None:
         return
-    # Of a map that computes nothing, JAX says no line.
-    place: Operation = kernel if source_location(result) is None else result
+    place = _place(result, kernel)
     if any(window.low or ()):
         raise refusal(
             place, "element-window",

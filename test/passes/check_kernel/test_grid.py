@@ -39,6 +39,12 @@ def test_axes_of_cores(target: str, steps: int) -> None:
     check(kernel("7", "parallel"), target)
 
 
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+def test_subcores_have_no_axes_of_tensor_cores(target: str) -> None:
+    refused(kernel("1", "subcore_parallel"), "core-parallel", target)
+    refused(kernel("2, 4", "parallel subcore_parallel"), "core-parallel", target)
+
+
 def test_the_machine_has_both_cores_of_v4() -> None:
     text = kernel("2", "core_parallel")
     refused(text, "core-parallel", "v4")

@@ -194,3 +194,50 @@ def test_tiles_of_blocks_in_scalar_memory(array: str, block: str, good: bool, ta
         check(text, target)
     else:
         beyond(text, "scalar-tiles", target)
+
+
+def placed(array: str, block: str, *index: int, kind: str = "") -> str:
+    """A kernel of one block of the array, always the same one."""
+    *bounds, _ = block.split("x")
+    names = ", ".join(f"%{n}" for n in range(len(index)))
+    types = ", ".join(["i32"] * len(index))
+    constants = "\n".join(f"%{n} = arith.constant {i} : i32" for n, i in enumerate(index))
+    window = f"array<i64: {', '.join(bounds)}>{kind}"
+    text = gridded(block, window, f"{constants}\n return {names} : {types}")
+    return f"""
+    module attributes {{tpu.call = {{operands = [tensor<{array}>], results = [],
+                                   aliases = array<i64>, settings = "{{}}"}}}} {{
+      {text.replace(SMEM, VMEM).replace("-> (i32)", f"-> ({types})")}
+    }}"""
+
+
+ELEMENTS = ", window_kind = #tpu.element_window<[0, 0], [0, 0]>"
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v7x"])
+@pytest.mark.parametrize(
+    ("array", "block", "index", "kind", "good"),
+    [
+        ("64x128xf32", "48x128xf32", (1, 0), "", True),
+        ("64x128xf32", "48x128xf32", (2, 0), "", False),
+        ("64x128xf32", "64x128xf32", (1, 0), "", False),
+        ("64x200xf32", "64x128xf32", (0, 1), "", True),
+        ("64x200xf32", "64x128xf32", (0, 2), "", False),
+        ("24x128xbf16", "8x128xbf16", (3, 0), "", False),
+        ("2x8x128xf32", "1x8x128xf32", (2, 0, 0), "", False),
+        ("300xf32", "128xf32", (2,), "", True),
+        ("300xf32", "128xf32", (3,), "", False),
+        ("64x128xf32", "32x128xf32", (-1, 0), "", False),
+        ("64x128xf32", "16x128xf32", (56, 0), ELEMENTS, True),
+        ("64x128xf32", "16x128xf32", (64, 0), ELEMENTS, False),
+    ],
+)
+def test_blocks_behind_the_array(
+    array: str, block: str, index: Sequence[int], kind: str, good: bool, target: str
+) -> None:
+    """A block that is known, and outside of its array, is outside in every step."""
+    text = placed(array, block, *index, kind=kind)
+    if good:
+        check(text, target)
+    else:
+        beyond(text, "block-outside", target)
