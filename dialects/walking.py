@@ -39,6 +39,18 @@ def operations_of(block: Block) -> list[Operation]:
     return found
 
 
+def inner_first(op: Operation) -> list[Operation]:
+    """Everything in the regions of `op`, what is inside of an operation before it."""
+    found: list[Operation] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in operations_of(block):
+                if inner.regions:
+                    found += inner_first(inner)
+                found.append(inner)
+    return found
+
+
 def of_kind(op: Operation, *kinds: type[Op]) -> list[Op]:
     """Of `op` and everything in its regions, the operations of these very classes: `isinstance`
     takes long for what is no instance."""

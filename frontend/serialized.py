@@ -40,7 +40,13 @@ def name_of(op: Operation) -> str:
 
 def rename(op: Operation, name: str) -> None:
     """Calls the unregistered `op` by another name."""
-    op.attributes[NAME] = String(name)
+    op.attributes[NAME] = _text(name)
+
+
+@lru_cache(maxsize=4096)
+def _text(name: str) -> String:
+    """One attribute for all operations of that name. A pure function, so its results are kept."""
+    return String(name)
 
 
 def become(op: Operation, kind: type[Operation], properties: dict[str, Attribute],

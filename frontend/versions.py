@@ -15,6 +15,7 @@ from pallasite.diagnostics import ReadError, UsageError
 from pallasite.dialects import make_context
 from pallasite.dialects.arith_denormal import DenormalMode, DenormalModeAttr
 from pallasite.dialects.locations import source_location
+from pallasite.dialects.walking import inner_first
 from pallasite.frontend.downgrades import DOWNGRADES, PREFIX
 from pallasite.frontend.serialized import malformed, name_of, register, rename, unregister
 from pallasite.frontend.upgrades import UPGRADES
@@ -36,7 +37,7 @@ def upgrade(module: ModuleOp) -> None:
     unknown versions and operations, and for operands and attributes that no version allows.
     """
     context = make_context()
-    operations = _inner(module)
+    operations = inner_first(module)
     if is_serialized(module):
         version = _version(module)
         for op in operations:
@@ -51,7 +52,7 @@ def upgrade(module: ModuleOp) -> None:
         for op in operations:
             _bring_up(op, version)
             _drop_denormal_mode(op)
-        operations = _inner(module)
+        operations = inner_first(module)
     for op in operations:
         if isinstance(op, UnregisteredOp):
             register(op, context)
@@ -86,7 +87,7 @@ def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:
             "unknown-version", f"expected a format version from 1 to {NEWEST}, got {version}"
         )
     serialized = module.clone()
-    for op in _inner(serialized):
+    for op in inner_first(serialized):
         name = name_of(op)
         unregister(op, PREFIX + name)
         for introduced, rule in DOWNGRADES.get(name, ()):
@@ -94,11 +95,6 @@ def serialize(module: ModuleOp, version: int = NEWEST) -> ModuleOp:
                 rule(op)
     serialized.attributes[VERSION] = IntegerAttr(version, i64)
     return serialized
-
-
-def _inner(module: ModuleOp) -> list[Operation]:
-    """The operations inside `module`, inner ones before the operation that holds them."""
-    return [op for op in module.walk(reverse=True) if op is not module][::-1]
 
 
 def _version(module: ModuleOp) -> int:

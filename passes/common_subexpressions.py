@@ -35,6 +35,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 from pallasite.dialects.numbering import Numbers
 from pallasite.dialects.registers import BOX, box_of, hull
 from pallasite.dialects.walking import operations, operations_of
+from pallasite.passes.dead_code import drop
 from pallasite.passes.effects import is_pure
 
 _NO_EFFECTS = frozenset[EffectInstance]()
@@ -128,8 +129,7 @@ class _Remover:
         for region in thing.regions:
             self._region(region, _Known())
         for op in self._gone:
-            op.detach()
-            op.erase()
+            drop(op)
 
     def _region(self, region: Region, known: _Known) -> None:
         blocks = list(region.blocks)

@@ -19,6 +19,15 @@ def is_removable(op: Operation) -> bool:
     return op.name in _UNDECLARED or only_reads(op)
 
 
+def drop(op: Operation) -> None:
+    """Takes `op`, whose results nobody uses, out of its block for good.
+
+    `Operation.erase` puts another value in the place of each result, which takes longer than this.
+    """
+    op.detach()
+    op.drop_all_references()
+
+
 def remove_dead_code(block: Block) -> None:
     """Erases the dead operations of `block` and of the regions in it, in one backward sweep."""
     op = block._last_op
@@ -33,6 +42,5 @@ def remove_dead_code(block: Block) -> None:
                 break
         else:
             if op.name == "arith.constant" or (op.results and is_removable(op)):
-                op.detach()
-                op.erase()
+                drop(op)
         op = before

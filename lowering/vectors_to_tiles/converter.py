@@ -43,7 +43,7 @@ from pallasite.lowering.vectors_to_tiles.moved_words import PackedRegisters
 from pallasite.lowering.vectors_to_tiles.movement import emit
 from pallasite.lowering.vectors_to_tiles.offers import Offer, Smaller
 from pallasite.lowering.vectors_to_tiles.tiled import Tiled, is_free
-from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.dead_code import drop, remove_dead_code
 from pallasite.passes.insertion import Insertion
 from pallasite.passes.rules import LastRules
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -87,8 +87,11 @@ class Converter(Insertion):
         for block in function.body.blocks:
             self.block(block)
         for op in reversed(self._old):
-            op.detach()
-            op.erase(safe_erase=False)
+            if any([result.first_use is not None for result in op.results]):
+                op.detach()
+                op.erase(safe_erase=False)
+            else:
+                drop(op)
         for block in function.body.blocks:
             remove_dead_code(block)
 

@@ -36,6 +36,7 @@ from pallasite.dialects.subcores import lowered_functions
 from pallasite.dialects.types import bit_width, element_of, is_vector, splat, splat_value, vector_of
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
+from pallasite.passes.dead_code import drop
 from pallasite.passes.insertion import Insertion, alike
 from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET, Target, get_target
@@ -92,8 +93,7 @@ class Legalizer(Insertion):
         if replacement is not None:
             replacement.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(replacement)
-            op.detach()
-            op.erase()
+            drop(op)
         for fresh in made:
             self._operation(fresh)
         return replacement is not None

@@ -17,12 +17,12 @@ from pallasite.targets import Target
 
 def _scalars(op: Operation, target: Target) -> None:
     """The scalar unit computes with 32-bit words (and bits); narrow scalars are only moved."""
-    if _is_known(op.operands[0] if isinstance(op, arith.SelectOp) else op.results[0]):
-        return  # the compiler computes it itself
     types = [value.type for value in (*op.operands, *op.results)]
     narrow = next((type for type in types if _is_narrow(type)), None)
     if narrow is None:
         return
+    if _is_known(op.operands[0] if isinstance(op, arith.SelectOp) else op.results[0]):
+        return  # the compiler computes it itself
     wide = "int32" if isinstance(narrow, IntegerType) else "float32"
     raise refusal(
         op, "scalar-type", f"{op.name} of scalars of {narrow} is not supported",

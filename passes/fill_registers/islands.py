@@ -12,11 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu, vector
-from pallasite.dialects.types import bit_width, element_of, shape_of, splat_value, vector_of
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_vector,
+    shape_of,
+    splat_value,
+    vector_of,
+)
 from pallasite.dialects.walking import of_kind
 from pallasite.layouts.registers import LANES, packing
 from pallasite.layouts.vector_layout import VectorLayout
@@ -150,6 +156,8 @@ def _explore(island: Island, start: SSAValue, homes: dict[SSAValue, Island]) -> 
 
 def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
     """The values that `op` brings to the island of `value`."""
+    if op.name.startswith(("arith.", "math.")) and type(op) is not arith.ConstantOp:
+        return _vectors([*op.operands, *op.results])
     if isinstance(op, vector.LoadOp):
         island.lies(op.base, op.indices, shape_of(op.result.type))
         return []
@@ -172,15 +180,14 @@ def _joined(op: Operation, value: SSAValue, island: Island) -> list[SSAValue]:
         island.sound &= value is op.vector and value is not op.source
         island.spread.add(op)
         return []
-    single = op.name.startswith(("arith.", "math.")) and not isinstance(op, arith.ConstantOp)
-    if single or (island.of_matrices and moves_matrices(op)):
+    if island.of_matrices and moves_matrices(op):
         return _vectors([*op.operands, *op.results])
     island.sound = False
     return []
 
 
 def _vectors(values: Iterable[SSAValue]) -> list[SSAValue]:
-    return [v for v in values if isinstance(v.type, VectorType) and not is_one_value(v)]
+    return [v for v in values if is_vector(v) and not is_one_value(v)]
 
 
 def _carried_with(op: scf.ForOp | scf.YieldOp, value: SSAValue, island: Island) -> list[SSAValue]:
@@ -253,6 +260,6 @@ def spread_cost(op: vector.BroadcastOp, tile: int) -> int | None:
 def is_one_value(value: SSAValue) -> bool:
     """Whether all elements are one number, so that a vector of any shape can have them."""
     owner = value.owner
-    if isinstance(owner, vector.BroadcastOp):
-        return not isinstance(owner.source.type, VectorType)
-    return isinstance(owner, arith.ConstantOp) and splat_value(owner.value) is not None
+    if type(owner) is vector.BroadcastOp:
+        return not is_vector(owner.source)
+    return type(owner) is arith.ConstantOp and splat_value(owner.value) is not None

@@ -41,7 +41,7 @@ from pallasite.dialects.integers import wrap
 from pallasite.dialects.types import element_of, splat
 from pallasite.dialects.walking import operations_of
 from pallasite.passes.admission import Admits
-from pallasite.passes.dead_code import remove_dead_code
+from pallasite.passes.dead_code import drop, remove_dead_code
 from pallasite.passes.insertion import Insertion
 from pallasite.passes.rules import AllRules
 from pallasite.targets import DEFAULT_TARGET
@@ -102,8 +102,7 @@ class Folder(Insertion):
             self._changed = True
             if isinstance(answer, SSAValue):
                 op.results[0].replace_all_uses_with(answer)
-                op.detach()
-                op.erase()
+                drop(op)
             if op.parent is None:
                 return
 
