@@ -59,6 +59,8 @@ def store_compressed(op: tpu.VectorStoreOp) -> Callable[..., None]:
         if not kept.size:
             return
         index, box = operands[:rank], _run(rank, kept.size)
+        if add and core.observer is not None:
+            core.observer.read(core, Box(ref, index, box), at)
         ref.store(index, kept.reshape(box), None, None, at, add=add)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, box), at)

@@ -105,6 +105,8 @@ def store(op: tpu.StoreOp | tpu.ShuffledStoreOp, facts: Facts) -> Callable[..., 
         index = operands[:rank]
         mask: Array | None = operands[rank] if len(operands) > rank else None
         found = access(ref, "store", index, wanted, at)
+        if add and core.observer is not None:
+            core.observer.read(core, Rows(ref, found, index, mask), at)
         if not steps or found.apart:
             found.store(ref, value, mask, add=add)
         else:

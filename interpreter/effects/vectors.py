@@ -121,6 +121,8 @@ def _store(op: Any, rank: int, strides: tuple[int, ...] | None, add: bool) -> Ca
             box = _box(rank, value.shape)
             value = value.reshape(box)
             mask = None if mask is None else mask.reshape(box)
+        if add and core.observer is not None:
+            core.observer.read(core, Box(ref, index, value.shape, strides, mask), at)
         ref.store(index, value, mask, strides, at, add=add)
         if core.observer is not None:
             core.observer.write(core, Box(ref, index, value.shape, strides, mask), at)
@@ -168,6 +170,7 @@ def store_idx(op: tpu.VectorStoreIdxOp, facts: Facts) -> Callable[..., None]:
         if not add:
             ref.codec.put(ref.buffer.bytes, offsets, value)
         else:
+            _observe(core, ref, index, at, write=False)
             # `add.at` adds one element after the other where addresses repeat.
             cells = ref.buffer.bytes.view(ref.codec.storage)
             np.add.at(cells, offsets, value)

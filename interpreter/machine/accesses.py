@@ -69,6 +69,8 @@ class Box:
     def unwritten(self) -> Unwritten | None:
         ref, shape = self.ref, self.shape
         written = ref.initialised(self.index, shape, self.strides)
+        if written is not None and self.mask is not None:
+            written = written | ~np.broadcast_to(self.mask, shape)
         if written is None or written.all():
             return None
         first = np.argwhere(~written)[0]

@@ -69,7 +69,7 @@ class Indirect(Transfer):
         for place, part in enumerate(self.rows):
             source = part.source if self.held is None else self.held[place]
             if self.add:
-                part.target.store((0,) * len(source.shape), source.read(), add=True)
+                _add(source, part.target)
             else:
                 copy_elements(source, part.target)
 
@@ -89,6 +89,21 @@ class Indirect(Transfer):
                 self.location,
                 [Note("wait for an indirect copy before its indices are written again")],
             )
+
+
+def _add(source: Ref, target: Ref) -> None:
+    """Adds the elements of `source` to `target`. A sum was written if both of its terms were."""
+    given, total = snapshot(source), snapshot(target)
+    marks, before = given.buffer.shadow, total.buffer.shadow
+    before = None if before is None else before.copy()
+    total.store((0,) * len(total.shape), given.read(), add=True)
+    if marks is not None:
+        total.buffer.shadow = marks if before is None else marks & before
+    else:
+        total.buffer.shadow = before
+    copy_elements(total, target)
+    given.buffer.forget()
+    total.buffer.forget()
 
 
 def start(

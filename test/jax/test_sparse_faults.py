@@ -154,6 +154,29 @@ def test_an_uninitialised_load() -> None:
     assert "subcore 0 of SparseCore 0" in error.message
 
 
+@pytest.mark.parametrize("how", ["row", "scatter", "copy"])
+def test_additions_to_what_nobody_has_written(how: str) -> None:
+    """Whoever adds reads, too; a sum of something unwritten is unwritten."""
+
+    def body(p: Any, o: Any, where: Any, ones: Any, total: Any) -> None:
+        pltpu.sync_copy(p, where)
+        ones[...] = jnp.ones((LANES,), f32)
+        if how == "row":
+            plsc.addupdate(total.at[...], ones[...])
+        elif how == "scatter":
+            plsc.addupdate_scatter(total, [where[...]], ones[...])
+        else:
+            pltpu.sync_copy(ones, total.at[where], add=True)
+            pltpu.sync_copy(total, ones)
+            ones[...] = ones[...] * 2
+        pltpu.sync_copy(total, o)
+
+    memory = pltpu.VMEM_SHARED if how == "copy" else pltpu.VMEM
+    scratch = [pltpu.VMEM((LANES,), i32), pltpu.VMEM((LANES,), f32), memory((LANES,), f32)]
+    call = one_subcore(body, typed(LANES), scratch, compiler_params=FLAT)
+    assert fault(call, jnp.arange(LANES), checks=("init",)).code == "uninitialised-read"
+
+
 def test_a_copy_that_nobody_waits_for() -> None:
     def body(x: Any, o: Any, row: Any, done: Any) -> None:
         pltpu.sync_copy(x, o)
