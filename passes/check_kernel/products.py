@@ -117,7 +117,8 @@ def _precision(op: tpu.MatmulOp, target: Target) -> None:
             op, "matmul-precision", f"a product of {left} and {right} in full "
             "precision is not supported",
             "the matrix unit multiplies f32 in several passes over bf16 parts of both operands",
-            "leave the precision out if both operands are narrow, or cast both to float32",
+            "write precision=lax.Precision.DEFAULT if both operands are narrow, also where "
+            "jax_default_matmul_precision is set, or cast both to float32",
         )  # fmt: skip
 
 

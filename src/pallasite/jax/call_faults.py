@@ -6,6 +6,13 @@ import jax
 
 from pallasite.jax.fault import Fault
 
+_PER_DEVICE = "every device runs its own kernel, and JAX cuts no arrays for it"
+_SHARD_MAP = (
+    "jax.shard_map(f, mesh=mesh, in_specs=..., out_specs=..., check_vma=False) around the call, "
+    "over all axes of the mesh: axis_names= leaves none out",
+    "for one device: call it outside of jax.set_mesh, with arrays that lie on one device",
+)
+
 FAULTS_OF_CALLS = (
     Fault(
         TypeError,
@@ -93,6 +100,12 @@ FAULTS_OF_CALLS = (
     ),
     Fault(
         ValueError,
+        "When `check_vma=True` on `jax.shard_map`",
+        "a result of a kernel says over which axes of the mesh it differs, or nobody checks that",
+        ("write jax.shard_map(..., check_vma=False)",),
+    ),
+    Fault(
+        ValueError,
         "should return None",
         "a kernel returns nothing",
         ("store the result to the ref of the output: out[...] = value",),
@@ -156,7 +169,7 @@ FAULTS_OF_GRIDS = (
 )
 """What JAX says of a grid, before there are kernels."""
 
-FAULTS_OF_BARRIERS = (
+FAULTS_OF_LOWERED_KERNELS = (
     Fault(
         ValueError,
         "collective_id has to be specified",
@@ -181,6 +194,12 @@ FAULTS_OF_BARRIERS = (
         ("name the axis: device_id={'x': i}, with the name that it has in the mesh",),
         primitive="dma_start",
     ),
+    Fault(
+        NotImplementedError,
+        "cannot be automatically partitioned",
+        _PER_DEVICE,
+        _SHARD_MAP,
+    ),
 )
 """What JAX says of a kernel that it has lowered."""
 
@@ -193,6 +212,20 @@ FAULTS_OF_OTHER_DEVICES = (
     ),
 )
 """What JAX says of a call that is not for a TPU."""
+
+FAULTS_OF_OTHER_THREADS = (
+    Fault(
+        ValueError,
+        "Only interpret mode is supported on CPU",
+        "a simulation belongs to the thread that enters it, and this is another one",
+        (
+            "enter it in what the thread runs: 'with pallasite.jax.simulate():', or as a decorator",
+            "or switch the whole process over: python -m pallasite.jax PROGRAM, or the environment "
+            "variable PALLASITE_SIMULATE=v5e",
+        ),
+    ),
+)
+"""What JAX says of a call outside of the simulations that other threads are in."""
 
 FAULTS_OF_MAPS = (
     Fault(
@@ -251,6 +284,12 @@ FAULTS_OF_ALIASES = (
 
 FAULTS_OF_MAPPING = (
     Fault(
+        ValueError,
+        "requires all mesh axes to be Manual",
+        _PER_DEVICE,
+        _SHARD_MAP,
+    ),
+    Fault(
         NotImplementedError,
         "mpmd_map only supports batching",
         "a kernel of a mesh of cores has no grid to which jax.vmap could add an axis",
@@ -260,4 +299,4 @@ FAULTS_OF_MAPPING = (
         ),
     ),
 )
-"""What JAX says of a kernel under `jax.vmap`."""
+"""What JAX says of a kernel over several devices, or under `jax.vmap`."""

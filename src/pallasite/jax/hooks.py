@@ -36,7 +36,7 @@ from pallasite.dialects.verification import verify
 from pallasite.frontend.calls import TARGET
 from pallasite.jax import tracing
 from pallasite.jax.alone import kept_with
-from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES
+from pallasite.jax.call_faults import FAULTS_OF_OTHER_DEVICES, FAULTS_OF_OTHER_THREADS
 from pallasite.jax.calls import KernelCall, lowered_by_jax
 from pallasite.jax.costs import counting_kernels
 from pallasite.jax.devices import answer_for_target
@@ -68,6 +68,8 @@ from pallasite.jax.xla_products import round_products
 
 # Part of the key under which JAX keeps traced and compiled programs; local to the thread.
 _context: Any = jax.make_user_context(None)
+entered: set[Any] = set()
+"""The scopes of simulations that threads are in."""
 _installing = threading.Lock()
 _installed = threading.Event()
 
@@ -154,8 +156,7 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
         if settings is None and not interpret and _for_tpu(params):
             settings = current()  # The call was traced before the simulation began.
         if settings is None:
-            elsewhere = current() is not None and not _for_tpu(params)
-            with explaining_lowering(params, elsewhere, FAULTS_OF_OTHER_DEVICES):
+            with _explaining_others(params):
                 return original(ctx, *operands, interpret=interpret, **params)
         # JAX asks for facts about the target while it lowers, maybe outside of the simulation.
         traced = tracing.Traced() if settings.traces else None
@@ -169,6 +170,14 @@ def _replace_rule(primitive: Any, for_tpu: Rule) -> None:
             raise as_jax_raises(error) from None
 
     mlir.register_lowering(primitive, rule, platform="cpu")
+
+
+def _explaining_others(params: dict[str, Any]) -> AbstractContextManager[None]:
+    """While JAX lowers a call that is not simulated."""
+    if current() is not None:
+        return explaining_lowering(params, not _for_tpu(params), FAULTS_OF_OTHER_DEVICES)
+    elsewhere = bool(entered) and _for_tpu(params)
+    return explaining_lowering(params, elsewhere, FAULTS_OF_OTHER_THREADS)
 
 
 def _lower_pallas_call(ctx: Any, *operands: Any, **params: Any) -> Sequence[Any]:

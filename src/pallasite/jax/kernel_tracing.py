@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pallasite.api import lower
-from pallasite.diagnostics import WITHOUT_X64, Diagnostic, SourceLocation
+from pallasite.diagnostics import Diagnostic, SourceLocation
 from pallasite.dialects import arith, tpu, vector
 from pallasite.dialects.locations import position_of, refusal, source_location
 from pallasite.dialects.pallas.dot import DotOp, is_one_matmul
@@ -58,6 +58,12 @@ def _fault(error: Exception) -> str:
     return "JAX does not lower the kernel"
 
 
+_LOWERED_WIDE = (
+    "use numbers of 32 bits, or call the program, not only the kernel, inside 'with "
+    "jax.enable_x64(False):', because JAX lowers what jax.jit compiles with the setting around it"
+)
+
+
 @contextmanager
 def _explaining(
     current: Callable[[], Settings | None], take: Callable[[tracing.Traced], str]
@@ -84,7 +90,7 @@ def _explaining(
                 for advice in _advice(str(error)):
                     error.add_note(f"note: {advice}")
                 if jax_config.enable_x64.value:
-                    error.add_note(f"note: use numbers of 32 bits, {WITHOUT_X64}")
+                    error.add_note(f"note: {_LOWERED_WIDE}")
                 if fault := _float_count(error, traced):
                     error.add_note(str(fault))
             except Diagnostic as explanation:

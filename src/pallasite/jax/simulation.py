@@ -72,6 +72,7 @@ class simulate:
         scope = hooks.scope(self.settings)
         scope.__enter__()
         self._scopes().append(scope)
+        hooks.entered.add(scope)
         return self
 
     def __exit__(
@@ -80,7 +81,9 @@ class simulate:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._scopes().pop().__exit__(kind, error, traceback)
+        scope = self._scopes().pop()
+        hooks.entered.discard(scope)
+        scope.__exit__(kind, error, traceback)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """`function`, run inside this simulation."""

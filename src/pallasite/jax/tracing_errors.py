@@ -25,9 +25,9 @@ from pallasite.diagnostics import Diagnostic, Note, Unsupported
 from pallasite.frontend.jaxprs.locations import is_users
 from pallasite.jax.call_faults import (
     FAULTS_OF_ALIASES,
-    FAULTS_OF_BARRIERS,
     FAULTS_OF_CALLS,
     FAULTS_OF_GRIDS,
+    FAULTS_OF_LOWERED_KERNELS,
     FAULTS_OF_MAPPING,
     FAULTS_OF_MAPS,
 )
@@ -159,7 +159,9 @@ def explaining_derivatives(simulating: bool, params: dict[str, Any]) -> Generato
 
 @contextmanager
 def explaining_lowering(
-    params: dict[str, Any], simulating: bool = True, faults: tuple[Fault, ...] = FAULTS_OF_BARRIERS
+    params: dict[str, Any],
+    simulating: bool = True,
+    faults: tuple[Fault, ...] = FAULTS_OF_LOWERED_KERNELS,
 ) -> Generator[None]:
     """While JAX lowers a call of a kernel with `params`, in a simulation."""
     (jaxpr, *_) = jaxprs = _jaxprs(params)
