@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Data, Operation
 
-from pallasite.diagnostics import SourceLocation, VerifyError
+from pallasite.diagnostics import Note, SourceLocation, VerifyError
 from pallasite.dialects.index_maps import axes_used
 from pallasite.dialects.locations import source_location
 from pallasite.dialects.types import integers_in, tiling_of
@@ -171,10 +171,12 @@ def _keyword(attribute: Attribute | None) -> str | None:
 
 MOST_STEPS = (1 << 31) - 2
 """Of a grid, and along each of its axes."""
+_COUNT_BLOCKS = "the size of an axis is how many blocks it has: pl.cdiv(n, block), or 0 for none"
+_FEWER_STEPS = "steps are counted in 32 bits: take larger blocks, or loop inside the kernel"
 
 
-def broken_grid_rule(sizes: Sequence[int]) -> str | None:
-    """What is wrong with the sizes of a grid, None if nothing is.
+def broken_grid_rule(sizes: Sequence[int]) -> tuple[str, str] | None:
+    """What is wrong with the sizes of a grid, and what to write instead; None if nothing is.
 
     libtpu: "iteration_bounds should be between 0 and 2147483646"; it counts steps from the outer
     axis inwards in an int. Loops of later forms count in i32, too.
@@ -184,10 +186,14 @@ def broken_grid_rule(sizes: Sequence[int]) -> str | None:
         if size == DYNAMIC:
             continue
         if not 0 <= size <= MOST_STEPS:
-            return f"expected grid sizes of at least 0 and at most {MOST_STEPS}, got {size}"
+            advice = _COUNT_BLOCKS if size < 0 else _FEWER_STEPS
+            return f"grid axis {axis}: expected a size from 0 to {MOST_STEPS}, got {size}", advice
         steps *= size
         if steps > MOST_STEPS:
-            return f"expected a grid of at most {MOST_STEPS} steps, got {steps} in {axis + 1} axes"
+            return (
+                f"expected a grid of at most {MOST_STEPS} steps, got {steps} in {axis + 1} axes",
+                _FEWER_STEPS,
+            )
     return None
 
 
@@ -197,8 +203,9 @@ def describe_kernel(func: FuncOp) -> Kernel:
     try:
         return _described(func)
     except ValueError as error:
+        message, *advice = map(str, error.args)
         where = source_location(func)
-        raise VerifyError("kernel-signature", str(error), where) from error
+        raise VerifyError("kernel-signature", message, where, [Note(a) for a in advice]) from error
 
 
 def _described(func: FuncOp) -> Kernel:
@@ -207,7 +214,7 @@ def _described(func: FuncOp) -> Kernel:
     grid = None if bounds is None else _integers(bounds, "iteration_bounds")
     broken = broken_grid_rule(grid or ())
     if broken is not None:
-        raise ValueError(broken)
+        raise ValueError(*broken)
     semantics = _listed(attributes, "dimension_semantics") or ()
     arguments = tuple(func.body.block.args) if func.body.blocks else ()
     steps = len(grid or ())

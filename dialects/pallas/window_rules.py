@@ -36,7 +36,8 @@ def check_axes(
     rank = len(sizes)
     broken = broken_grid_rule(sizes)
     if broken is not None:
-        raise VerifyException(broken)
+        message, advice = broken
+        raise BrokenRule(message, advice=[advice])
     if semantics and len(semantics) != rank:
         raise VerifyException(
             f"expected the semantics of all {rank} axes of the grid or of none, "

@@ -78,3 +78,21 @@ def test_window_takes_its_modes_from_its_attributes() -> None:
     plain, other = describe_kernel(func).windows
     assert (plain.buffers, plain.revisits) == (None, False)
     assert (other.buffers, other.revisits) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message", "advice"),
+    [
+        ("4, -3", "grid axis 1: expected a size from 0 to 2147483646, got -3", "pl.cdiv(n, block)"),
+        ("2147483647", "grid axis 0: expected a size from 0 to 2147483646", "take larger blocks"),
+        ("65536, 65536", "expected a grid of at most 2147483646 steps", "take larger blocks"),
+    ],
+)
+def test_sizes_of_a_grid(sizes: str, message: str, advice: str) -> None:
+    module = pallasite.parse(kernel_text(iteration_bounds=f"array<i64: {sizes}>"))
+    func = kernel_function(module)
+    assert func is not None
+    with pytest.raises(VerifyError) as refused:
+        describe_kernel(func)
+    assert refused.value.message.startswith(message)
+    assert advice in refused.value.notes[0].message

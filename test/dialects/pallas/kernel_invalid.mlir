@@ -1,6 +1,7 @@
 // RUN: tpu-opt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// CHECK: 'pallas.kernel': expected grid sizes of at least 0 and at most 2147483646, got -1
+// CHECK: 'pallas.kernel': grid axis 0: expected a size from 0 to 2147483646, got -1
+// CHECK-NEXT: note: the size of an axis is how many blocks it has: pl.cdiv(n, block), or 0 for none
 pallas.kernel @k grid (-1)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
 {
@@ -9,6 +10,7 @@ pallas.kernel @k grid (-1)
 // -----
 
 // CHECK: 'pallas.kernel': expected a grid of at most 2147483646 steps, got 4294967296 in 2 axes
+// CHECK-NEXT: note: steps are counted in 32 bits: take larger blocks, or loop inside the kernel
 pallas.kernel @k grid (65536, 65536)
   output %o: tensor<32x128xf32> in vmem block (8, 128) at (d0, 0)
 {
