@@ -1,4 +1,4 @@
-"""Structured control flow that carries vectors: carried values are grids in native layout.
+"""Structured control flow that carries vectors: carried values are grids (`carried.py`).
 
 Masks cross the borders of regions as 0 and 1 in words, for mask registers are not carried.
 """
@@ -12,48 +12,56 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from pallasite.dialects import arith, func, scf, tpu
-from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of, splat
+from pallasite.dialects.types import element_of, is_vector, shape_of, splat
 from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles import carried
+from pallasite.lowering.vectors_to_tiles.carried import native_border
 from pallasite.lowering.vectors_to_tiles.converter import Converter, rule
 from pallasite.lowering.vectors_to_tiles.masks import is_mask, mask_in_layout
 from pallasite.lowering.vectors_to_tiles.tiled import grid_type
 
-
-def carried_layout(value: SSAValue) -> VectorLayout:
-    """The layout of a vector that crosses the border of a region."""
-    bits = bit_width(element_of(value))
-    rank = len(shape_of(value.type))
-    if rank == 1:
-        return VectorLayout(32 if bits == 1 else bits, None, 0, 0, 0, 1)
-    return VectorLayout.native(rank, 32 if bits == 1 else bits)
+Borders = Sequence[VectorLayout | None]
 
 
-def carried_type(value: SSAValue) -> Attribute:
+def _layouts(
+    values: Sequence[SSAValue], borders: Borders
+) -> list[tuple[SSAValue, VectorLayout | None]]:
+    """Every one of `values` with its layout if it is a vector; `borders` are those of the last."""
+    lead = len(values) - len(borders)
+    known = [borders[k - lead] if k >= lead and borders else None for k in range(len(values))]
+    return [
+        (v, (layout or native_border(v)) if is_vector(v) else None)
+        for v, layout in zip(values, known, strict=True)
+    ]
+
+
+def _border_type(value: SSAValue, layout: VectorLayout | None) -> Attribute:
     """The grid type that stands for `value` at the border of a region."""
-    if not is_vector(value):
+    if layout is None:
         return value.type
     element = i32 if is_mask(value) else element_of(value)
-    return grid_type(carried_layout(value), shape_of(value.type), element)
+    return grid_type(layout, shape_of(value.type), element)
 
 
-def carried(values: Sequence[SSAValue], c: Converter) -> list[SSAValue]:
+def _sent(values: Sequence[SSAValue], borders: Borders, c: Converter) -> list[SSAValue]:
     """`values` as they cross the border of a region."""
-    return [_sent(v, c) if is_vector(v) else v for v in values]
+    return [
+        v if layout is None else _in_border(v, layout, c) for v, layout in _layouts(values, borders)
+    ]
 
 
-def _sent(value: SSAValue, c: Converter) -> SSAValue:
-    layout = carried_layout(value)
+def _in_border(value: SSAValue, layout: VectorLayout, c: Converter) -> SSAValue:
     if not is_mask(value):
         return c.in_layout(value, layout)
-    kind = cast(VectorType[Attribute], carried_type(value))
     mask = mask_in_layout(value, layout, c)
+    kind = _border_type(value, layout)
     return c.emit(arith.ExtUIOp.create(operands=[mask], result_types=[kind]))
 
 
-def _receive(old: SSAValue, new: SSAValue, c: Converter) -> None:
+def _receive(old: SSAValue, new: SSAValue, layout: VectorLayout, c: Converter) -> None:
     """Records that `new` stands for vector `old` inside or behind a region."""
     if not is_mask(old):
-        c.define(old, new, carried_layout(old))
+        c.define(old, new, layout)
         return
     zero = arith.ConstantOp(splat(cast(VectorType[Attribute], new.type), 0))
     mask = arith.CmpiOp(new, zero, "ne")
@@ -64,7 +72,7 @@ def _receive(old: SSAValue, new: SSAValue, c: Converter) -> None:
     else:
         c.insert(zero)
         c.insert(mask)
-    c.define(old, mask.result, carried_layout(old))
+    c.define(old, mask.result, layout)
 
 
 @rule(scf.ForOp, scf.IfOp, scf.WhileOp, scf.IndexSwitchOp, tpu.RegionOp, tpu.TraceOp)
@@ -76,38 +84,43 @@ def lower_structured(op: Operation, c: Converter) -> None:
             for block in region.blocks:
                 c.block(block)
         return
-    operands = carried(op.operands, c)
+    borders = carried.borders(op, c)
+    operands = _sent(op.operands, borders, c)
+    results = _layouts(op.results, borders)
+    c.borders.append(borders)
     regions = [Region([_rebuilt(b, c) for b in list(r.blocks)]) for r in op.regions]
+    c.borders.pop()
     made = type(op).create(
         operands=operands,
-        result_types=[carried_type(r) for r in op.results],
+        result_types=[_border_type(r, layout) for r, layout in results],
         properties=op.properties,
         attributes=op.attributes,
         regions=regions,
     )
     c.insert(made)
-    for old, new in zip(op.results, made.results, strict=True):
-        if is_vector(old):
-            _receive(old, new, c)
-        else:
+    for (old, layout), new in zip(results, made.results, strict=True):
+        if layout is None:
             old.replace_all_uses_with(new)
+        else:
+            _receive(old, new, layout, c)
     c.retire(op)
 
 
 def _rebuilt(old: Block, c: Converter) -> Block:
     """A block with grid arguments that takes over the operations of `old`, converted."""
-    new = Block(arg_types=[carried_type(a) for a in old.args])
+    arguments = _layouts(old.args, c.borders[-1])
+    new = Block(arg_types=[_border_type(a, layout) for a, layout in arguments])
     operations = list(old.ops)
     for op in operations:
         op.detach()
     new.add_ops(operations)
-    for argument, fresh in zip(old.args, new.args, strict=True):
-        if is_vector(argument):
-            first = cast(Operation, new.first_op)
-            _receive(argument, fresh, c)
-            c.place(argument, first if is_mask(argument) else new)
-        else:
+    for (argument, layout), fresh in zip(arguments, new.args, strict=True):
+        if layout is None:
             argument.replace_all_uses_with(fresh)
+        else:
+            first = cast(Operation, new.first_op)
+            _receive(argument, fresh, layout, c)
+            c.place(argument, first if is_mask(argument) else new)
     c.convert(operations)
     return new
 
@@ -115,4 +128,4 @@ def _rebuilt(old: Block, c: Converter) -> Block:
 @rule(scf.YieldOp, scf.ConditionOp, tpu.YieldOp, func.ReturnOp)
 def lower_terminator(op: Operation, c: Converter) -> None:
     """Yields the grids of the vectors."""
-    op.operands = carried(op.operands, c)
+    op.operands = _sent(op.operands, c.borders[-1] if c.borders else (), c)

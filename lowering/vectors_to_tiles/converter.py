@@ -67,10 +67,16 @@ class Converter(Insertion):
     wanted in one more layout pays for it once.
     """
 
-    def __init__(self, target: Target, dense: bool = False) -> None:
+    def __init__(self, target: Target, *, dense: bool = False, spread_carries: bool = True) -> None:
         self.target = target
         self.dense = dense
         """Whether small tiles of memory fill the registers that are loaded (`dense.py`)."""
+        self.spread_carries = spread_carries
+        """Whether what comes from reductions crosses the borders of regions as they leave it."""
+        self.spreads_carries = False
+        """Whether something did."""
+        self.borders: list[tuple[VectorLayout | None, ...]] = []
+        """What the regions under conversion yield (`carried.borders`), the outermost first."""
         self.costs = Costs.of(target)
         self._values: dict[SSAValue, Tiled] = {}
         self._relayouts: dict[tuple[SSAValue, VectorLayout], Tiled] = {}
@@ -130,6 +136,10 @@ class Converter(Insertion):
     def tiled(self, value: SSAValue) -> Tiled:
         """The registers of vector `value`, in whatever layout it has."""
         return self._values[value]
+
+    def is_known(self, value: SSAValue) -> bool:
+        """Whether vector `value` is converted."""
+        return value in self._values
 
     def define(self, value: SSAValue, grid: SSAValue, layout: VectorLayout) -> None:
         """Records that vector `value` is held by `grid` in `layout`."""

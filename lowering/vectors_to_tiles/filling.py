@@ -14,9 +14,16 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from pallasite.diagnostics import Diagnostic
-from pallasite.dialects import arith, func, grid, tpu, vector
+from pallasite.dialects import arith, func, grid, scf, tpu, vector
 from pallasite.dialects.grid_base import Renaming
-from pallasite.dialects.types import bit_width, element_of, shape_of, split_grid, tiling_of
+from pallasite.dialects.types import (
+    bit_width,
+    element_of,
+    is_vector,
+    shape_of,
+    split_grid,
+    tiling_of,
+)
 from pallasite.dialects.walking import of_kind, operations
 from pallasite.layouts.registers import LANES, SUBLANES, packing
 from pallasite.lowering.vectors_to_tiles.converter import Converter
@@ -31,27 +38,51 @@ _FREE = (Renaming, arith.ConstantOp, tpu.BitcastVregOp, grid.ConcatOp, grid.Pois
 def convert(function: func.FuncOp, target: Target) -> None:
     """Converts the vectors of `function` to grids of registers."""
     block = function.parent_block()
-    other = function.clone() if block is not None and _has_small_tiles(function) else None
-    _convert(function, target, dense=False)
-    if other is None or block is None:
+    if block is None:
+        _convert(function, target)
         return
-    block.insert_op_after(other, function)
+    carries = _carries_vectors(function)
+    native = function.clone() if carries else None
+    dense = function.clone() if _has_small_tiles(function) else None
+    kept, spread = function, _convert(function, target, spread_carries=carries)
+    if native is not None and spread:
+        kept = _shorter(kept, native, target, spread_carries=False)
+        spread = kept is function
+    if dense is not None:
+        _shorter(kept, dense, target, dense=True, spread_carries=spread)
+
+
+def _shorter(kept: func.FuncOp, other: func.FuncOp, target: Target, **choices: bool) -> func.FuncOp:
+    """The shorter one of `kept` and `other`, which is converted first; the longer one is gone."""
+    block = kept.parent_block()
+    assert block is not None
+    block.insert_op_after(other, kept)
     loser = other
     try:
-        _convert(other, target, dense=True)
-        if _operations(other) < _operations(function):
-            loser = function
+        _convert(other, target, **choices)
+        if _operations(other) < _operations(kept):
+            loser = kept
     except Diagnostic:
         pass
     loser.detach()
     loser.erase(safe_erase=False)
+    return other if loser is kept else kept
 
 
-def _convert(function: func.FuncOp, target: Target, dense: bool) -> None:
-    Converter(target, dense).run(function)
+def _convert(function: func.FuncOp, target: Target, **choices: bool) -> bool:
+    """Whether carried vectors are spread, where `choices` allow that."""
+    converter = Converter(target, **choices)
+    converter.run(function)
     absorb_bitcasts(function)
     load_spread_rows(function)
     remove_common_subexpressions(function)
+    return converter.spreads_carries
+
+
+def _carries_vectors(function: func.FuncOp) -> bool:
+    """Whether a vector crosses the border of a region."""
+    kinds = (scf.ForOp, scf.WhileOp, scf.IfOp, scf.IndexSwitchOp)
+    return any(is_vector(v) for op in of_kind(function, *kinds) for v in op.results)
 
 
 def _has_small_tiles(function: func.FuncOp) -> bool:

@@ -45,14 +45,16 @@ def regrid(value: SSAValue, layout: VectorLayout, shape: Sequence[int], c: Conve
     return c.emit(grid.ReshapeOp(value, grid_type(layout, shape, element_of(value))))
 
 
-def relabel(held: Tiled, shape: tuple[int, ...]) -> VectorLayout | None:
-    """The layout in which `held` is a value of `shape`, if the shapes differ in unit dims only."""
-    old = [d for d, n in enumerate(held.shape) if n != 1]
+def relabel(
+    layout: VectorLayout, old_shape: tuple[int, ...], shape: tuple[int, ...]
+) -> VectorLayout | None:
+    """The layout in which a value of `old_shape` in `layout` is one of `shape`, if the shapes
+    differ in unit dims only."""
+    old = [d for d, n in enumerate(old_shape) if n != 1]
     new = [d for d, n in enumerate(shape) if n != 1]
-    if [held.shape[d] for d in old] != [shape[d] for d in new]:
+    if [old_shape[d] for d in old] != [shape[d] for d in new]:
         return None
     names = dict(zip(old, new, strict=True))
-    layout = held.layout
     sublane = names.get(layout.sublane_dim) if layout.sublane_dim is not None else None
     lane = names.get(layout.lane_dim) if layout.lane_dim is not None else None
     # A free axis takes the unit dimension that a native layout would put there.
@@ -136,7 +138,7 @@ def lower_shape_cast(op: Operation, c: Converter) -> None:
     source, result = op.operands[0], op.results[0]
     held = c.tiled(source)
     shape = shape_of(result.type)
-    layout = relabel(held, shape)
+    layout = relabel(held.layout, held.shape, shape)
     if layout is not None:
         c.define(result, regrid(held.grid, layout, shape, c), layout)
         c.offer(result, lambda other: _served_without_units(source, shape, other, c))

@@ -1,0 +1,135 @@
+"""The layouts of vectors that cross the borders of regions.
+
+    %m = scf.for ... iter_args(%a = %least) -> (vector<16x1xf32>) {
+      %top = vector.multi_reduction <maximumf>, %x, %c [1] : vector<16x128xf32> to vector<16xf32>
+      %new = arith.maximumf %a, %top1 : vector<16x1xf32>
+
+What a reduction leaves is the same in all lanes, and so is what is computed from that; carried as
+it is it need not be spread again at every turn. Other vectors are carried in native layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from pallasite.dialects import scf, tpu, vector
+from pallasite.dialects.types import bit_width, element_of, is_vector, shape_of
+from pallasite.layouts.vector_layout import VectorLayout
+from pallasite.lowering.vectors_to_tiles.agreement import spelled_out
+from pallasite.lowering.vectors_to_tiles.converter import Converter
+from pallasite.lowering.vectors_to_tiles.elementwise import CASTS, elementwise_kinds
+from pallasite.lowering.vectors_to_tiles.masks import is_mask
+from pallasite.lowering.vectors_to_tiles.reduce import without_dims
+from pallasite.lowering.vectors_to_tiles.shape import relabel
+from pallasite.lowering.vectors_to_tiles.tiled import is_one_value
+
+
+def native_border(value: SSAValue) -> VectorLayout:
+    """The layout of a vector that crosses the border of a region, whatever it is made of."""
+    bits = bit_width(element_of(value))
+    rank = len(shape_of(value.type))
+    if rank == 1:
+        return VectorLayout(32 if bits == 1 else bits, None, 0, 0, 0, 1)
+    return VectorLayout.native(rank, 32 if bits == 1 else bits)
+
+
+def borders(op: Operation, c: Converter) -> tuple[VectorLayout | None, ...]:
+    """The layouts of what the regions of `op` yield; None for scalars.
+
+    The last arguments of each region, the last operands of its terminator and the results have
+    them, and so have the last operands of loops.
+    """
+    values: Sequence[SSAValue] = op.results
+    if isinstance(op, scf.WhileOp) and [v.type for v in op.operands] != [v.type for v in values]:
+        return ()
+    found = [native_border(v) if is_vector(v) else None for v in values]
+    if c.spread_carries:
+        sources = _Sources(c)
+        for k, result in enumerate(op.results):
+            if is_vector(result) and (layout := sources.of(result)) is not None:
+                c.spreads_carries |= layout != found[k]
+                found[k] = layout
+    return tuple(found)
+
+
+class _Sources:
+    """Finds layouts in which values come from reductions, before they are converted."""
+
+    def __init__(self, c: Converter) -> None:
+        self._converter = c
+        self._found: dict[SSAValue, VectorLayout | None] = {}
+
+    def of(self, value: SSAValue) -> VectorLayout | None:
+        """The layout of `value`, in which some axis of the registers has the same everywhere."""
+        layout = None if is_mask(value) else self._of(value)
+        if layout is None:
+            return None
+        # What is the same along a dimension here need not be so on every way.
+        layout = spelled_out(layout, shape_of(value.type))
+        return layout if None in (layout.row, layout.column) else None
+
+    def _of(self, value: SSAValue) -> VectorLayout | None:
+        if value not in self._found:
+            self._found[value] = None  # what is carried, until it is known
+            self._found[value] = self._made(value)
+        return self._found[value]
+
+    def _made(self, value: SSAValue) -> VectorLayout | None:
+        if self._converter.is_known(value):
+            held = self._converter.tiled(value)
+            spread = None in (held.layout.row, held.layout.column) and not is_one_value(held)
+            return held.layout if spread else None
+        if not isinstance(value, OpResult):
+            return None
+        op = value.op
+        if isinstance(op, scf.ForOp | scf.WhileOp | scf.IfOp | scf.IndexSwitchOp | tpu.RegionOp):
+            return self._yielded(op, value.index)
+        if isinstance(op, vector.MultiReductionOp):
+            return _reduced(op.source, [int(d) for d in op.reduction_dims.get_values()], value)
+        if isinstance(op, tpu.ReduceIndexOp):
+            return _reduced(op.operands[0], [op.axis.value.data], value)
+        if isinstance(op, vector.ShapeCastOp):
+            source = self._of(op.source)
+            old, new = shape_of(op.source.type), shape_of(value.type)
+            return None if source is None else relabel(source, old, new)
+        if type(op) in _computing():
+            for operand in op.operands:
+                if is_vector(operand) and (layout := self._of(operand)) is not None:
+                    return replace(layout, bits=_bits(value), tile_rows=0)
+        return None
+
+    def _yielded(self, op: Operation, k: int) -> VectorLayout | None:
+        """Of the `k`-th result of an operation with regions."""
+        before = len(op.operands) - len(op.results)
+        ways = [r.blocks[0].last_op for r in op.regions if r.blocks]
+        values = [w.operands[len(w.operands) - len(op.results) + k] for w in ways if w is not None]
+        if isinstance(op, scf.ForOp | scf.WhileOp):
+            values.append(op.operands[before + k])
+        return next((layout for v in values if (layout := self._of(v)) is not None), None)
+
+
+def _bits(value: SSAValue) -> int:
+    return 32 if is_mask(value) else bit_width(element_of(value))
+
+
+@cache
+def _computing() -> frozenset[type[Operation]]:
+    casts = (tpu.ExtfOp, tpu.TruncfOp, tpu.SitofpOp, tpu.FptosiOp)
+    return frozenset((*elementwise_kinds(), *CASTS, *casts))
+
+
+def _reduced(source: SSAValue, dims: Sequence[int], value: SSAValue) -> VectorLayout | None:
+    """The layout of what reductions of native registers leave."""
+    if not is_vector(value):
+        return None
+    rank = len(shape_of(source.type))
+    native = VectorLayout.native(rank, _bits(value))
+    row = None if native.sublane_dim in dims else 0
+    column = None if native.lane_dim in dims else 0
+    if None not in (row, column):
+        return None
+    return without_dims(native.with_offsets(row, column), dims, rank)
